@@ -13,18 +13,18 @@ _CHUNK_BYTES = 1 << 18  #: that are copied, summed and written at a time
 
 
 class _Folder:
-    """One folder while it is written; its files are durable when ``finish`` returns."""
+    """One folder while it is written."""
 
     def __init__(self, table_fd: int, piece: Piece, part: Slice) -> None:
         self.piece = piece
         self._slice = part
         self._digest = StreamDigest()
         self._begun = 0  # bytes that are on their way to the disk
-        self._fd = _made(table_fd, piece.folder, part)
+        self._fds = [_made(table_fd, piece.folder, part)]
         try:
-            self._data = disk.create_file(self._fd, part.data)
+            self._data = self._create(part.data)
         except BaseException:
-            disk.close(self._fd)
+            self.close()
             raise
 
     def write(self, values: np.ndarray) -> None:
@@ -39,16 +39,23 @@ class _Folder:
         self._begun = self._digest.size
 
     def finish(self) -> SavedFile:
-        """What the file of the array is."""
-        disk.sync(self._data)
-        disk.write_file(self._fd, self._slice.attribute, self.piece.attribute)
-        disk.sync(self._fd)
+        """Write the file beside the array; what that of the array is."""
+        disk.write_all(self._create(self._slice.attribute), self.piece.attribute)
         return SavedFile(self._digest.size, self._digest.hexdigest())
+
+    @property
+    def fds(self) -> Sequence[int]:
+        """Of the directory and its files, for ``disk.sync_all``."""
+        return self._fds
 
     def close(self) -> None:
         """Give back the descriptors."""
-        disk.close(self._data)
-        disk.close(self._fd)
+        for fd in self._fds:
+            disk.close(fd)
+
+    def _create(self, name: str) -> int:
+        self._fds.append(disk.create_file(self._fds[0], name))
+        return self._fds[-1]
 
 
 class TableFolders:
@@ -118,7 +125,7 @@ class TableFolders:
                 raise ValueError("table {!r}: {} {} were given, its spec says {}".format(
                     spec.name, there, what, wanted))
         saved = {folder.piece.folder: folder.finish() for folder in self._folders}
-        disk.sync(self._fd)
+        disk.sync_all([self._fd, *(fd for folder in self._folders for fd in folder.fds)])
         return saved
 
     def close(self) -> None:

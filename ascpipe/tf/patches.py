@@ -96,6 +96,11 @@ SESSION_INIT = Patch(_SESSION, "BaseSession.__init__", "a session computes deter
 
 KERAS_GRADIENTS = Patch(".python.keras.optimizer_v2.optimizer_v2", "OptimizerV2.get_gradients",
                         "an optimizer of Keras refuses tables behind columns")
+_KERAS_MODEL = ".python.keras.engine.training"
+_KERAS_REFUSES = "a model of Keras refuses looked-up rows"
+KERAS_TRAIN = Patch(_KERAS_MODEL, "Model._make_train_function", _KERAS_REFUSES)
+KERAS_TEST = Patch(_KERAS_MODEL, "Model._make_test_function", _KERAS_REFUSES)
+KERAS_PREDICT = Patch(_KERAS_MODEL, "Model._make_predict_function", _KERAS_REFUSES)
 _COLUMNS = ".python.feature_column.feature_column_v2"
 _OLD_COLUMNS = ".python.feature_column.feature_column"
 

@@ -82,6 +82,13 @@ bool Same(const Floats& a, const Floats& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
+// Rows of `dim` as the first columns of wider ones, beside sevens.
+Floats Spread(const Floats& rows, std::int64_t dim, std::int64_t stride) {
+  Floats made(rows.size() / dim * stride, 7.0f);
+  for (std::size_t i = 0; i < rows.size(); ++i) made[i / dim * stride + i % dim] = rows[i];
+  return made;
+}
+
 float PlainLaneSum(const Floats& values) {
   const std::size_t over = values.size() % 8;
   float lanes[8] = {0}, left = 0;
@@ -235,11 +242,13 @@ TEST(CombinedRowsAreThoseOfThePlainLoopInAnyNumberOfParts) {
       const Floats wanted = Plain{given, bags}.Combined();
       for (const std::int64_t parts : {1, 3, 64}) {
         for (const BagRows& rows : {given.InTable(), given.InPlace()}) {
-          Floats out(wanted.size(), NAN);
-          InThreads(bags.count, parts, [&](std::int64_t begin, std::int64_t end) {
-            CHECK_EQ(CombineBags(rows, bags, begin, end, out.data()), -1);
-          });
-          CHECK(Same(out, wanted));
+          for (const std::int64_t stride : {dim, dim + 3}) {
+            Floats out(static_cast<std::size_t>(bags.count * stride), 7.0f);
+            InThreads(bags.count, parts, [&](std::int64_t begin, std::int64_t end) {
+              CHECK_EQ(CombineBags(rows, bags, begin, end, out.data(), stride), -1);
+            });
+            CHECK(Same(out, Spread(wanted, dim, stride)));
+          }
         }
       }
     });
@@ -314,8 +323,8 @@ TEST(SumsOfGradientsAreThoseOfThePlainLoopInAnyNumberOfParts) {
     const Given given(dim);
     const Floats plain_grads = RandomFloats(given.positions * dim);
     EachSetting(given, [&](const Bags& bags) {
-      const BagGradient of_bags = {given.restore.data(), given.grads.data(), given.positions, true, bags};
-      const BagGradient of_rows = {given.restore.data(), plain_grads.data(), given.positions, false, {}};
+      const BagGradient of_bags = {given.restore.data(), given.grads.data(), dim, given.positions, true, bags};
+      const BagGradient of_rows = {given.restore.data(), plain_grads.data(), dim, given.positions, false, {}};
       Floats wanted(kValid * dim, 0.0f);
       const auto add = [&](std::int64_t position, const Floats& grad) {
         const std::int32_t index = given.restore[position], place = index < 0 ? -1 : places[index];
@@ -327,12 +336,14 @@ TEST(SumsOfGradientsAreThoseOfThePlainLoopInAnyNumberOfParts) {
       for (std::int64_t i = 0; i < given.positions; ++i) {
         add(i, Floats(plain_grads.begin() + i * dim, plain_grads.begin() + (i + 1) * dim));
       }
+      const Floats wide = Spread(given.grads, dim, dim + 3);
+      const BagGradient among_others = {given.restore.data(), wide.data(), dim + 3, given.positions, true, bags};
       for (const std::int64_t parts : {1, 2, 5, 9}) {
         Floats sums(wanted.size(), NAN);
         InThreads(parts, parts, [&](std::int64_t number, std::int64_t) {
           const SumPart part = {number, parts};
           ZeroPart(part, kValid, dim, sums.data());
-          for (const BagGradient& lookup : {of_bags, of_rows}) {
+          for (const BagGradient& lookup : {parts == 2 ? among_others : of_bags, of_rows}) {
             CHECK_EQ(AddBagGradients(places.data(), kPlaces, lookup, dim, part, sums.data()), -1);
           }
         });
@@ -375,24 +386,14 @@ TEST(AnIndexBeyondTheSlotsIsNamedByItsPosition) {
       EachSetting(given, [&](const Bags& bags) {
         Floats out(given.rows.size() + given.grads.size()), sums(kSlots * dim);
         std::vector<std::int32_t> places(kSlots, 0);
-        CHECK_EQ(CombineBags(given.InTable(), bags, 0, bags.count, out.data()), bad);
+        CHECK_EQ(CombineBags(given.InTable(), bags, 0, bags.count, out.data(), dim), bad);
         if (bags.weights != nullptr) {
           CHECK_EQ(WeightGradients(given.InTable(), bags, given.grads.data(), 0, bags.count, out.data()), bad);
         }
-        const BagGradient of_bags = {given.restore.data(), given.grads.data(), given.positions, true, bags};
+        const BagGradient of_bags = {given.restore.data(), given.grads.data(), dim, given.positions, true, bags};
         CHECK_EQ(AddBagGradients(places.data(), kSlots, of_bags, dim, {0, 1}, sums.data()), bad);
         CHECK_EQ(AddBagGradients(places.data(), kSlots, of_bags, dim, {1, 3}, sums.data()), bad);
       });
     }
   }
-}
-
-TEST(SplitsThatDoNotFitAreFound) {
-  const std::int64_t good[] = {0, 0, 3, 3, 7}, late[] = {1, 1, 3, 3, 7}, falling[] = {0, 4, 3, 3, 7}, empty[] = {0};
-  CHECK_EQ(FirstBadSplit(good, 4, 7), -1);
-  CHECK_EQ(FirstBadSplit(good, 4, 8), 4);
-  CHECK_EQ(FirstBadSplit(late, 4, 7), 0);
-  CHECK_EQ(FirstBadSplit(falling, 4, 7), 2);
-  CHECK_EQ(FirstBadSplit(empty, 0, 0), -1);
-  CHECK_EQ(FirstBadSplit(empty, 0, 2), 0);
 }

@@ -23,7 +23,8 @@ STRIDE = 7
 
 
 def run(folder, *options):
-    """The program under strace; its exit status."""
+    """The program under strace, beside a first save; its exit status."""
+    checkpoints.save(folder, 1, saving.BEFORE, dense="before")
     environment = dict(os.environ, PYTHONHASHSEED="0", PYTHONDONTWRITEBYTECODE="1", OPENBLAS_NUM_THREADS="1")
     command = [STRACE, "-f", "-q", "-o", str(folder.parent / "trace"), *options, sys.executable, "-m",
                saving.__name__, str(folder), "2"]
@@ -32,19 +33,19 @@ def run(folder, *options):
 
 
 def calls_of_the_second_save(tmp_path):
-    """(system call, its number among those of the process) of each call that the second save makes."""
+    """(system call, its number among those of its thread, as strace counts) of each call that the second save makes."""
     (tmp_path / "counted").mkdir()
     names = ("stat", "newfstatat", "statx")
     assert run(tmp_path / "counted" / "saved", "-e", "trace=" + ",".join(CALLS + names)) == 0
     seen, found, inside = collections.Counter(), [], False
     for line in (tmp_path / "counted" / "trace").read_text().splitlines():
-        call = re.match(r"\d+ +(\w+)\(", line)
+        call = re.match(r"(\d+) +(\w+)\(", line)
         if saving.BEGIN in line or saving.END in line:
             inside = saving.BEGIN in line
-        elif call and call.group(1) in CALLS:
-            seen[call.group(1)] += 1
+        elif call and call.group(2) in CALLS:
+            seen[call.groups()] += 1
             if inside:
-                found.append((call.group(1), seen[call.group(1)]))
+                found.append((call.group(2), seen[call.groups()]))
     return found
 
 

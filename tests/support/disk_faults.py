@@ -3,6 +3,8 @@ import errno
 import os
 import signal
 
+from ascpipe.checkpoint import disk
+
 KILL, SHORT, SIGKILL = "kill", "short", "SIGKILL"
 
 #: All but close, without which descriptors would stay open in the process of the tests.
@@ -56,3 +58,9 @@ class FaultyDisk:
 
 
 FAULTS = (KILL, errno.ENOSPC, errno.EIO, SHORT)
+
+
+def sync_by(sync, patch):
+    """Let saves sync by a function, one file after the other, so that calls have the same numbers every time."""
+    patch.setattr(disk, "sync", sync)
+    patch.setattr(disk, "sync_all", lambda fds: [sync(fd) for fd in fds])

@@ -14,11 +14,13 @@ import tensorflow as tf
 
 from tests.tf import columns
 
-STEPS, TRAINED_ON = 60, 20  #: in all, and in a second ``train``
+STEPS, TRAINED_ON = 60, 20  #: in all, and in a second ``train``, of those that have one
 KINDS = {"DeepFMEstimator": {}, "xDeepFMEstimator": {"cin_layer_size": (8, 4)}, "DCNEstimator": {},
          "AutoIntEstimator": {"att_layer_num": 2, "att_embedding_size": 4}}
 RATE = 0.01  #: of deepctr's Adagrad
 CHAOTIC = "AutoIntEstimator"
+PROBED = ("DeepFMEstimator",)  #: all four share what evaluates, predicts and exports
+EVERY_KIND = [pytest.param(kind, marks=[] if kind in PROBED else [pytest.mark.long]) for kind in KINDS]
 
 pytestmark = [
     pytest.mark.timeout_s(240), pytest.mark.filterwarnings("ignore:distutils Version classes"),
@@ -51,31 +53,31 @@ def program(kind, **given):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Trains a kind of Estimator, once; of ascpipe by two calls of ``train``."""
+    """Trains a kind of Estimator, once; where it is asked of the probes, too, of ascpipe by two calls of ``train``."""
     @functools.lru_cache(maxsize=None)
-    def train(kind, side="tensorflow", steps=STEPS):
-        steps = [steps] if side == "tensorflow" else [steps - TRAINED_ON, TRAINED_ON]
-        return columns.Trained(program(kind), side, tmp_path_factory.mktemp(side), *steps)
+    def train(kind, side, steps, probed):
+        steps = [steps - TRAINED_ON, TRAINED_ON] if probed and side != "tensorflow" else [steps]
+        return columns.Trained(program(kind), side, tmp_path_factory.mktemp(side), *steps, probed=probed)
 
-    return train
+    return lambda kind, side="tensorflow", steps=STEPS, probed=None: train(
+        kind, side, steps, kind in PROBED if probed is None else probed)
 
 
-def differs_from_itself(folder, steps=STEPS):
+def differs_from_itself(losses, folder):
     """What an ulp in the rate of TensorFlow's optimizer changes in the losses of the model that multiplies it."""
-    losses = []
-    for number, rate in enumerate((np.float32(RATE), np.nextafter(np.float32(RATE), np.float32(1)))):
-        make = program(CHAOTIC, dnn_optimizer=tf.compat.v1.train.AdagradOptimizer(float(rate)))
-        with columns.on("tensorflow"):
-            losses.append(columns.Job(make, folder / str(number)).train(steps).losses)
-    assert losses[0] != losses[1]
-    return columns.difference(losses[1], losses[0])
+    rate = float(np.nextafter(np.float32(RATE), np.float32(1)))
+    make = program(CHAOTIC, dnn_optimizer=tf.compat.v1.train.AdagradOptimizer(rate))
+    with columns.on("tensorflow"):
+        others = columns.Job(make, folder).train(len(losses)).losses
+    assert others != losses
+    return columns.difference(others, losses)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_losses_are_those_of_tensorflow_also_after_a_second_train(kind, trained, tmp_path):
     expected = trained(kind).losses
     assert len(expected) == STEPS and len(set(expected)) > STEPS / 2
-    allowed = max(1e-6, 4 * differs_from_itself(tmp_path)) if kind == CHAOTIC else 1e-6
+    allowed = max(1e-6, 4 * differs_from_itself(expected, tmp_path)) if kind == CHAOTIC else 1e-6
     assert columns.difference(trained(kind, "device").losses, expected) <= allowed
 
 
@@ -83,28 +85,34 @@ def test_losses_are_those_of_tensorflow_also_after_a_second_train(kind, trained,
 @pytest.mark.timeout_s(600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_losses_of_300_steps_are_those_of_tensorflow(kind, trained, tmp_path):
-    allowed = max(1e-5, 4 * differs_from_itself(tmp_path, 300)) if kind == CHAOTIC else 1e-5
-    assert columns.difference(trained(kind, "device", 300).losses, trained(kind, steps=300).losses) <= allowed
+    expected = trained(kind, steps=300).losses
+    allowed = max(1e-5, 4 * differs_from_itself(expected, tmp_path)) if kind == CHAOTIC else 1e-5
+    assert columns.difference(trained(kind, "device", 300).losses, expected) <= allowed
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_metrics_and_predictions_are_those_of_tensorflow(kind, trained):
-    expected, found = trained(kind), trained(kind, "device")
+    expected, found = trained(kind, probed=True), trained(kind, "device", probed=True)
     within = 1e-3 if kind == CHAOTIC else 1e-5
     columns.require_close(found.evaluated, expected.evaluated, within)
     columns.require_close(found.predicted, expected.predicted, within)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_an_export_gives_what_predict_gives(kind, trained, tmp_path):
-    done = trained(kind, "device")
+    done = trained(kind, "device", probed=True)
     with columns.on("device"):
         path = columns.Job(program(kind), done.folder).export(tmp_path)
     columns.require_close(columns.served(path), done.predicted, 1e-6)  # sums of a dense part depend on the batch
 
 
-@pytest.mark.parametrize("kind", ["DeepFMEstimator", CHAOTIC])
-def test_a_device_of_a_few_batches_gives_the_same_bits_as_one_that_holds_all_rows(kind, trained):
-    device, host = trained(kind, "device"), trained(kind, "host")
+def test_a_device_of_one_batch_trains_the_same_bits_as_one_that_holds_all_rows(trained):
+    assert trained("DeepFMEstimator", "host", probed=False).losses == trained("DeepFMEstimator", "device").losses
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_device_of_one_batch_gives_the_same_bits_as_one_that_holds_all_rows(kind, trained):
+    device, host = trained(kind, "device", probed=True), trained(kind, "host", probed=True)
     assert (host.losses, host.evaluated) == (device.losses, device.evaluated)
     columns.require_close(host.predicted, device.predicted, 0)

@@ -9,6 +9,8 @@ from tests.tf import columns
 
 STEPS = 60
 WHOLE = "DNNLinearCombinedClassifier"  #: has columns of all kinds, in both towers
+PROBED = (WHOLE, "LinearClassifier", "DNNRegressor")  #: both heads, both towers; others have nothing besides
+EVERY_KIND = [pytest.param(kind, marks=[] if kind in PROBED else [pytest.mark.long]) for kind in columns.CANNED]
 
 pytestmark = [
     pytest.mark.timeout_s(240), pytest.mark.filterwarnings("ignore:distutils Version classes"),
@@ -17,12 +19,12 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Trains a kind of Estimator, once."""
+    """Trains a kind of Estimator, once; what is asked of the probes is there for those that are ``PROBED``."""
     @functools.lru_cache(maxsize=None)
-    def train(kind, side="tensorflow", steps=STEPS):
-        return columns.Trained(columns.CANNED[kind], side, tmp_path_factory.mktemp(side), steps)
+    def train(kind, side, steps, probed):
+        return columns.Trained(columns.CANNED[kind], side, tmp_path_factory.mktemp(side), steps, probed=probed)
 
-    return train
+    return lambda kind, side="tensorflow", steps=STEPS, probed=False: train(kind, side, steps, probed or kind in PROBED)
 
 
 def largest_variable(folder):
@@ -37,9 +39,9 @@ def test_losses_are_those_of_tensorflow(kind, trained):
     assert columns.difference(trained(kind, "device").losses, expected) <= 1e-6
 
 
-@pytest.mark.parametrize("kind", columns.CANNED)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_metrics_and_predictions_are_those_of_tensorflow_also_for_keys_that_were_never_trained(kind, trained):
-    expected, found = trained(kind), trained(kind, "device")
+    expected, found = trained(kind, probed=True), trained(kind, "device", probed=True)
     columns.require_close(found.evaluated, expected.evaluated, 1e-5)
     columns.require_close(found.predicted, expected.predicted, 1e-5)
 
@@ -59,44 +61,51 @@ def test_rows_lie_in_tables_and_columns_with_few_buckets_stay_with_tensorflow(tr
 
 
 def test_after_the_end_of_the_program_columns_are_those_of_tensorflow_again(trained, tmp_path):
-    trained(WHOLE, "device")
+    trained("DNNClassifier", "device")
     with columns.on("tensorflow"):
-        losses = columns.Job(columns.CANNED[WHOLE], tmp_path).train(5).losses
-    assert losses == trained(WHOLE).losses[:5]
+        losses = columns.Job(columns.CANNED["DNNClassifier"], tmp_path).train(5).losses
+    assert losses == trained("DNNClassifier").losses[:5]
     assert largest_variable(tmp_path) == columns.BUCKETS["user"]
 
 
-def test_a_device_of_a_few_batches_gives_the_same_bits_as_one_that_holds_all_rows(trained):
-    device, host = trained(WHOLE, "device"), trained(WHOLE, "host")
+@pytest.mark.parametrize("kind", [
+    WHOLE, *(pytest.param(kind, marks=pytest.mark.long) for kind in columns.CANNED if kind != WHOLE)])
+def test_a_device_of_one_batch_gives_the_same_bits_as_one_that_holds_all_rows(kind, trained):
+    device, host = trained(kind, "device", probed=True), trained(kind, "host", probed=True)
     assert host.losses == device.losses
     assert host.evaluated == device.evaluated
     columns.require_close(host.predicted, device.predicted, 0)
 
 
-@pytest.mark.parametrize("side", ["device", "host"])
-def test_training_goes_on_from_its_checkpoint_as_if_it_had_not_ended(side, trained, tmp_path):
-    make = columns.CANNED[WHOLE]
+@pytest.mark.parametrize(("kind", "side", "steps"), [
+    ("LinearClassifier", "device", [20, 20]), (WHOLE, "host", [40]),
+    pytest.param(WHOLE, "device", [20, 20], marks=pytest.mark.long)])
+def test_training_goes_on_from_its_checkpoint_as_if_it_had_not_ended(kind, side, steps, trained, tmp_path):
+    make = columns.CANNED[kind]
     with columns.on(side):
-        job = columns.Job(make, tmp_path).train(20).train(20)
+        job = columns.Job(make, tmp_path)
+        for number in steps:
+            job.train(number)
     with columns.on(side):
-        job = columns.Job(make, tmp_path, job.losses).train(20)
+        job = columns.Job(make, tmp_path, job.losses).train(STEPS - sum(steps))
         evaluated = job.evaluate()
-    assert job.losses == trained(WHOLE, side).losses
-    assert evaluated == trained(WHOLE, side).evaluated
+    assert job.losses == trained(kind, side).losses
+    assert evaluated == trained(kind, side).evaluated
 
 
-def test_train_and_evaluate_says_what_tensorflow_says(tmp_path):
+@pytest.mark.parametrize("kind", ["DNNClassifier", pytest.param(WHOLE, marks=pytest.mark.long)])
+def test_train_and_evaluate_says_what_tensorflow_says(kind, tmp_path):
     found = {}
     for side in ("tensorflow", "device"):
-        exporter = tf.estimator.LatestExporter("latest", columns.receiver())
+        exporter = tf.estimator.LatestExporter("latest", columns.receiver()) if side == "device" else None
         with columns.on(side):
-            job = columns.Job(columns.CANNED[WHOLE], tmp_path / side, every=20)
+            job = columns.Job(columns.CANNED[kind], tmp_path / side, every=20)
             found[side] = job.losses, job.train_and_evaluate(40, exporter)
-            predicted = job.predict()
-        of_steps, exported = sorted(found[side][1]), tmp_path / side / "export/latest"
-        assert of_steps == [20, 40]
-        last = str(exported / max(os.listdir(str(exported))))
-        columns.require_close(columns.served(last), predicted, 1e-6)
+            predicted = job.predict() if exporter else None
+        assert sorted(found[side][1]) == [20, 40]
+    exported = tmp_path / "device/export/latest"
+    last = str(exported / max(os.listdir(str(exported))))
+    columns.require_close(columns.served(last), predicted, 1e-6)
     losses, evaluated = found["device"]
     assert columns.difference(losses, found["tensorflow"][0]) <= 1e-6
     for step, metrics in found["tensorflow"][1].items():

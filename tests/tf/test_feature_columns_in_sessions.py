@@ -1,4 +1,4 @@
-"""Habits of session programs with feature columns: several iterators, managed sessions, what layers give back."""
+"""Habits of session programs with feature columns: several towers, managed sessions, what layers give back."""
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -18,31 +18,6 @@ def layer(features):
     with v1.variable_scope("tower", reuse=v1.AUTO_REUSE):
         column = p.embedding(fc.categorical_column_with_identity("user", 300))
         return v1.feature_column.input_layer(features, [column])
-
-
-def trained_and_evaluated(side, order):
-    """Losses, and outputs of an evaluation after all steps, which is built before or after the optimizer."""
-    with tf.Graph().as_default(), columns.on(side):
-        features, iterator = p.batch(repeat=True)
-        held, held_iterator = p.batch(p.texts(seed=9), repeat=True)
-        loss = p.loss_of(layer(features), features["label"])
-        if order == "before":
-            evaluated = layer(held)
-        train = p.gradient_descent().minimize(loss)
-        if order == "after":
-            evaluated = layer(held)
-        with programs.session() as session:
-            session.run([iterator.initializer, held_iterator.initializer, v1.global_variables_initializer()])
-            losses = [session.run([loss, train])[0] for _ in range(p.STEPS)]
-            return losses, session.run(evaluated)
-
-
-@pytest.mark.parametrize(("order", "why"), [
-    ("after", "look tables up before that"), ("before", r"take batches of one get_next\(\); here are several")])
-def test_a_tower_that_evaluates_another_iterator_beside_training_is_refused(order, why):
-    trained_and_evaluated("tensorflow", order)
-    with pytest.raises((RuntimeError, ValueError), match=why):
-        trained_and_evaluated("device", order)
 
 
 @pytest.mark.parametrize("names", [("deep", "wide"), ("wide", "deep", "wide/deep")])

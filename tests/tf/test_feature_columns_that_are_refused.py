@@ -1,6 +1,4 @@
 """What no table can serve of programs with feature columns, and their ends: errors that name the way out."""
-import copy
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -108,6 +106,48 @@ def test_fit_of_keras_is_refused(make, on_device):
         model = make()
         model.compile("sgd", "mse")
         model.fit(data, epochs=1)
+
+
+def over_rows(rows, label, optimizer="sgd"):
+    """A model of Keras whose input are looked-up rows."""
+    given = tf.keras.Input(tensor=rows)
+    model = tf.keras.Model(given, tf.keras.layers.Dense(1)(given))
+    model.compile(optimizer, "mse", target_tensors=[label[:, tf.newaxis]])
+    return model
+
+
+@pytest.mark.parametrize("call", [
+    lambda model: model.fit(steps_per_epoch=1, verbose=0), lambda model: model.train_on_batch(None),
+    lambda model: model.evaluate(steps=1, verbose=0), lambda model: model.predict(None, steps=1)])
+@pytest.mark.parametrize("look_up", [layer, lambda features: tf.keras.layers.DenseFeatures([p.embedding(words())])(
+    features)])
+def test_a_model_of_keras_over_the_rows_of_a_column_is_refused(look_up, call, on_device):
+    features, iterator = p.batch()
+    rows = look_up(features)
+    trained = p.gradient_descent().minimize(p.loss_of(rows, features["label"]))
+    model = over_rows(rows, features["label"])
+    with pytest.raises(ColumnError, match=r"words_embedding.*Keras model has looked-up rows.*loop of session\.run"):
+        call(model)
+    with programs.session() as session:
+        session.run([iterator.initializer, v1.global_variables_initializer()])
+        session.run(trained)
+        assert session.run(model.output).shape == (p.BATCH, 1)  # as functions they work
+        with pytest.raises(ColumnError, match="Keras model has looked-up rows"):
+            call(model)
+
+
+def test_a_model_of_keras_over_rows_is_refused_before_its_optimizer_is_blamed(on_device):
+    features, _ = p.batch()
+    model = over_rows(layer(features), features["label"], p.gradient_descent())
+    with pytest.raises(ColumnError, match="Keras model has looked-up rows"):
+        model.fit(steps_per_epoch=1, verbose=0)
+
+
+def test_a_model_of_keras_beside_columns_fits_what_is_no_row(on_device):
+    features, _ = p.batch()
+    layer(features)
+    dense = tf.random.uniform([p.BATCH, 3])
+    assert np.isfinite(over_rows(dense, dense[:, 0]).fit(steps_per_epoch=2, verbose=0).history["loss"][0])
 
 
 def test_model_to_estimator_is_refused(tmp_path):
@@ -230,12 +270,6 @@ def test_a_shared_column_of_ascpipe_wants_init():
     wanted = asc.feature_column.shared_embedding_columns([words(), words(500, "hour")], p.DIM)
     with tf.Graph().as_default(), pytest.raises(OSError, match=r"init\(\)"):
         v1.feature_column.input_layer(p.batch()[0], wanted)
-
-
-def test_copies_of_a_column_keep_its_size():
-    column = asc.feature_column.embedding_column(words(2 ** 62), p.DIM, device_vocabulary_size=100)
-    for one in (copy.deepcopy(column), copy.copy(column)):
-        assert one.table_sizes == column.table_sizes
 
 
 def test_a_second_choice_of_columns_takes_the_place_of_the_first_before_a_graph_is_built(on_device, capfd):

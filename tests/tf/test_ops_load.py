@@ -48,8 +48,9 @@ def test_every_op_is_documented():
         "AscApplied", "AscApplyAdagrad", "AscApplyAdagradByAddress", "AscApplyFtrl", "AscApplyGradientDescent",
         "AscApplyGradientDescentByAddress", "AscApplyLazyAdam", "AscApplyLazyAdamByAddress", "AscApplyTables",
         "AscAttach", "AscBackward", "AscBagSplits", "AscChoose", "AscCombine", "AscCombineGrad", "AscCombineRowsGrad",
-        "AscCombineWeightsGrad", "AscCut", "AscForward", "AscGate", "AscLocalKeys", "AscLocalRows", "AscLookup",
-        "AscLookupConcat", "AscLookupConcatGrad", "AscLookupGrad", "AscNameRows", "AscNextPlan",
-        "AscNextPlans", "AscNothing", "AscOpenServedTable", "AscProvisionalPlan", "AscReadRows", "AscReadsLive",
-        "AscRestoreRows", "AscRestoreRowsConcat", "AscServedLookup", "AscServedLookupFound", "AscServedTable",
-        "AscSubmit", "AscTableInit", "AscTurn", "AscWithInitialRows", "AscWriteRows"]
+        "AscCombineTables", "AscCombineTablesGrad", "AscCombineWeightsGrad", "AscCut", "AscForward", "AscGate",
+        "AscLocalKeys", "AscLocalRows", "AscLookup", "AscLookupConcat", "AscLookupConcatGrad", "AscLookupGrad",
+        "AscNameRows", "AscNextPlan", "AscNextPlans", "AscNothing", "AscOpenServedTable", "AscProvisionalPlan",
+        "AscReadRows", "AscReadsLive", "AscRestoreRows", "AscRestoreRowsConcat", "AscServedLookup",
+        "AscServedLookupFound", "AscServedTable", "AscSubmit", "AscTableInit", "AscTurn", "AscWithInitialRows",
+        "AscWriteRows"]

@@ -19,12 +19,14 @@ from tensorflow_estimator.python.estimator.canned import linear
 from tensorflow.python.client import session
 from tensorflow.python.feature_column import feature_column, feature_column_v2
 from tensorflow.python.keras.optimizer_v2 import optimizer_v2
+from tensorflow.python.keras.engine import training
 from tensorflow.python.ops import embedding_ops
 from tensorflow.python.data.ops import dataset_ops, iterator_ops
 from tensorflow.python.training import checkpoint_utils, warm_starting_util
 
-OWNERS = [optimizer_v2.OptimizerV2, feature_column_v2._StateManagerImpl, feature_column_v2.EmbeddingColumn,
-          feature_column_v2.SharedEmbeddingColumnCreator, feature_column._SharedEmbeddingColumn,
+OWNERS = [training.Model, optimizer_v2.OptimizerV2, feature_column_v2._StateManagerImpl,
+          feature_column_v2.EmbeddingColumn, feature_column_v2.SharedEmbeddingColumnCreator,
+          feature_column._SharedEmbeddingColumn,
           feature_column._FCLinearWrapper, embedding_ops, linear, linear.LinearSDCA,
           tf.compat.v1.train.Saver, tf.compat.v1.train.CheckpointSaverHook, tf.compat.v1.train.Scaffold, tf.Graph,
           tf.compat.v1.train.ChiefSessionCreator, tf.compat.v1.train.Optimizer, tf.compat.v1.train.MonitoredSession,

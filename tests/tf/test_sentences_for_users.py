@@ -90,6 +90,21 @@ def test_a_keras_model_that_is_a_class_is_told_the_same_at_its_lookup(of_arrays)
                 model.fit(dataset(spec).map(lambda batch: (batch, batch["label"])), steps_per_epoch=1, verbose=0)
 
 
+@pytest.mark.parametrize("of_tensor", [False, True])
+def test_a_keras_model_over_rows_is_told_to_be_called_as_a_function(of_tensor):
+    with programs.ascpipe():
+        spec = asc.FeatureSpec("user_ids", table_name="t")
+        data = dataset(spec) if not of_tensor else tf.data.Dataset.from_tensor_slices(DATA).batch(2)
+        batch = tf.compat.v1.data.make_initializable_iterator(data).get_next()
+        table = asc.create_table("t", 2, initializer=ZEROS, device_vocabulary_size=10)
+        given = tf.keras.Input(tensor=asc.sparse_lookup(table, batch["user_ids"]) if of_tensor else
+                               asc.sparse_lookup(table, spec, batch=batch))
+        model = tf.keras.Model(given, tf.keras.layers.Dense(1)(given))
+        model.compile("sgd", "mse")
+        with pytest.raises(ValueError, match="'t': a Keras model has looked-up rows.*as functions of the rows"):
+            model.predict(None, steps=1)
+
+
 def test_layers_and_optimizers_of_keras_are_functions_in_a_session_program():
     with tf.Graph().as_default(), asc.pipeline():
         spec = asc.FeatureSpec("user_ids", table_name="t")

@@ -3,7 +3,7 @@ from ascpipe.tf.api import checkpoint_values
 from ascpipe.tf.checkpoints import saver, warm_starting
 from ascpipe.tf.feature_column import combining, gradients, variables
 from ascpipe.tf.modify import hooks
-from ascpipe.tf.program import summary_hook
+from ascpipe.tf.program import keras_models, summary_hook
 from ascpipe.tf.serving import served_tables
 from ascpipe.tf.starting import start_pipeline
 
@@ -21,5 +21,6 @@ def install() -> None:
     checkpoint_values.install()
     combining.install()
     gradients.install()  # after the hooks, whose it calls
+    keras_models.install()
     summary_hook.install()
     start_pipeline.watch_sessions()

@@ -38,10 +38,30 @@ _RULES: Dict[str, Rule] = {
 }
 
 
-class TableEmbeddingColumn(columns_v2.EmbeddingColumn):
-    """A column of ``embedding_column`` of this module."""
+class _Sized:
+    """What a column of TensorFlow, which is a tuple, has besides: the sizes of its table.
 
-    table_sizes: TableSizes
+    They are part of its value. TensorFlow sorts columns that are keys by their texts, so they are part of that, too.
+    """
+
+    table_sizes: TableSizes = TableSizes()
+
+    def __eq__(self, other: Any) -> bool:
+        # Not left to the other: a column of TensorFlow would find the fields equal.
+        return type(self) is type(other) and bool(super().__eq__(other)) and self.table_sizes == other.table_sizes
+
+    def __ne__(self, other: Any) -> bool:  # that of tuples does not ask __eq__
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((super().__hash__(), self.table_sizes))
+
+    def __repr__(self) -> str:
+        return "{} with {}".format(super().__repr__(), self.table_sizes)
+
+
+class TableEmbeddingColumn(_Sized, columns_v2.EmbeddingColumn):
+    """A column of ``embedding_column`` of this module."""
 
     def create_state(self, state_manager: Any) -> None:
         """Make the table, for ``DenseFeatures``.
@@ -62,10 +82,8 @@ class TableEmbeddingColumn(columns_v2.EmbeddingColumn):
         return super()._old_get_dense_tensor_internal(*args, **kwargs)
 
 
-class TableSharedEmbeddingColumn(internals.OldSharedEmbeddingColumn):
+class TableSharedEmbeddingColumn(_Sized, internals.OldSharedEmbeddingColumn):
     """A column of ``shared_embedding_columns`` of this module."""
-
-    table_sizes: TableSizes
 
     def _get_dense_tensor_internal(self, *args: Any, **kwargs: Any) -> Any:
         Process.current()

@@ -1,4 +1,5 @@
 """Looks up the table behind a column's variable where TensorFlow would call ``safe_embedding_lookup_sparse``."""
+import functools
 from typing import Any, Optional, Tuple
 
 import tensorflow as tf
@@ -6,6 +7,9 @@ import tensorflow as tf
 from ascpipe.tf import patches
 from ascpipe.tf.graph.graph_state import GraphState, StandIn
 from ascpipe.tf.program.lookup_sparse import lookup_sparse
+
+#: Ops that give buckets of hashes, none below 0: there is nothing to leave out of what most columns read.
+_HASHES = frozenset(("StringToHashBucketFast", "StringToHashBucketStrong", "SparseCross"))
 
 
 def install() -> None:
@@ -57,12 +61,13 @@ def _combined(stand_in: StandIn, given: tf.SparseTensor, given_weights: Optional
 def _pruned(ids: tf.SparseTensor, weights: Optional[tf.SparseTensor],
             combiner: str) -> Tuple[tf.SparseTensor, Optional[tf.SparseTensor]]:
     """Ids and weights without those that TensorFlow's columns leave out."""
-    if weights is None:
-        return tf.sparse.retain(ids, ids.values >= 0), None
-    kept = ids.values >= 0
-    if combiner != "sum":
-        kept = tf.logical_and(kept, weights.values > 0)
-    return tf.sparse.retain(ids, kept), tf.sparse.retain(weights, kept)
+    tests = [] if ids.values.op.type in _HASHES else [ids.values >= 0]
+    if weights is not None and combiner != "sum":
+        tests.append(weights.values > 0)
+    if not tests:
+        return ids, weights
+    kept = functools.reduce(tf.logical_and, tests)
+    return tf.sparse.retain(ids, kept), None if weights is None else tf.sparse.retain(weights, kept)
 
 
 def _stand_in(weights: Any) -> Optional[StandIn]:

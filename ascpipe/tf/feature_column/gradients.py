@@ -15,6 +15,7 @@ from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS, lookup_of
 from ascpipe.tf.graph.graph_state import GraphState, StandIn
 from ascpipe.tf.modify import hooks
+from ascpipe.tf.modify.open_lookups import require_none_evaluates
 from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
 from ascpipe.tf.optimizers.base import CustomizedOptimizer, is_table_variable, unique_name
 from ascpipe.tf.running.process import Process
@@ -109,7 +110,7 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
     state = GraphState.known(tf.compat.v1.get_default_graph())
     if state is None or not state.stand_ins:
         return hooks.compute_gradients(self, loss, var_list, *args, **kwargs)
-    hooks.merge_lookups()
+    hooks.merge_lookups(loss)
     wanted = _trainable() if var_list is None else tf.nest.flatten(var_list)
     found = {id(variable): _stand_in(state, variable) for variable in wanted}
     if state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
@@ -117,6 +118,7 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
         none = [(tf.zeros_like(each.variable.initial_value), each.variable) for each in found.values() if each]
         others = [variable for variable in wanted if found[id(variable)] is None]
         return [*(hooks.compute_gradients(self, loss, others, *args, **kwargs) if others else []), *none]
+    require_none_evaluates(state, loss, [*found.values()])
     by: List[Any] = []
     shown: Dict[int, Any] = {}  # programs choose gradients by variables and their names: those that TensorFlow has
     for variable in wanted:

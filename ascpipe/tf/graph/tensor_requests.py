@@ -4,7 +4,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 import tensorflow as tf
 
-from ascpipe.layout.words import EVAL
+from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.sparse_table import Table
 
@@ -61,6 +61,16 @@ class TensorLookup:
         """Whether the step needs the ids, too, and not their rows alone."""
         return self.unseen_initial and self.channel == EVAL
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not decided yet whether it trains."""
+        return self.channel_is_open and self.channel == TRAIN
+
+    def close(self, channel: int) -> None:
+        """Decide it."""
+        self.channel = channel
+        self.channel_is_open = False
+
 
 class Requests:
     """Graph modification of one graph.
@@ -96,6 +106,6 @@ class Requests:
                 if lookup.table.table_name == table_name and lookup.channel == channel]
 
     def unmerged(self, channel: int) -> List[TensorLookup]:
-        """Lookups of a channel that are not part of one op yet."""
+        """Lookups of a channel that are not part of one op yet, open ones among those of training."""
         return [lookup for lookup in self.lookups
                 if lookup.channel == channel and (lookup.table.table_name, channel) not in self.merged]

@@ -12,6 +12,7 @@ from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify import iterators
 from ascpipe.tf.modify.id_graph import id_graph
 from ascpipe.tf.modify.modifier import INITIALIZERS, modify_graph_and_start_emb_cache
+from ascpipe.tf.modify.open_lookups import close_those_of
 from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
@@ -151,17 +152,23 @@ def install() -> None:
     iterators.install()
 
 
-def compute_gradients(self: Any, *args: Any, **kwargs: Any) -> Any:
+def compute_gradients(self: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
     """In the place of TensorFlow's: merges lookups first."""
-    merge_lookups()
-    return patches.COMPUTE_GRADIENTS.plain(self, *args, **kwargs)
+    merge_lookups(loss)
+    return patches.COMPUTE_GRADIENTS.plain(self, loss, *args, **kwargs)
 
 
-def merge_lookups() -> None:
-    """Make one op of the training lookups of each table of the default graph, where they wait for that."""
+def merge_lookups(loss: Any) -> None:
+    """Make one op of the training lookups of each table of the default graph, where they wait for that.
+
+    Args:
+        loss: as ``compute_gradients`` has it; of columns it says which lookups train.
+    """
     graph = tf.compat.v1.get_default_graph()
     if _waits(graph):
-        merge(GraphState.of(graph), TRAIN)
+        state = GraphState.of(graph)
+        close_those_of(state, loss)
+        merge(state, TRAIN)
 
 
 def _create_session(self: Any) -> Any:

@@ -32,6 +32,13 @@ TIMESTAMP = "ASCEND_TIMESTAMP"
 INITIALIZERS = "ASCEND_CUTTING_POINT_INITIALIZER"
 
 
+_SEVERAL = (
+    "{} come from {!r}, and other lookups from {!r}: all lookups from one iterator, and the {} lookups of a table, "
+    "take batches of one get_next(); here are several. Share what one get_next() returned; give one iterator several "
+    "datasets (Iterator.from_structure); or evaluate a further dataset in a graph of its own, which restores a "
+    "checkpoint, as Estimators do")
+
+
 class _Iterator:
     """An iterator whose batches hold ids: what is added to them.
 
@@ -156,8 +163,8 @@ def _require_modifiable(graph: tf.Graph, state: GraphState) -> None:
         raise RuntimeError("the graph has no sparse_lookup(..., modify_graph=True), so nothing to modify; with "
                            "FeatureSpecs call start_asc_pipeline()")
     for lookup in state.requests.unmerged(TRAIN):
-        if lookup.channel_is_open:  # no gradient was asked for
-            lookup.channel = EVAL
+        if lookup.is_open:  # no gradient was asked for
+            lookup.close(EVAL)
     unmerged = sorted({lookup.table.table_name for lookup in state.requests.unmerged(TRAIN)})
     if unmerged:
         raise RuntimeError("the training lookups of tables {} are not merged: ask an optimizer for gradients "
@@ -168,7 +175,7 @@ def _require_modifiable(graph: tf.Graph, state: GraphState) -> None:
 def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
     """The iterators that lookups take batches from, with all that is made of these."""
     found: Dict[tf.Operation, _Iterator] = {}
-    place_of: Dict[Tuple[str, int], tf.Operation] = {}
+    batch_of: Dict[Any, tf.Operation] = {}  # by table and channel
     orphans = []
     for lookup in state.requests.lookups:
         what = "sparse_lookup {!r} of table {!r}: ids {!r}".format(
@@ -182,10 +189,9 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
         op = state.datasets.iterator(get_next)
         if op not in found:
             found[op] = _Iterator(get_next, state.datasets)
-        if found[op].get_next is not get_next or place_of.setdefault(
-                (lookup.table.table_name, lookup.channel), op) is not op:
-            raise ValueError("{}: the {} lookups of a table, and all lookups from one iterator, take batches of one "
-                             "get_next(); here are several".format(what, CHANNEL_NAMES[lookup.channel]))
+        for other in (found[op].get_next, batch_of.setdefault((lookup.table.table_name, lookup.channel), get_next)):
+            if other is not get_next:
+                raise ValueError(_SEVERAL.format(what, get_next.name, other.name, CHANNEL_NAMES[lookup.channel]))
         found[op].lookups.append(lookup)
         if lookup.reads_keys:
             found[op].carry(lookup.ids)  # else the dataset and the step would make the same ids

@@ -1,11 +1,12 @@
 """``sparse_lookup``: the rows of a feature's ids."""
 import logging
-from typing import Any, Collection, Dict, List, Mapping, Optional, Set, Union
+from typing import Any, Collection, Dict, List, Mapping, Optional, Union
 
 import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
+from ascpipe.tf.graph.ancestors import ops_behind
 from ascpipe.tf.graph.batch_structure import Ids, missing, tensors_of
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.expansion import new_lookup
@@ -235,16 +236,4 @@ def _get_nexts_of(tensors: List[tf.Tensor]) -> List[tf.Operation]:
 
 def _sources_of(tensors: List[tf.Tensor], types: Collection[str]) -> List[tf.Operation]:
     """The ops of some types that tensors come from."""
-    found: List[tf.Operation] = []
-    seen: Set[tf.Operation] = set()
-    waiting = [tensor.op for tensor in tensors]
-    while waiting:
-        op = waiting.pop()
-        if op in seen:
-            continue
-        seen.add(op)
-        if op.type in types:
-            found.append(op)
-        else:
-            waiting.extend(tensor.op for tensor in op.inputs)
-    return found
+    return [op for op in ops_behind(tensors, types) if op.type in types]

@@ -8,6 +8,7 @@ from typing import Any, List, Optional
 
 import tensorflow as tf
 
+from ascpipe.errors import ColumnError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.batch_structure import Ids, are_ids, as_keys, dense_rows, values_of
@@ -36,6 +37,7 @@ def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int,
         ValueError: ids that are no integers, or with static shapes a scalar; ids of another graph; a table that is
             looked up with a FeatureSpec in this channel, too; thresholds that differ within the table.
         RuntimeError: the pipeline was started; the lookups of the table were merged already; too many of them.
+        ColumnError: of a column: the pipeline was started.
     """
     ids = values_of(given)
     if not are_ids(ids.dtype):
@@ -44,6 +46,8 @@ def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int,
             if ids.dtype == tf.string else ""))
     if ids.graph is not table.variable.graph:
         raise ValueError("table {!r}: ids {!r} are in another graph than the table".format(table.table_name, ids.name))
+    if channel_is_open and (table.table_name, TRAIN) in state.requests.merged:
+        channel, channel_is_open = EVAL, False  # what trains the table was looked up before
     _require_open(state, table, channel)
     Process.current().looks_up_tensors = True
     others = state.requests.of(table.table_name, channel)
@@ -87,13 +91,19 @@ def do_merge_lookup(is_train: bool = True) -> None:
         raise RuntimeError("do_merge_lookup(is_train={}): the default graph has no {} lookup; call "
                            "sparse_lookup(..., is_train={}, modify_graph=True) before it".format(
                                is_train, CHANNEL_NAMES[channel], is_train))
+    for lookup in state.requests.lookups:
+        if lookup.is_open and is_train:
+            lookup.close(TRAIN)
     merge(state, channel)
 
 
 def merge(state: GraphState, channel: int) -> None:
-    """Build the op of each table that was looked up in a channel, and give its rows to the lookups."""
+    """Build the op of each table that was looked up in a channel, and give its rows to the lookups.
+
+    Lookups that are open still, and their tables, are left as they are.
+    """
     requests = state.requests
-    names = {lookup.table.table_name: lookup.table for lookup in requests.unmerged(channel)}
+    names = {lookup.table.table_name: lookup.table for lookup in requests.unmerged(channel) if not lookup.is_open}
     for name, table in names.items():
         lookups = requests.of(name, channel)
         merged = _table_lookup(table, channel, lookups)
@@ -113,6 +123,11 @@ def _require_open(state: GraphState, table: Table, channel: int) -> None:
     key = (table.table_name, channel)
     words = (table.table_name, CHANNEL_NAMES[channel])
     if state.started or state.requests.done:
+        for variable, stand_in in state.stand_ins.items():
+            if stand_in.table is table:
+                raise ColumnError(variable, "the pipeline of this graph was started, by start() or the first run of a "
+                                  "session, and then another layer reads the column: build all towers, also those that "
+                                  "evaluate, before that")
         raise RuntimeError("table {!r}: the pipeline was started, {} lookups with modify_graph=True come before it"
                            .format(*words))
     if key in state.requests.merged:

@@ -11,6 +11,9 @@ from ascpipe.tf.graph.graph_state import GraphState
 
 _log = logging.getLogger(__name__)
 
+_SHARED_BY_NAME = ("; a tower that evaluates has the table of the one that trains where their variables have one name: "
+                   "variable_scope(NAME, reuse=tf.compat.v1.AUTO_REUSE)")
+
 
 def require_startable(state: GraphState) -> None:
     """Raise ``RuntimeError`` or ``ValueError``, saying what to do, unless the graph is consistent as far as it goes."""
@@ -46,13 +49,15 @@ def require_trained(state: GraphState) -> None:
         # A lookup whose gradient nothing asked reads only; beside an optimizer that is a mistake of the program.
         reads_beside = state.mode is None and stand_in.trains and stand_in.variable.graph.get_collection(
             tf.compat.v1.GraphKeys.TRAIN_OP)
+        trains = (name, TRAIN) in state.lookups
         is_known = name in state.updated or name in state.unreached
-        if ((name, TRAIN) in state.lookups or reads_beside) and not is_known:
-            raise ColumnError(variable, "its table {!r} is looked up in training, and no optimizer updates it: "
-                              "gradients of tables come from compute_gradients() and minimize() of optimizers of "
+        if (trains or reads_beside) and not is_known:
+            raise ColumnError(variable, "its table {!r} is looked up {}, and no optimizer updates it: gradients of "
+                              "tables come from compute_gradients() and minimize() of optimizers of "
                               "tf.compat.v1.train, of all trainable variables or of a var_list that has this one, and "
                               "not from tf.gradients(). What shall stay as it began is a column with "
-                              "trainable=False".format(name))
+                              "trainable=False{}".format(name, *(("in training", "") if trains else (
+                                  "beside an optimizer", _SHARED_BY_NAME))))
 
 
 def warn_of_short_run_ahead(state: GraphState, wanted: int) -> None:

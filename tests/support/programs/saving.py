@@ -1,4 +1,4 @@
-"""Saves step 1, says so, then saves a second time: the program that is cut at its system calls.
+"""Saves beside step 1, which is there, and says when it begins: the program that is cut at its system calls.
 
     python -m tests.support.programs.saving DIRECTORY STEP
 """
@@ -14,8 +14,7 @@ BEGIN, END = "/the-second-save-begins", "/the-second-save-ended"  #: looked up, 
 
 
 def main(directory, step):
-    """Both saves."""
-    checkpoints.save(directory, 1, BEFORE, dense="before")
+    """The second save."""
     os.path.exists(BEGIN)
     checkpoints.save(directory, step, AFTER, dense="after")
     os.path.exists(END)

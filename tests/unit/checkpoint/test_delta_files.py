@@ -198,7 +198,7 @@ def test_a_delta_cut_at_any_call_leaves_what_it_stands_upon(tmp_path, monkeypatc
         faulty = disk_faults.FaultyDisk(at, fault)
         with monkeypatch.context() as patch:
             patch.setattr(disk, "os", faulty)
-            patch.setattr(disk, "sync", lambda fd: faulty.fsync(fd))
+            disk_faults.sync_by(faulty.fsync, patch)
             try:
                 checkpoints.save(folder, 2, [table({2: (ROW, 2)}, [1])], parent=one)
             except (disk_faults.KilledError, CheckpointError):

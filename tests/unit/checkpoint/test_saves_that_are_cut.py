@@ -38,7 +38,7 @@ def cut(monkeypatch, do, at, fault):
     faulty = disk_faults.FaultyDisk(at, fault)
     with monkeypatch.context() as patch:
         patch.setattr(disk, "os", faulty)
-        patch.setattr(disk, "sync", lambda fd: faulty.fsync(fd))
+        disk_faults.sync_by(faulty.fsync, patch)
         try:
             do()
         except (disk_faults.KilledError, CheckpointError) as error:

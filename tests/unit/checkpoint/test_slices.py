@@ -269,7 +269,7 @@ def cut_save(folder, monkeypatch, killed, at=0, fault=None):
     mine = [share(one, 0, 2) for one in AFTER]
     with monkeypatch.context() as patch:
         patch.setattr(disk, "os", of_ranks)
-        patch.setattr(disk, "sync", lambda fd: of_ranks.faulty.fsync(fd) if of_ranks.rank == killed else None)
+        disk_faults.sync_by(lambda fd: of_ranks.faulty.fsync(fd) if of_ranks.rank == killed else None, patch)
         with contextlib.suppress(disk_faults.KilledError, CheckpointError), \
                 CheckpointWriter(str(folder), "model.ckpt", 2, ranks=2) as writer:
             writer.begin_tables([one.spec for one in mine])

@@ -1,11 +1,11 @@
 #include "bridge/lookup_fusion.h"
 
 #include <algorithm>
-#include <map>
-#include <numeric>
 #include <set>
 #include <vector>
 
+#include "bridge/bag_nodes.h"
+#include "bridge/column_cuts.h"
 #include "bridge/step_columns.h"
 #include "bridge/step_graph.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
@@ -31,7 +31,7 @@ struct Piece {
   Nodes after;     // what the value waits for, of the ops between the lookup and it
 };
 
-// An AscLookupGrad whose gradients are columns of one tensor.
+// An AscLookupGrad or AscCombineGrad whose gradients are columns of one tensor.
 struct Sum {
   Node* gradient = nullptr;
   Port whole;
@@ -42,8 +42,8 @@ class LookupFusion {
  public:
   explicit LookupFusion(Graph* graph) : graph_(*graph) {
     for (Node* node : graph_.op_nodes()) {
-      if (IsLookupOfTable(*node) && HasZerosByDefault(node)) lookups_.insert(node);
-      if (node->type_string() == "AscLookupGrad") gradients_.push_back(node);
+      if ((IsLookupOfTable(*node) && HasZerosByDefault(node)) || IsCombineOfTable(*node)) lookups_.insert(node);
+      if (Is(node, {"AscLookupGrad", "AscCombineGrad"})) gradients_.push_back(node);
       if (node->type_string() == "SplitV") splits_.push_back(node);
       if (IsConcatOfColumns(node)) concats_.push_back(node);
       changes_ = changes_ || IsChange(*node);
@@ -93,30 +93,32 @@ class LookupFusion {
     std::set<const Node*> gone(replaced_.begin(), replaced_.end());
     gone.insert(concat);
     AddUnread(graph_, &gone);
+    const bool has_ids = std::any_of(pieces.begin(), pieces.end(), [&gone](const Piece& piece) {
+      return gone.count(piece.lookup) > 0 && !IsCombineOfTable(*piece.lookup);
+    });
     Nodes tables;
     for (Piece& piece : pieces) {
-      if (gone.count(piece.lookup) == 0) {
-        piece.lookup = nullptr;  // read by others, too: it stays
+      if (gone.count(piece.lookup) == 0 || (has_ids && IsCombineOfTable(*piece.lookup))) {
+        piece.lookup = nullptr;  // read by others, too, or of another kind: it stays
       } else if (std::find(tables.begin(), tables.end(), piece.lookup) == tables.end()) {
         tables.push_back(piece.lookup);
       }
     }
     if (tables.empty() || !AreAlike(tables) || !MayReadTogether(tables, concat)) return Status::OK();
     for (const Node* table : tables) lookups_.erase(table);
-    return Join(concat, pieces, tables);
+    const auto is_lookup = [](const Piece& piece) { return piece.lookup != nullptr; };
+    const int lookups = static_cast<int>(std::count_if(pieces.begin(), pieces.end(), is_lookup));
+    return has_ids ? Join(concat, pieces, tables, lookups) : JoinBags(concat, pieces, lookups);
   }
 
-  // Whether lookups read the same rows as now if they are done where the concat is.  Lookups of an evaluation may
-  // come before or after what changes tables in the step (step_order.h), each for itself; so may lookups and updates of
-  // the same rows, if the program orders some of them.
-  bool MayReadTogether(const Nodes& lookups, const Node* concat) const {
-    const auto evaluates = [](const Node* lookup) { return IntOf(lookup, "table") >= 0; };
-    if (std::any_of(lookups.begin(), lookups.end(), evaluates)) {
-      return std::all_of(lookups.begin(), lookups.end(), evaluates) && !changes_;
-    }
+  bool MayReadTogether(const Nodes& lookups, Node* concat) const {
     Nodes variables;
-    for (const Node* lookup : lookups) variables.push_back(Source(lookup, 0).node);
-    return !After(graph_, Updates(variables)).has(concat);
+    std::vector<int> tables;
+    for (const Node* lookup : lookups) {
+      variables.push_back(Source(lookup, 0).node);
+      tables.push_back(IntOf(lookup, "table"));
+    }
+    return MayReadAt(graph_, variables, tables, changes_, {concat});
   }
 
   // What a concat reads at a place.  Its `columns` are -1 where they are not known.
@@ -137,12 +139,12 @@ class LookupFusion {
         return piece;
       }
       if (Is(at.node, {"Reshape", "Squeeze"})) {
-        // Rows of [batch, k, dim] side by side, and nothing else.
-        if (rank != 2 || !shapes.Read(Source(at.node, 0), &dims) || dims.size() != 3 || dims[1] <= 0 || dims[2] <= 0 ||
-            shapes.Columns(at) != dims[1] * dims[2]) {
+        // Rows of [batch, k, dim] side by side, or rows of [batch, dim] as they are, and nothing else.
+        if (rank != 2 || !shapes.Read(Source(at.node, 0), &dims) || dims.size() < 2 || dims.size() > 3 ||
+            dims[1] <= 0 || dims.back() <= 0 || shapes.Columns(at) != (dims.size() == 2 ? 1 : dims[1]) * dims.back()) {
           return piece;
         }
-        rank = 3;
+        rank = dims.size();
       } else if (!Is(at.node, {"Identity", "StopGradient"})) {
         return piece;
       }
@@ -189,15 +191,20 @@ class LookupFusion {
     return sums;
   }
 
+  // Where the slots are among the inputs; restore indices and gradients of features follow.
+  static int PlaceOfSlots(const Node* gradient) { return IsSumOfBags(*gradient) ? IntOf(gradient, "r") : 0; }
+
   static Port GradientOf(const Node* gradient, int feature) {
-    return Source(gradient, 1 + IntOf(gradient, "k") + feature);
+    return Source(gradient, PlaceOfSlots(gradient) + 1 + IntOf(gradient, "k") + feature);
   }
 
   // The piece that a feature of a gradient is about: it has the same slots and the same restore index.
   static const Piece* PieceOf(const Node* gradient, int feature, const std::vector<Piece>& pieces) {
+    const int slots = PlaceOfSlots(gradient);
     for (const Piece& piece : pieces) {
-      if (piece.lookup != nullptr && Source(piece.lookup, 1) == Source(gradient, 0) &&
-          Source(piece.lookup, 2 + piece.output) == Source(gradient, 1 + feature)) {
+      if (piece.lookup != nullptr && IsCombineOfTable(*piece.lookup) == IsSumOfBags(*gradient) &&
+          Source(piece.lookup, 1) == Source(gradient, slots) &&
+          Source(piece.lookup, 2 + piece.output) == Source(gradient, slots + 1 + feature)) {
         return &piece;
       }
     }
@@ -208,15 +215,17 @@ class LookupFusion {
   Status SumTogether(const Shapes& shapes, std::vector<Sum> sums) {
     while (!sums.empty()) {
       const Port whole = sums[0].whole;
-      const auto others = std::stable_partition(sums.begin(), sums.end(),
-                                                [&whole](const Sum& sum) { return sum.whole == whole; });
+      const bool has_bags = IsSumOfBags(*sums[0].gradient);
+      const auto others = std::stable_partition(sums.begin(), sums.end(), [&](const Sum& sum) {
+        return sum.whole == whole && IsSumOfBags(*sum.gradient) == has_bags;
+      });
       const std::vector<Sum> group(sums.begin(), others);
       sums.erase(sums.begin(), others);
       Nodes gradients;
       for (const Sum& sum : group) gradients.push_back(sum.gradient);
       // Where one waits for another, as the program may have it, they cannot be one.
       if (AreAlike(gradients) && !After(graph_, gradients).has_any(gradients)) {
-        TF_RETURN_IF_ERROR(ReplaceSums(group, gradients));
+        TF_RETURN_IF_ERROR(has_bags ? ReplaceSumsOfBags(group, gradients) : ReplaceSums(group, gradients));
         TF_RETURN_IF_ERROR(CutOthersOut(shapes, whole));
       }
     }
@@ -244,6 +253,28 @@ class LookupFusion {
     builder.Attr("dims", dims).Attr("sources", sources).Attr("columns", columns).Attr("partial", partial);
     Node* together;
     TF_RETURN_IF_ERROR(Place(&graph_, &builder, after, *gradients[0], &together));
+    return TakePlaceOf(gradients, together);
+  }
+
+  Status ReplaceSumsOfBags(const std::vector<Sum>& group, const Nodes& gradients) {
+    SumNode sums;
+    Nodes after;
+    for (const Sum& sum : group) {
+      std::size_t feature = sums.features.size();
+      TF_RETURN_IF_ERROR(AddSum(*sum.gradient, &sums));
+      for (const std::int64_t column : sum.columns) {
+        sums.features[feature].grads = sum.whole;
+        sums.features[feature++].column = static_cast<int>(column);
+      }
+      AddWaits(*sum.gradient, sum.whole, &after);
+    }
+    Node* together;
+    TF_RETURN_IF_ERROR(PlaceSum(&graph_, sums, after, *gradients[0], &together));
+    return TakePlaceOf(gradients, together);
+  }
+
+  // Values and indices of each table.
+  Status TakePlaceOf(const Nodes& gradients, Node* together) {
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       TF_RETURN_IF_ERROR(
           Repoint(&graph_, gradients[i], together, {static_cast<int>(i), static_cast<int>(gradients.size() + i)}));
@@ -268,67 +299,19 @@ class LookupFusion {
     }
   }
 
-  // Lets gradients of other columns be cut out of `whole` where they are known to lie, so that nothing asks for the shapes
-  // of the lookups beside them.
   Status CutOthersOut(const Shapes& shapes, const Port& whole) {
-    std::set<const Node*> gone(replaced_.begin(), replaced_.end());
-    AddUnread(graph_, &gone);
     Nodes readers;
     for (const Edge* edge : whole.node->out_edges()) {
       const bool reads = !edge->IsControlEdge() && edge->src_output() == whole.index && edge->dst_input() == 0;
-      if (reads && gone.count(edge->dst()) == 0 && IsInNoFrame(*edge->dst())) readers.push_back(edge->dst());
+      if (reads && IsInNoFrame(*edge->dst())) readers.push_back(edge->dst());
     }
     ByName(&readers);
-    for (Node* reader : readers) {
-      if (reader->type_string() == "Slice") TF_RETURN_IF_ERROR(CutSlice(shapes, reader));
-      if (reader->type_string() == "SplitV") TF_RETURN_IF_ERROR(CutSplit(shapes, whole, reader, gone));
-    }
-    return Status::OK();
-  }
-
-  Status CutSlice(const Shapes& shapes, Node* slice) {
-    const Port size = Source(slice, 2);
-    std::int64_t column;
-    if (Source(slice, 1).node->type_string() != "ConcatOffset" || !BeginOfSlice(shapes, Source(slice, 1), &column) ||
-        size.node->type_string() != "ShapeN") {
-      return Status::OK();
-    }
-    Node *begin, *shape;
-    TF_RETURN_IF_ERROR(PlacePair(&graph_, 0, column, *slice, &begin));
-    NodeBuilder builder(graph_.NewName("ascpipe/shape"), "Shape", graph_.op_registry());
-    TF_RETURN_IF_ERROR(Place(&graph_, &builder.Input(Source(size.node, size.index).out()), {}, *slice, &shape));
-    TF_RETURN_IF_ERROR(graph_.UpdateEdge(begin, 0, slice, 1));
-    return graph_.UpdateEdge(shape, 0, slice, 2);
-  }
-
-  Status CutSplit(const Shapes& shapes, const Port& whole, Node* split, const std::set<const Node*>& gone) {
-    Numbers sizes;
-    if (!IsColumnAxis(Source(split, 2)) || !shapes.IsMatrix(whole) || !SizesOfSplit(shapes, Source(split, 1), &sizes) ||
-        HasControlOutputs(split) || std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size < 0; })) {
-      return Status::OK();
-    }
-    std::map<int, Node*> slices;
-    const std::vector<const Edge*> edges(split->out_edges().begin(), split->out_edges().end());
-    for (const Edge* edge : edges) {
-      if (edge->IsControlEdge() || gone.count(edge->dst()) > 0) continue;
-      Node*& slice = slices[edge->src_output()];
-      if (slice == nullptr) {
-        const auto output = sizes.begin() + edge->src_output();
-        Node *begin, *size;
-        TF_RETURN_IF_ERROR(PlacePair(&graph_, 0, std::accumulate(sizes.begin(), output, std::int64_t{0}), *split, &begin));
-        TF_RETURN_IF_ERROR(PlacePair(&graph_, -1, *output, *split, &size));
-        NodeBuilder builder(graph_.NewName("ascpipe/slice"), "Slice", graph_.op_registry());
-        TF_RETURN_IF_ERROR(Place(&graph_, &builder.Input(whole.out()).Input(begin).Input(size), {}, *split, &slice));
-      }
-      TF_RETURN_IF_ERROR(graph_.UpdateEdge(slice, 0, edge->dst(), edge->dst_input()));
-    }
-    replaced_.push_back(split);
-    return Status::OK();
+    return CutColumns(&graph_, shapes, whole, readers, &replaced_);
   }
 
   // ---- lookups
 
-  Status Join(Node* concat, const std::vector<Piece>& pieces, const Nodes& tables) {
+  Status Join(Node* concat, const std::vector<Piece>& pieces, const Nodes& tables, int lookups) {
     std::vector<NodeBuilder::NodeOut> rows, slots, restore, others;
     std::vector<tensorflow::int64> numbers, sources, order;
     Nodes after;
@@ -337,10 +320,9 @@ class LookupFusion {
       slots.push_back(Source(table, 1).out());
       numbers.push_back(IntOf(table, "table"));
     }
-    const auto lookups = std::count_if(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.lookup; });
     for (const Piece& piece : pieces) {
       if (piece.lookup == nullptr) {
-        order.push_back(lookups + static_cast<tensorflow::int64>(others.size()));
+        order.push_back(lookups + static_cast<int>(others.size()));
         others.push_back(piece.value.out());
         continue;
       }
@@ -357,6 +339,28 @@ class LookupFusion {
     if (has_tables) builder.Attr("tables", numbers);
     Node* joined;
     TF_RETURN_IF_ERROR(Place(&graph_, &builder, after, *tables[0], &joined));
+    replaced_.push_back(concat);
+    return Repoint(&graph_, concat, joined, {0});
+  }
+
+  Status JoinBags(Node* concat, const std::vector<Piece>& pieces, int lookups) {
+    CombineNode combine;
+    std::vector<int> order;
+    Nodes after;
+    for (const Piece& piece : pieces) {
+      if (piece.lookup == nullptr) {
+        order.push_back(lookups + static_cast<int>(combine.others.size()));
+        combine.others.push_back(piece.value);
+        continue;
+      }
+      order.push_back(static_cast<int>(combine.features.size()));
+      TF_RETURN_IF_ERROR(AddCombine(*piece.lookup, &combine));
+      after.insert(after.end(), piece.after.begin(), piece.after.end());
+    }
+    combine.outputs = {order};
+    AddControlInputs(concat, &after);
+    Node* joined;
+    TF_RETURN_IF_ERROR(PlaceCombine(&graph_, combine, after, *concat, &joined));
     replaced_.push_back(concat);
     return Repoint(&graph_, concat, joined, {0});
   }

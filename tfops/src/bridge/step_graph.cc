@@ -124,6 +124,15 @@ bool After::has_any(const Nodes& nodes) const {
   return std::any_of(nodes.begin(), nodes.end(), [this](const Node* node) { return has(node); });
 }
 
+bool MayReadAt(const Graph& graph, const Nodes& variables, const std::vector<int>& tables, bool changes,
+               const Nodes& readers) {
+  const auto evaluates = [](int table) { return table >= 0; };
+  if (std::any_of(tables.begin(), tables.end(), evaluates)) {
+    return std::all_of(tables.begin(), tables.end(), evaluates) && !changes;
+  }
+  return !After(graph, Updates(variables)).has_any(readers);
+}
+
 Status Place(Graph* graph, NodeBuilder* builder, const Nodes& after, const Node& beside, Node** node) {
   TF_RETURN_IF_ERROR(builder->ControlInputs(after).Device(beside.requested_device()).Finalize(graph, node));
   (*node)->set_assigned_device_name(beside.assigned_device_name());

@@ -78,6 +78,14 @@ class After {
   std::vector<bool> reached_;
 };
 
+// Whether lookups read the same rows as now if they are done later, where `readers` are.  Those of an evaluation may come
+// before or after what changes tables in the step (step_order.h), each for itself; so may lookups and updates of the same
+// rows, if the program orders some of them.
+//   variables  what they read    tables  number of each table whose slots may name home rows, as in evaluation, else -1
+//   changes  whether the step changes tables
+bool MayReadAt(const tensorflow::Graph& graph, const Nodes& variables, const std::vector<int>& tables, bool changes,
+               const Nodes& readers);
+
 // ---- changes
 
 // Adds a node after some others, on the device of a further one.

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "bridge/bag_nodes.h"
 #include "bridge/status.h"
 #include "bridge/step_graph.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
@@ -67,7 +68,7 @@ class StepOrder {
   explicit StepOrder(Graph* graph) : graph_(*graph) {
     for (Node* node : graph_.op_nodes()) {
       if (IsChange(*node)) changes_.push_back(node);
-      if (IsLookup(*node) || Is(node, {"AscCombine", "AscCombineWeightsGrad", "AscCombineGrad"})) {
+      if (IsLookup(*node) || IsSumOfBags(*node) || Is(node, {"AscCombine", "AscCombineTables", "AscCombineWeightsGrad"})) {
         lookups_.push_back(node);
       }
       if (node->type_string() == "AscReadRows") reads_.push_back(node);

@@ -2,8 +2,9 @@
 //
 // An op costs the executor some microseconds, a plan twice as much, as it is asynchronous: with many tables and small
 // batches more than its work.  The plans of a batch become AscNextPlans, the updates by one formula with the same
-// parameters AscApplyTables.  Ops of which one waits for another stay apart; so do all plans of a step that evaluates,
-// whose order is that of step_order.h, and updates that a conditional may leave out.
+// parameters AscApplyTables.  Ops of which one waits for another stay apart, and those of different branches; so do all
+// plans of a step that evaluates, whose order is that of step_order.h.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "bridge/step_branches.h"
 #include "bridge/step_graph.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
 #include "tensorflow/core/graph/algorithm.h"
@@ -49,34 +51,26 @@ std::string Parameter(const Port& port) {
   return "bits " + std::to_string(bits);
 }
 
-// What two ops must have in common to become one: the device, and what they wait for besides their inputs.
-std::string Circumstances(const Node& node) {
-  Nodes after;
-  AddControlInputs(&node, &after);
-  ByName(&after);
-  std::string text = node.type_string() + " " + node.assigned_device_name();
-  for (const Node* one : after) text += " ^" + one->name();
-  return text;
-}
-
 class TableFusion {
  public:
   explicit TableFusion(Graph* graph) : graph_(*graph) {
     for (Node* node : graph_.op_nodes()) {
-      has_conditional_ = has_conditional_ || node->IsSwitch();
-      evaluates_ = evaluates_ || (IsPlan(*node) && !IsTrue(*node, "training"));
+      if (IsPlan(*node)) plans_.push_back(node);
+      if (Formulas().count(node->type_string()) > 0) updates_.push_back(node);
     }
-    for (Node* node : graph_.op_nodes()) {
-      if (IsPlan(*node)) Sort(node, KeyOfPlan(*node), &plans_);
-      if (Formulas().count(node->type_string()) > 0) Sort(node, KeyOfUpdate(*node), &updates_);
-    }
+    evaluates_ = std::any_of(plans_.begin(), plans_.end(), [](const Node* plan) { return !IsTrue(*plan, "training"); });
   }
 
   Status Apply() {
-    for (auto& group : plans_) {
+    if (plans_.size() + updates_.size() < 2) return Status::OK();
+    TF_RETURN_IF_ERROR(branches_.Read(&graph_));
+    Groups plans, updates;
+    for (Node* plan : plans_) Sort(plan, KeyOfPlan(*plan), &plans);
+    for (Node* update : updates_) Sort(update, KeyOfUpdate(*update), &updates);
+    for (auto& group : plans) {
       if (MayBeOne(&group.second)) TF_RETURN_IF_ERROR(PlanTogether(group.second));
     }
-    for (auto& group : updates_) {
+    for (auto& group : updates) {
       if (MayBeOne(&group.second)) TF_RETURN_IF_ERROR(UpdateTogether(group.second));
     }
     for (Node* node : replaced_) graph_.RemoveNode(node);
@@ -87,8 +81,19 @@ class TableFusion {
  private:
   using Groups = std::map<std::string, Nodes>;  // nodes that have the same key
 
-  static void Sort(Node* node, const std::string& key, Groups* groups) {
-    if (!key.empty()) (*groups)[key].push_back(node);
+  void Sort(Node* node, const std::string& key, Groups* groups) const {
+    if (!key.empty() && branches_.Of(*node) >= 0) (*groups)[key].push_back(node);
+  }
+
+  // What two ops must have in common to become one: device and branch, and what they wait for besides their inputs.
+  std::string Circumstances(const Node& node) const {
+    Nodes after;
+    AddControlInputs(&node, &after);
+    ByName(&after);
+    std::string text =
+        node.type_string() + " " + node.assigned_device_name() + " " + std::to_string(branches_.Of(node));
+    for (const Node* one : after) text += " ^" + one->name();
+    return text;
   }
 
   // Plans of one batch; "": stays as it is.
@@ -107,8 +112,6 @@ class TableFusion {
     std::string key = Circumstances(update) + " " + std::to_string(update.input_type(update.num_inputs() - 1));
     const int gradient = formula.states + formula.numbers;
     for (int i = formula.states; i < gradient; ++i) key += " " + Parameter(Source(&update, i));
-    // A conditional may leave out some gradients; those of one op come all or none.
-    if (has_conditional_) key += " " + Source(&update, gradient).node->name();
     return key;
   }
 
@@ -184,10 +187,9 @@ class TableFusion {
   }
 
   Graph& graph_;
-  bool has_conditional_ = false;
-  bool evaluates_ = false;
-  Groups plans_, updates_;
-  Nodes replaced_;
+  Branches branches_;
+  bool evaluates_;  // whether the step does
+  Nodes plans_, updates_, replaced_;
 };
 
 // A session runs this pass once per set of fetches, on the graph pruned to them, after that of lookup_fusion.cc, whose

@@ -60,7 +60,7 @@ ASC_INLINE std::int64_t AddBags(const std::int32_t* places, std::int64_t place_c
   for (std::int64_t bag = 0; bag < bags.count; ++bag) {
     const std::int64_t begin = bags.splits[bag], end = bags.splits[bag + 1];
     if (begin == end) continue;
-    const float* row = lookup.grads + bag * dim;
+    const float* row = lookup.grads + bag * lookup.stride;
     if (bags.combiner != Combiner::kSum) {
       ScaleGradient(bags, bag, dim, row, scaled.data());
       row = scaled.data();
@@ -82,7 +82,7 @@ ASC_INLINE std::int64_t Add(const std::int32_t* places, std::int64_t place_count
   }
   for (std::int64_t i = 0; i < lookup.n; ++i) {
     const std::int64_t bad = AddPositions<constant_dim, whole, false>(places, place_count, lookup, dim, part, i, i + 1,
-                                                                      lookup.grads + i * dim, sums);
+                                                                      lookup.grads + i * lookup.stride, sums);
     if (bad >= 0) return bad;
   }
   return -1;

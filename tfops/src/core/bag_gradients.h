@@ -11,7 +11,8 @@ namespace ascpipe {
 // The gradients of one lookup.
 struct BagGradient {
   const std::int32_t* restore;  // int32[n], -1 for a missing position
-  const float* grads;           // float[bags, dim], or of a lookup without bags float[n, dim]
+  const float* grads;           // of bag b, or without bags of position b, float[dim] at grads + b * stride
+  std::int64_t stride;
   std::int64_t n;
   bool has_bags;
   Bags bags;

@@ -124,11 +124,11 @@ class BagSum {
 
 template <std::int64_t constant_dim, bool with_homes>
 ASC_INLINE std::int64_t Combine(const BagRows& rows, const Bags& bags, std::int64_t begin, std::int64_t end,
-                                float* out) {
+                                float* out, std::int64_t stride) {
   const std::int64_t dim = constant_dim != 0 ? constant_dim : rows.source.dim;
   BagSum<constant_dim, with_homes> sums(rows, bags);
   for (std::int64_t bag = begin; bag < end; ++bag) {
-    float* const sum = out + bag * dim;
+    float* const sum = out + bag * stride;
     if (bags.splits[bag] == bags.splits[bag + 1]) {
       Zero(sum, dim);
       continue;
@@ -190,10 +190,11 @@ std::int64_t FirstBadSplit(const std::int64_t* splits, std::int64_t count, std::
 }
 
 ASC_FOR_EACH_PROCESSOR
-std::int64_t CombineBags(const BagRows& rows, const Bags& bags, std::int64_t begin, std::int64_t end, float* out) {
+std::int64_t CombineBags(const BagRows& rows, const Bags& bags, std::int64_t begin, std::int64_t end, float* out,
+                         std::int64_t stride) {
   return WithLength(rows.source.dim, [&](auto length) ASC_INLINED {
-    return rows.source.home_count > 0 ? Combine<length, true>(rows, bags, begin, end, out)
-                                      : Combine<length, false>(rows, bags, begin, end, out);
+    return rows.source.home_count > 0 ? Combine<length, true>(rows, bags, begin, end, out, stride)
+                                      : Combine<length, false>(rows, bags, begin, end, out, stride);
   });
 }
 

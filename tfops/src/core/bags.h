@@ -31,9 +31,10 @@ struct BagRows {
 // Index of the first of the splits that falls, or does not begin at 0 or end with `positions`; -1: none.
 std::int64_t FirstBadSplit(const std::int64_t* splits, std::int64_t count, std::int64_t positions);
 
-// out[b] = the combined rows of bag b for b in [begin, end), float[count, dim]; zeros for an empty bag.
+// out[b * stride] = the combined rows of bag b for b in [begin, end), float[dim]; zeros for an empty bag.
 // Returns the first position whose restore index is outside [-1, slot_count), or -1.
-std::int64_t CombineBags(const BagRows& rows, const Bags& bags, std::int64_t begin, std::int64_t end, float* out);
+std::int64_t CombineBags(const BagRows& rows, const Bags& bags, std::int64_t begin, std::int64_t end, float* out,
+                         std::int64_t stride);
 
 // out[i] = the gradient of the weight of position i, of the bags [begin, end); grad: float[count, dim].  Returns as
 // CombineBags.

@@ -195,7 +195,7 @@ class CombineOp : public CombineInputs {
     float* const out = combined->flat<float>().data();
     FirstBad bad;
     ShareBlocks(ctx, bags.count, BlockBags(bags, rows.source.dim), [&](std::int64_t begin, std::int64_t end) {
-      bad.Note(CombineBags(rows, bags, begin, end, out));
+      bad.Note(CombineBags(rows, bags, begin, end, out, rows.source.dim));
     });
     OP_REQUIRES_OK(ctx, Outcome(source, rows, bad));
   }

@@ -1,0 +1,62 @@
+"""Decides which lookups of columns train, where a program has no mode: those that a loss depends on.
+
+A graph may have a tower that trains and one that evaluates, with the same tables and a dataset each. Only the loss that
+an optimizer is given tells them apart.
+"""
+from typing import Any, Dict, List, Optional, Set
+
+import tensorflow as tf
+
+from ascpipe.errors import ColumnError
+from ascpipe.layout.words import EVAL, TRAIN
+from ascpipe.tf.graph.ancestors import ops_behind
+from ascpipe.tf.graph.graph_state import GraphState, StandIn
+from ascpipe.tf.graph.tensor_requests import TensorLookup
+from ascpipe.tf.modify.id_graph import id_graph
+
+
+def close_those_of(state: GraphState, loss: Any) -> None:
+    """Let each open lookup of a table that a loss trains be of training or of evaluation.
+
+    It trains if a gradient of the loss reaches it, or if it takes the same batches as one that is reached; else it
+    evaluates. Lookups of tables that the loss does not train stay open.
+
+    Args:
+        loss: tensors; or a function, of which nothing is known: all train.
+    """
+    lookups = [lookup for lookup in state.requests.lookups if lookup.is_open]
+    reached = None if callable(loss) else _reached_by(loss)
+    batches: Dict[str, List[List[tf.Operation]]] = {}  # of what trains, by name of the table
+    for lookup in lookups:
+        if reached is None or lookup.rows in reached:
+            batches.setdefault(lookup.table.table_name, []).append(_get_nexts(lookup))
+            lookup.close(TRAIN)
+    for lookup in lookups:
+        name = lookup.table.table_name
+        if lookup.is_open and name in batches:
+            lookup.close(TRAIN if _get_nexts(lookup) in batches[name] else EVAL)
+
+
+def require_none_evaluates(state: GraphState, loss: Any, wanted: List[Optional[StandIn]]) -> None:
+    """Raise ``ColumnError`` where the gradient of a table is asked by a loss that has lookups of evaluation of it."""
+    evaluating = [lookup for lookup in state.requests.lookups if lookup.channel == EVAL]
+    if not evaluating or callable(loss):
+        return
+    by_table = {stand_in.table.table_name: stand_in for stand_in in wanted if stand_in is not None and stand_in.trains}
+    reached = _reached_by(loss)
+    for lookup in evaluating:
+        if lookup.table.table_name in by_table and lookup.rows in reached:
+            raise ColumnError(by_table[lookup.table.table_name].variable.op.name, "an earlier minimize() or "
+                              "compute_gradients() trains it, and this loss trains it by a tower that was built after "
+                              "that, or takes batches of another iterator. Build all towers that train, over one "
+                              "get_next(), before the first gradients are asked for")
+
+
+def _reached_by(loss: Any) -> Set[tf.Operation]:
+    """The ops that gradients of a loss pass through."""
+    tensors = [tensor for tensor in tf.nest.flatten(loss) if isinstance(tensor, (tf.Tensor, tf.Variable))]
+    return set(ops_behind(tensors, ("StopGradient",)))
+
+
+def _get_nexts(lookup: TensorLookup) -> List[tf.Operation]:
+    return id_graph([lookup.ids]).get_nexts

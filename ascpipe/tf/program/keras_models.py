@@ -1,0 +1,58 @@
+"""Refuses models of Keras that would run lookups by themselves: ``fit``, ``evaluate``, ``predict`` and their kin."""
+from typing import Any
+
+import tensorflow as tf
+
+from ascpipe.errors import ColumnError
+from ascpipe.tf import patches
+from ascpipe.tf.graph.ancestors import ops_behind
+from ascpipe.tf.graph.graph_state import GraphState
+
+_LOOKUP = "AscLookup"
+_WHY = (
+    "a Keras model has looked-up rows as its input, and fit, evaluate, predict or one of their kind shall run it. They "
+    "run a graph function of Keras, which trains the weights of the model and no table, and cannot drive a pipeline. "
+    "Call layers and models as functions of the rows, and train by an optimizer of tf.compat.v1.train in a loop of "
+    "session.run(), or in an Estimator: docs/tutorial/from-tensorflow.md, Keras")
+
+
+def install() -> None:
+    """Let models of Keras in this process refuse looked-up rows. May be called twice."""
+    patches.KERAS_TRAIN.apply(_make_train_function)
+    patches.KERAS_TEST.apply(_make_test_function)
+    patches.KERAS_PREDICT.apply(_make_predict_function)
+
+
+# In the place of TensorFlow's, by which a model makes what its batches go through.
+
+def _make_train_function(self: Any) -> Any:
+    _require_no_rows(self)
+    return patches.KERAS_TRAIN.plain(self)
+
+
+def _make_test_function(self: Any) -> Any:
+    _require_no_rows(self)
+    return patches.KERAS_TEST.plain(self)
+
+
+def _make_predict_function(self: Any) -> Any:
+    _require_no_rows(self)
+    return patches.KERAS_PREDICT.plain(self)
+
+
+def _require_no_rows(model: Any) -> None:
+    """Raise ``ColumnError``, or of other tables ``ValueError``, where rows that were looked up go through a model."""
+    ends = [tensor for tensor in tf.nest.flatten([model.inputs, model.outputs]) if isinstance(tensor, tf.Tensor)]
+    state = GraphState.known(ends[0].graph) if ends else None
+    if state is None or not (state.lookups or state.requests.lookups):
+        return
+    behind = set(ops_behind(ends))
+    variables = {stand_in.table.table_name: name for name, stand_in in state.stand_ins.items()}
+    for lookup in state.requests.lookups:
+        name = lookup.table.table_name
+        if lookup.rows in behind:
+            raise ColumnError(variables[name], _WHY) if name in variables else ValueError(
+                "table {!r}: {}".format(name, _WHY))
+    if any(op.type == _LOOKUP for op in behind):
+        raise ValueError("tables {}: {}".format(", ".join(sorted(map(repr, state.tables))), _WHY))
+

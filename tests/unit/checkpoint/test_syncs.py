@@ -1,0 +1,38 @@
+"""Many files are synced at a time."""
+import errno
+import os
+
+import pytest
+
+from ascpipe.checkpoint import disk
+
+
+@pytest.fixture
+def fds(tmp_path):
+    opened = [os.open(str(tmp_path / str(number)), os.O_CREAT | os.O_WRONLY, 0o600) for number in range(40)]
+    yield opened
+    for fd in opened:
+        os.close(fd)
+
+
+def test_each_file_is_synced_once(fds, monkeypatch):
+    synced = []
+    monkeypatch.setattr(disk, "sync", synced.append)
+    disk.sync_all(fds)
+    assert sorted(synced) == sorted(fds)
+    disk.sync_all([])
+    assert len(synced) == len(fds)
+
+
+def test_the_first_failure_is_raised_after_all_were_tried(fds, monkeypatch):
+    tried = []
+
+    def sync(fd):
+        tried.append(fd)
+        if fd in (fds[3], fds[30]):
+            raise OSError(errno.EIO if fd == fds[3] else errno.ENOSPC, "no")
+
+    monkeypatch.setattr(disk, "sync", sync)
+    with pytest.raises(OSError) as caught:
+        disk.sync_all(fds)
+    assert caught.value.errno == errno.EIO and sorted(tried) == sorted(fds)

@@ -1,0 +1,196 @@
+#include "bridge/bag_nodes.h"
+
+#include <algorithm>
+
+namespace ascpipe {
+
+using tensorflow::Graph;
+using tensorflow::Node;
+using tensorflow::NodeBuilder;
+using tensorflow::Status;
+
+namespace {
+
+using Integers = std::vector<int>;
+using Outs = std::vector<NodeBuilder::NodeOut>;
+
+template <typename Value>
+Status Read(const Node& node, const char* attr, std::vector<Value>* values) {
+  values->clear();  // GetNodeAttr adds to what is there
+  return tensorflow::GetNodeAttr(node.attrs(), attr, values);
+}
+
+// One attribute of AscCombine or AscCombineGrad for each of the features.
+template <typename Value>
+Status ReadOne(const Node& node, const char* attr, std::vector<Value>* values) {
+  values->resize(1);
+  return tensorflow::GetNodeAttr(node.attrs(), attr, &(*values)[0]);
+}
+
+// The place of a port among others, -1 for none; it is added where it is not among them.
+int PlaceIn(const Port& port, std::vector<Port>* ports) {
+  if (port.node == nullptr) return -1;
+  const auto found = std::find(ports->begin(), ports->end(), port);
+  const int place = static_cast<int>(found - ports->begin());
+  if (found == ports->end()) ports->push_back(port);
+  return place;
+}
+
+Outs OutsOf(const std::vector<Port>& ports) {
+  Outs outs;
+  for (const Port& port : ports) outs.push_back(port.out());
+  return outs;
+}
+
+Port SourceOrNone(const Node& node, int first, int which) { return which < 0 ? Port() : Source(&node, first + which); }
+
+}  // namespace
+
+bool IsCombineOfTable(const Node& node) {
+  return node.type_string() == "AscCombineTables" || (node.type_string() == "AscCombine" && IntOf(&node, "f") > 0);
+}
+
+Status AddCombine(const Node& node, CombineNode* combine) {
+  const bool is_one = node.type_string() == "AscCombine";
+  const int k = is_one ? 1 : IntOf(&node, "k"), w = IntOf(&node, "w");
+  Integers tables, weighted = {w > 0 ? 0 : -1}, order = {0}, pieces = {1};
+  std::vector<std::string> combiners;
+  std::vector<float> max_norms;
+  if (is_one) {
+    TF_RETURN_IF_ERROR(ReadOne(node, "table", &tables));
+    TF_RETURN_IF_ERROR(ReadOne(node, "combiner", &combiners));
+    TF_RETURN_IF_ERROR(ReadOne(node, "max_norm", &max_norms));
+  } else {
+    TF_RETURN_IF_ERROR(Read(node, "tables", &tables));
+    TF_RETURN_IF_ERROR(Read(node, "weighted", &weighted));
+    TF_RETURN_IF_ERROR(Read(node, "order", &order));
+    TF_RETURN_IF_ERROR(Read(node, "pieces", &pieces));
+    TF_RETURN_IF_ERROR(Read(node, "combiners", &combiners));
+    TF_RETURN_IF_ERROR(Read(node, "max_norms", &max_norms));
+  }
+  const int others = is_one ? 0 : IntOf(&node, "m");
+  const int features_before = static_cast<int>(combine->features.size());
+  const int others_before = static_cast<int>(combine->others.size());
+  // Numbers of others come after those of features: they move by as many as there are more of these.
+  for (auto& output : combine->outputs) {
+    for (int& which : output) which += which < features_before ? 0 : k;
+  }
+  for (int i = 0; i < k; ++i) {
+    const std::size_t place = static_cast<std::size_t>(i);
+    combine->features.push_back({Source(&node, i), Source(&node, k + i), Source(&node, 2 * k + i),
+                                 Source(&node, 3 * k + i), Source(&node, 4 * k + i),
+                                 SourceOrNone(node, 5 * k, weighted[place]), combiners[place], max_norms[place],
+                                 tables[place]});
+  }
+  for (int i = 0; i < others; ++i) combine->others.push_back(Source(&node, 5 * k + w + i));
+  auto which = order.begin();
+  for (const int count : pieces) {
+    combine->outputs.emplace_back();
+    for (int i = 0; i < count; ++i, ++which) {
+      combine->outputs.back().push_back(features_before + *which + (*which < k ? 0 : others_before));
+    }
+  }
+  return Status::OK();
+}
+
+Status PlaceCombine(Graph* graph, const CombineNode& combine, const Nodes& after, const Node& beside, Node** node) {
+  Outs rows, slots, restore, default_row, splits;
+  std::vector<Port> weights;
+  Integers tables, weighted, order, pieces;
+  std::vector<std::string> combiners;
+  std::vector<float> max_norms;
+  for (const CombineNode::Feature& feature : combine.features) {
+    rows.push_back(feature.rows.out());
+    slots.push_back(feature.slots.out());
+    restore.push_back(feature.restore.out());
+    default_row.push_back(feature.default_row.out());
+    splits.push_back(feature.splits.out());
+    weighted.push_back(PlaceIn(feature.weights, &weights));
+    tables.push_back(feature.table);
+    combiners.push_back(feature.combiner);
+    max_norms.push_back(feature.max_norm);
+  }
+  for (const auto& output : combine.outputs) {
+    pieces.push_back(static_cast<int>(output.size()));
+    order.insert(order.end(), output.begin(), output.end());
+  }
+  NodeBuilder builder(graph->NewName("ascpipe/combine_together"), "AscCombineTables", graph->op_registry());
+  builder.Input(rows).Input(slots).Input(restore).Input(default_row).Input(splits).Input(OutsOf(weights));
+  builder.Input(OutsOf(combine.others)).Attr("o", static_cast<int>(pieces.size()));
+  builder.Attr("tables", tables).Attr("weighted", weighted).Attr("combiners", combiners).Attr("max_norms", max_norms);
+  builder.Attr("order", order).Attr("pieces", pieces);
+  return Place(graph, &builder, after, beside, node);
+}
+
+bool IsSumOfBags(const Node& node) { return Is(&node, {"AscCombineGrad", "AscCombineTablesGrad"}); }
+
+Status AddSum(const Node& node, SumNode* sum) {
+  const bool is_one = node.type_string() == "AscCombineGrad";
+  const int r = IntOf(&node, "r"), n = is_one ? 1 : IntOf(&node, "n"), k = IntOf(&node, "k");
+  const int g = is_one ? k : IntOf(&node, "g"), m = IntOf(&node, "m");
+  Integers dims, rows_of = {r > 0 ? 0 : -1}, tables(static_cast<std::size_t>(k)), columns = tables, sources, bags, weighted;
+  std::vector<bool> partial;
+  std::vector<std::string> combiners;
+  std::vector<float> max_norms;
+  if (is_one) {
+    dims = {IntOf(&node, "dim")};
+    partial = {IsTrue(node, "partial")};
+    for (int i = 0; i < k; ++i) sources.push_back(i);
+  } else {
+    TF_RETURN_IF_ERROR(Read(node, "dims", &dims));
+    TF_RETURN_IF_ERROR(Read(node, "partial", &partial));
+    TF_RETURN_IF_ERROR(Read(node, "rows_of", &rows_of));
+    TF_RETURN_IF_ERROR(Read(node, "tables", &tables));
+    TF_RETURN_IF_ERROR(Read(node, "sources", &sources));
+    TF_RETURN_IF_ERROR(Read(node, "columns", &columns));
+  }
+  TF_RETURN_IF_ERROR(Read(node, "bags", &bags));
+  TF_RETURN_IF_ERROR(Read(node, "weighted", &weighted));
+  TF_RETURN_IF_ERROR(Read(node, "combiners", &combiners));
+  TF_RETURN_IF_ERROR(Read(node, "max_norms", &max_norms));
+  const int before = static_cast<int>(sum->tables.size()), restores = r + n, grads = restores + k, splits = grads + g;
+  for (int i = 0; i < n; ++i) {
+    const std::size_t place = static_cast<std::size_t>(i);
+    sum->tables.push_back({SourceOrNone(node, 0, rows_of[place]), Source(&node, r + i), dims[place], partial[place]});
+  }
+  for (int i = 0; i < k; ++i) {
+    const std::size_t place = static_cast<std::size_t>(i);
+    sum->features.push_back({before + tables[place], Source(&node, restores + i), Source(&node, grads + sources[place]),
+                             columns[place], SourceOrNone(node, splits, bags[place]),
+                             SourceOrNone(node, splits + m, weighted[place]), combiners[place], max_norms[place]});
+  }
+  return Status::OK();
+}
+
+Status PlaceSum(Graph* graph, const SumNode& sum, const Nodes& after, const Node& beside, Node** node) {
+  Outs slots, restore;
+  std::vector<Port> rows, grads, splits, weights;
+  Integers dims, rows_of, tables, sources, columns, bags, weighted;
+  std::vector<bool> partial;
+  std::vector<std::string> combiners;
+  std::vector<float> max_norms;
+  for (const SumNode::Table& table : sum.tables) {
+    rows_of.push_back(PlaceIn(table.rows, &rows));
+    slots.push_back(table.slots.out());
+    dims.push_back(table.dim);
+    partial.push_back(table.partial);
+  }
+  for (const SumNode::Feature& feature : sum.features) {
+    tables.push_back(feature.table);
+    restore.push_back(feature.restore.out());
+    sources.push_back(PlaceIn(feature.grads, &grads));
+    columns.push_back(feature.column);
+    bags.push_back(PlaceIn(feature.splits, &splits));
+    weighted.push_back(PlaceIn(feature.weights, &weights));
+    combiners.push_back(feature.combiner);
+    max_norms.push_back(feature.max_norm);
+  }
+  NodeBuilder builder(graph->NewName("ascpipe/sum_bags_together"), "AscCombineTablesGrad", graph->op_registry());
+  builder.Input(OutsOf(rows)).Input(slots).Input(restore).Input(OutsOf(grads)).Input(OutsOf(splits));
+  builder.Input(OutsOf(weights)).Attr("dims", dims).Attr("partial", partial).Attr("rows_of", rows_of);
+  builder.Attr("tables", tables).Attr("sources", sources).Attr("columns", columns).Attr("bags", bags);
+  builder.Attr("weighted", weighted).Attr("combiners", combiners).Attr("max_norms", max_norms);
+  return Place(graph, &builder, after, beside, node);
+}
+
+}  // namespace ascpipe
