@@ -55,8 +55,8 @@ def require_trained(state: GraphState) -> None:
             raise ColumnError(variable, "its table {!r} is looked up {}, and no optimizer updates it: gradients of "
                               "tables come from compute_gradients() and minimize() of optimizers of "
                               "tf.compat.v1.train, of all trainable variables or of a var_list that has this one, and "
-                              "not from tf.gradients(){}. What shall stay as it began is a column with "
-                              "trainable=False".format(name, *(("in training", "") if trains else (
+                              "not from tf.gradients(). What shall stay as it began is a column with "
+                              "trainable=False{}".format(name, *(("in training", "") if trains else (
                                   "beside an optimizer", _SHARED_BY_NAME))))
 
 
