@@ -45,6 +45,7 @@ def _on_columns() -> Iterator[Contenders]:
         def end_all() -> None:  # a side that writes its last checkpoint would slow the other one's start
             for side in sides.values():
                 side.end()
+            os.sync()  # and so would a checkpoint of gigabytes that the disk has not written yet
 
         yield Contenders(1, {name: _first_step(side, took_s[name]) for name, side in sides.items()},
                          dict.fromkeys(sides, end_all),
