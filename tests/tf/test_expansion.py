@@ -104,10 +104,11 @@ def test_a_killed_table_worker_leaves_no_trace():
         program = programs.Program(SOURCE, lambda: programs.optimizer("lazy_adam", 0.1))
         with programs.session() as run:
             program.initialise(run)
-            found = []
+            found, killed = [], []
             for step in range(len(SOURCE)):
                 if step in (3, 7):
-                    os.kill(table_worker(), signal.SIGKILL)
+                    killed.append(table_worker(killed))
+                    os.kill(killed[-1], signal.SIGKILL)
                 found.append(run.run([program.loss, program.train])[0])
             assert found == expected
             # Batches may have been planned ahead of the second kill, so that no step waits for another worker.
@@ -118,15 +119,17 @@ def workers():
     return Process.current().running_pipeline().link.status()["workers"]
 
 
-def table_worker():
-    """Pid of the table worker, once it works."""
+def table_worker(killed):
+    """Pid of the table worker, once it works; the daemon may not know yet that those before it are dead."""
+    found = []
 
-    def working():
-        return [worker["pid"] for worker in workers() if worker["kind"] == "table" and worker["pid"]
-                and worker["attached"]]
+    def works():
+        found[:] = [worker["pid"] for worker in workers() if worker["kind"] == "table" and worker["pid"]
+                    and worker["attached"] and worker["pid"] not in killed]
+        return bool(found)
 
-    wait_until(lambda: bool(working()), what="a table worker")
-    return working()[0]
+    wait_until(works, what="a table worker")
+    return found[0]
 
 
 def test_running_the_initializer_again_empties_the_table():
