@@ -54,8 +54,13 @@ def trained(tmp_path_factory):
     return folders
 
 
+def long(*values):
+    """What another case shows in part."""
+    return pytest.param(*values, marks=pytest.mark.long)
+
+
 @pytest.mark.parametrize("wanted", [
-    [".*user_embedding.*", ".*hiddenlayer.*"], [".*weights/.*"], [".*logits.*"],
+    [".*user_embedding.*", ".*hiddenlayer.*"], long([".*weights/.*"]), long([".*logits.*"]),
     ["dnn/input_from_feature_columns/input_layer/words_embedding/embedding_weights"]], ids=str)
 def test_expressions_in_a_list_warm_start_rows_and_their_slots(wanted, trained, tmp_path):
     losses = {}
@@ -97,8 +102,8 @@ def test_a_warm_start_that_no_table_can_take_is_refused(side, vocabularies, why,
 
 
 @pytest.mark.parametrize("mapping, late", [
-    ({"net/": "net/"}, False), ({"net/": "net/"}, True), ({"net/input_layer/": "net/input_layer/"}, False),
-    ({"net/dense/": "net/dense/"}, False), ("by name", False), ("by variable", False)], ids=str)
+    long({"net/": "net/"}, False), ({"net/": "net/"}, True), long({"net/input_layer/": "net/input_layer/"}, False),
+    ({"net/dense/": "net/dense/"}, False), long("by name", False), ("by variable", False)], ids=str)
 def test_variables_that_begin_as_in_a_checkpoint_bring_the_rows_of_their_tables(mapping, late, tmp_path):
     name = "net/input_layer/user_embedding/embedding_weights"
 
@@ -189,7 +194,7 @@ def more_columns(folder):
         dnn_hidden_units=[4], config=columns.config())
 
 
-@pytest.mark.parametrize("second", [longer_rows, other_optimizer, more_columns])
+@pytest.mark.parametrize("second", [longer_rows, long(other_optimizer), more_columns])
 def test_estimators_of_one_program_have_tables_of_their_own(second, tmp_path):
     found = {}
     for side in ("tensorflow", "device"):
