@@ -26,14 +26,19 @@ KINDS = {"AscCombine", "AscCombineTables", "AscCombineGrad", "AscCombineTablesGr
 class Program:
     """A table for each of ``DIMS``, which combines the same bags; dense numbers beside them.
 
+    Args:
+        has_plain: whether the ids are a feature of table "a" that is not combined, too.
+
     Attributes:
         flag: whether a branch is taken, fed.
     """
 
-    def __init__(self):
+    def __init__(self, has_plain=False):
         self.tables = {name: combined.new_table(name, dim, {"device_vocabulary_size": 1000})
                        for name, dim in DIMS.items()}
         self.specs = {name: asc.FeatureSpec(name, table_name=name, index_key="bags") for name in DIMS}
+        if has_plain:
+            self.specs["plain"] = asc.FeatureSpec("plain", table_name="a", index_key="ids")
         self.iterator, self.batch = self.channel(True)
         self.numbers = self.batch["gradient"][:, :2]
         self.flag = tf.compat.v1.placeholder_with_default(True, [])
@@ -52,9 +57,9 @@ class Program:
         return tf.SparseTensor(self.batch["places"], self.batch["weights"] if values is None else values,
                                self.batch["shape"])
 
-    def train(self, loss):
-        """What trains all tables."""
-        variables = [table.variable for table in self.tables.values()]
+    def train(self, loss, names=DIMS):
+        """What trains tables."""
+        variables = [self.tables[name].variable for name in names]
         return asc.optimizers.GradientDescent(0.5).minimize(loss, var_list=variables)
 
     def session(self, *iterators):
@@ -175,6 +180,24 @@ def test_a_branch_that_is_not_taken_takes_nothing_else_with_it(flags):
     assert ops["AscCombineTables"] == 1
 
 
+@pytest.mark.parametrize("flags", [(True, True, True), (False, False, False), (False, True, False)])
+def test_tables_that_a_branch_trains_are_trained_in_it_alone(flags):
+    def build(program):
+        rows = {name: program.bags(name) for name in DIMS}
+        inside = tf.cond(program.flag,
+                         lambda: program.train(tf.reduce_sum(tf.square(rows["b"])) + tf.reduce_sum(rows["c"]), "bc"),
+                         tf.no_op)
+        return [*rows.values(), program.train(tf.reduce_sum(tf.square(rows["a"])), "a"), inside]
+
+    found, _ = steps_of(build, flags)
+    require_same(found, apart(build, flags)[0])
+    untrained, _ = steps_of(lambda program: [program.bags(name) for name in DIMS])
+    for place, name in enumerate(DIMS):
+        for step, rows in enumerate(found):
+            is_trained = any(name == "a" or flag for flag in flags[:step])
+            assert np.array_equal(rows[place], untrained[step][place]) != is_trained
+
+
 def test_a_loop_that_reads_them_keeps_none_apart():
     """As a recurrent network does."""
     def build(program):
@@ -261,6 +284,22 @@ def test_rows_that_no_loss_is_made_of_are_read_before_the_update_too():
             before.add(name)
             left.extend(nodes[name].input)
     assert len(combines) == 2 and combines <= before
+
+
+def test_bags_stay_before_an_update_that_others_are_told_to_wait_for():
+    """The update is that of a plain lookup: nothing but what they read says which bags come first."""
+    with programs.ascpipe():
+        program = Program(has_plain=True)
+        plain = asc.sparse_lookup(program.tables["a"], program.specs["plain"], batch=program.batch)
+        train = program.train(tf.reduce_sum(tf.square(plain)), "a")
+        before = program.bags("a", trainable=False)
+        with tf.control_dependencies([train]):
+            after = program.bags("b")
+        with program.session() as run:
+            (found, _), ops = ran(run, [before, after])
+    rows = np.split(combined.first_rows(DIMS["a"])[BATCHES[0].numbers], np.cumsum(BATCHES[0].sizes)[:-1])
+    np.testing.assert_allclose(found, [bag.sum(axis=0) for bag in rows], 1e-4, 1e-5)
+    assert "AscCombineTables" not in ops
 
 
 class TestOps:
