@@ -54,9 +54,14 @@ def open_directory(name: str, directory_fd: Optional[int] = None) -> int:
 
 
 def make_directory(directory_fd: int, name: str) -> int:
-    """Make a directory that is not there yet; its descriptor."""
+    """Make a directory that is not there yet; its descriptor. Where it cannot be opened, it is not left behind."""
     os.mkdir(name, DIRECTORY_MODE, dir_fd=directory_fd)
-    return open_directory(name, directory_fd)
+    try:
+        return open_directory(name, directory_fd)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.rmdir(name, dir_fd=directory_fd)
+        raise
 
 
 def make_or_open_directory(directory_fd: int, name: str) -> int:

@@ -1,4 +1,4 @@
-"""Many files are synced at a time."""
+"""The door to the disk: files that are synced together, and a directory that cannot be opened."""
 import errno
 import os
 
@@ -36,3 +36,17 @@ def test_the_first_failure_is_raised_after_all_were_tried(fds, monkeypatch):
     with pytest.raises(OSError) as caught:
         disk.sync_all(fds)
     assert caught.value.errno == errno.EIO and sorted(tried) == sorted(fds)
+
+
+def test_a_directory_that_was_made_and_cannot_be_opened_is_not_left_behind(tmp_path, monkeypatch):
+    def refuse(name, directory_fd=None):
+        raise OSError(errno.ENFILE, "no descriptors are left", name)
+
+    above = os.open(str(tmp_path), os.O_RDONLY)
+    try:
+        monkeypatch.setattr(disk, "open_directory", refuse)
+        with pytest.raises(OSError) as caught:
+            disk.make_directory(above, "new")
+    finally:
+        os.close(above)
+    assert caught.value.errno == errno.ENFILE and os.listdir(str(tmp_path)) == []
