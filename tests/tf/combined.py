@@ -98,7 +98,7 @@ def new_table(name, dim, tier):
 
 @tf.custom_gradient
 def exact_sqrt(values, name=None):
-    """Roots to the last bit; those of TensorFlow are approximated, but for the last few of a tensor."""
+    """Roots to the last bit; those of TensorFlow are approximated, except the last few of a tensor."""
     (roots,) = tf.compat.v1.py_func(lambda array: [np.sqrt(array)], [values], [values.dtype])
     roots.set_shape(values.shape)
     return roots, lambda gradient: 0.5 * gradient / roots

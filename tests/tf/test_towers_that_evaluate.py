@@ -56,7 +56,7 @@ def rounds_of(session, train, evaluate, begin_to_evaluate):
 
 
 def require_close(found, expected):
-    """Losses are the same but for the order of sums in a dense layer."""
+    """Losses are the same, apart from the order of sums in a dense layer."""
     np.testing.assert_allclose(found, expected, 2e-6)
 
 

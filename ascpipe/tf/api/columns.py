@@ -113,7 +113,7 @@ def _warn_of_reads(graph: tf.Graph, state: GraphState) -> None:
 
 
 def _readers(variable: tf.Variable) -> List[tf.Operation]:
-    """The ops that take the value of a variable, but for those of which each variable has some."""
+    """The ops that take the value of a variable, without those that each variable has."""
     found, waiting = [], list(variable.op.outputs)
     while waiting:
         for op in waiting.pop().consumers():
