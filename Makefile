@@ -6,7 +6,8 @@
 #   make wheels                              the wheels of ascpipe and ascpipe-mx-rec, in dist/
 #   make demo [DATA=file.tsv] [ARGS="..."]   the main job: trains the example through the pipeline
 #   make demo RANKS=2                        the same on two ranks, after `make ranks`
-#   make test                                every test but the long ones
+#   make test                                every test but the long ones, and a table of suites at the end
+#   make check                               lint, types, and a part of the tests in three minutes: for each small change
 #   make test-long                           faults in number; make test-sweeps runs all that is long, hours
 #   make test-unit ARGS="-k ring"            one suite, with arguments for pytest
 #   make soak [HOURS=0.5] [SEED=7]           trains while faults happen, and judges results and memory (docs/internals/testing.md)
@@ -18,7 +19,9 @@
 # PYTHON=/path/to/python3.7 names the interpreter for .venv.
 
 PY := .venv/bin/python
-PYTEST := $(PY) -m pytest -q
+# Byte code of tests is kept even where the environment asks for none: pytest rewrites every test file otherwise, in each
+# suite anew.  TEST_SUITE names the file of results (tests/results.py).
+PYTEST = TEST_SUITE=$(@:test-%=%) PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q
 MAKEFLAGS += --no-print-directory
 SUITES := test-tf-a test-tf-r test-integration test-ranks test-fault test-unit test-unit-nojit test-unit-bounds \
 	test-model test-house test-conformance test-cpp
@@ -66,7 +69,9 @@ types: dev-setup
 
 # Two suites at a time, the long ones first; what one prints appears when it is done.
 test: dev-setup
-	@$(MAKE) -k -j2 --output-sync=target $(SUITES)
+	@rm -rf build/test-results
+	@$(MAKE) -k -j2 --output-sync=target $(SUITES); code=$$?; \
+		$(PY) -m tests.results summary $(SUITES:test-%=%) && exit $$code
 
 test-unit: dev-setup
 	$(PYTEST) tests/unit $(ARGS)

@@ -151,6 +151,12 @@ def test_fixtures_of_every_scope_clean_up(child, pipe):
 
 def test_seed_depends_on_the_test(seed):
     assert isinstance(seed, int)
+
+
+@pytest.mark.timeout_s(0.2)
+def test_may_take_longer_on_a_busy_machine(monkeypatch):
+    monkeypatch.setattr(os, "getloadavg", lambda: (1000.0, 0.0, 0.0))
+    threading.Event().wait(0.5)
 '''
 
 LEAVES_WITH_THE_MODULE = '''
@@ -209,9 +215,9 @@ def test_what_a_test_leaves_is_caught_and_named(report, thing, words):
     assert re.search(words, complaint(report, name))
 
 
-def test_a_test_that_hangs_fails_and_the_run_goes_on(report):
+def test_a_test_that_hangs_fails_and_the_run_continues(report):
     assert re.search("FAILED .*::test_hangs", report) and outcomes(report, "test_is_the_last\\w*")[0] == "PASSED"
-    assert "not done within its limit of seconds" in report
+    assert "TookTooLongError: not done within 0.5 s, scaled by" in report
     assert "most recent call first" in report
 
 
@@ -227,6 +233,7 @@ def test_what_a_module_s_fixture_leaves_is_caught(report):
     ("test_fails_and_keeps_its_variables", "FAILED"),
     ("test_fixtures_of_every_scope_clean_up", "PASSED"),
     ("test_seed_depends_on_the_test", "PASSED"),
+    ("test_may_take_longer_on_a_busy_machine", "PASSED"),
 ])
 def test_clean_tests_get_no_complaint(report, test, outcome):
     assert outcomes(report, test) == [outcome]

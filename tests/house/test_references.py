@@ -63,7 +63,7 @@ def test_no_kernel_takes_more_than_eight_arguments():
 def test_nothing_is_compiled_outside_the_package_of_kernels():
     wrong = []
     for path in tree.python_files(*tree.PRODUCT):
-        for node in ast.walk(tree.parse(path)):
+        for node in tree.nodes(path):
             name = getattr(node, "id", getattr(node, "attr", None))
             if name in ("njit", "jit", "vectorize", "guvectorize", "cfunc") or (
                     path not in KERNELS and name in ("intrinsic", "register_jitable")):
@@ -81,7 +81,7 @@ def test_python_code_calls_entries_only():
         if path in KERNELS:
             continue
         aliases = {}
-        for node in ast.walk(tree.parse(path)):
+        for node in tree.nodes(path):
             if isinstance(node, ast.ImportFrom):
                 wrong += ["{} imports {}".format(tree.name(path), name.name) for name in node.names
                           if (node.module, name.name) in inner]
@@ -125,7 +125,7 @@ def argument_names(function):
 
 def documented_functions():
     for path in tree.python_files(*tree.PRODUCT):
-        for node in ast.walk(tree.parse(path)):
+        for node in tree.nodes(path):
             if isinstance(node, ast.ClassDef):
                 makers = [f for f in node.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"]
                 if makers and "Args:" in (ast.get_docstring(node, clean=False) or ""):

@@ -118,7 +118,7 @@ DOOR, LIST = "ascpipe/tf/internals.py", "ascpipe/tf/patches.py"
 
 def our_names() -> Set[str]:
     """Classes that files of ours define."""
-    return {node.name for path in tree.python_files("ascpipe/tf", "mx_rec") for node in ast.walk(tree.parse(path))
+    return {node.name for path in tree.python_files("ascpipe/tf", "mx_rec") for node in tree.nodes(path)
             if isinstance(node, ast.ClassDef)}
 
 
@@ -155,7 +155,7 @@ def attributes_of_ours() -> Set[str]:
     """What classes of ours set on ``self``, declare, or have a setter of."""
     found = set()
     for path in tree.python_files("ascpipe/tf"):
-        for node in ast.walk(tree.parse(path)):
+        for node in tree.nodes(path):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and \
                     isinstance(node.value, ast.Name) and node.value.id == "self":
                 found.add(node.attr)

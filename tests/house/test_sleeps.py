@@ -42,12 +42,12 @@ def is_sleep(called):
 def sleeps():
     """File and line of each."""
     for path in tree.python_files("tests", "bench"):
-        for node in ast.walk(tree.parse(path)):
+        for node in tree.nodes(path):
             if isinstance(node, ast.Call) and is_sleep(node.func):
                 yield tree.name(path), node.lineno
     for path in tree.text_files(".cc", ".h"):
         if tree.name(path).startswith("tests/"):
-            for number, line in enumerate(path.read_text().splitlines(), 1):
+            for number, line in enumerate(tree.lines(path), 1):
                 if CPP_SLEEP.search(line):
                     yield tree.name(path), number
 

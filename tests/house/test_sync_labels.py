@@ -18,7 +18,7 @@ LABELLED = re.compile(r"SYNC ([a-z]+(?:-[a-z]+)*(?:, [a-z]+(?:-[a-z]+)*)*): (sto
 def labelled_lines():
     for path in tree.text_files(".py", ".cc", ".h"):
         if tree.name(path).startswith(tree.PRODUCT) and tree.name(path) != "tfops/src/core/atomics.h":
-            for number, line in enumerate(path.read_text().splitlines(), 1):
+            for number, line in enumerate(tree.lines(path), 1):
                 if re.search(r"(#|//|`|\b)\s*SYNC\b", line) and "O_SYNC" not in line:
                     yield path, number, line
 

@@ -15,11 +15,7 @@ def tree_lines(*suffixes):
     for path in tree.text_files(*suffixes):
         if tree.name(path) in (SELF, "LICENSE") or "__pycache__" in path.parts:
             continue
-        try:
-            lines = path.read_text().splitlines()
-        except UnicodeDecodeError:
-            continue  # a compiled product
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(tree.lines(path), 1):
             yield path, number, line
 
 
@@ -104,14 +100,14 @@ def test_a_frame_has_a_position_and_a_row_a_slot():
 
 def test_input_is_not_validated_by_assert():
     wrong = ["{}:{}".format(tree.name(path), node.lineno) for path in tree.python_files(*tree.PRODUCT)
-             for node in ast.walk(tree.parse(path)) if isinstance(node, ast.Assert)]
+             for node in tree.nodes(path) if isinstance(node, ast.Assert)]
     assert not wrong, "assert in\n" + "\n".join(wrong)
 
 
 def test_no_handler_swallows_everything():
     wrong = []
     for path in tree.python_files(*tree.EVERYTHING):
-        for node in ast.walk(tree.parse(path)):
+        for node in tree.nodes(path):
             if isinstance(node, ast.ExceptHandler) and node.type is None:
                 wrong.append("{}:{}".format(tree.name(path), node.lineno))
     assert not wrong, "bare except in\n" + "\n".join(wrong)

@@ -14,6 +14,8 @@ OF_RANKS = ("ranks", "ranks_cpu", "ranks_late", "exchange")
 VARIANTS = {case.name: list(case.variants) for case, _ in command.selected("*")
             if several_ranks.INSTALLED or case.name not in OF_RANKS}
 OF_OTHERS = ("usual_cpu", "ranks_cpu")  #: programs of `usual` and `ranks`, by another clock: that of `train_cpu`
+#: one that calls compiled kernels alone, one of the ops, one of the pipeline without TensorFlow, and a whole program
+SHORT = ["dedup", "embedding_ops", "pipeline", "usual"]
 FIRST = ["{}/{}".format(name, variants[0]) for name, variants in VARIANTS.items() if name not in OF_OTHERS]
 OTHERS = ["{}/{}".format(name, variant) for name, variants in VARIANTS.items()
           for variant in variants[0 if name in OF_OTHERS else 1:] if name != "cells"]
@@ -36,10 +38,17 @@ def check(names, path):
 
 
 @pytest.mark.timeout_s(300)
+def test_cases_of_each_kind_run(tmp_path):
+    check([name for name in FIRST if name.split("/")[0] in SHORT], tmp_path / "results.json")
+
+
+@pytest.mark.long
+@pytest.mark.timeout_s(300)
 def test_the_first_variant_of_each_case_runs(tmp_path):
     check(FIRST, tmp_path / "results.json")
 
 
+@pytest.mark.long
 @pytest.mark.timeout_s(120)
 def test_the_usual_program_runs_in_an_estimator_too(tmp_path):
     check(["usual/26x4096-estimator"], tmp_path / "results.json")

@@ -2,7 +2,7 @@
 import ast
 import functools
 from pathlib import Path
-from typing import Dict, Iterator, List, Mapping, Optional
+from typing import Dict, Iterator, List, Mapping, Optional, Tuple
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PRODUCT = ("ascpipe", "workers", "tfops", "mx_rec")
@@ -17,10 +17,24 @@ def python_files(*folders: str) -> List[Path]:
 
 def text_files(*suffixes: str) -> Iterator[Path]:
     """Every file of ours with one of the suffixes, the files at the top included."""
-    places = [path for folder in EVERYTHING for path in (ROOT / folder).rglob("*")] + list(ROOT.glob("*"))
-    for path in sorted(places):
-        if path.is_file() and path.suffix in suffixes and not {"build", "__pycache__"} & set(path.parts):
-            yield path
+    return (path for path in _files() if path.suffix in suffixes)
+
+
+# The tests of the house read the same files again and again, and change none.
+@functools.lru_cache(maxsize=None)
+def _files() -> Tuple[Path, ...]:
+    paths = [path for folder in EVERYTHING for path in (ROOT / folder).rglob("*")] + list(ROOT.glob("*"))
+    return tuple(path for path in sorted(paths)
+                 if path.is_file() and not {"build", "__pycache__"} & set(path.relative_to(ROOT).parts))
+
+
+@functools.lru_cache(maxsize=None)
+def lines(path: Path) -> Tuple[str, ...]:
+    """Return the lines of a file; none if it is not a text."""
+    try:
+        return tuple(path.read_text().splitlines())
+    except UnicodeDecodeError:  # a compiled product
+        return ()
 
 
 def name(path: Path) -> str:
@@ -36,9 +50,16 @@ def module_name(path: Path) -> str:
     return ".".join([_MAPPED.get(parts[0], parts[0])] + parts[1:])
 
 
+@functools.lru_cache(maxsize=None)
 def parse(path: Path) -> ast.Module:
     """The syntax tree of a file."""
     return ast.parse(path.read_text(), str(path))
+
+
+@functools.lru_cache(maxsize=None)
+def nodes(path: Path) -> Tuple[ast.AST, ...]:
+    """Every node of the syntax tree of a file, as ``ast.walk`` yields them."""
+    return tuple(ast.walk(parse(path)))
 
 
 @functools.lru_cache(maxsize=None)
@@ -51,7 +72,7 @@ def imports(path: Path) -> Mapping[str, int]:
     if path.name != "__init__.py":
         package = package[:-1]
     found: Dict[str, int] = {}
-    for node in ast.walk(parse(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 found[alias.name] = node.lineno

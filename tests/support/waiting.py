@@ -2,6 +2,8 @@
 import time
 from typing import Callable, TypeVar
 
+from tests.support import patience
+
 Answer = TypeVar("Answer")
 
 PAUSE_S = 0.005
@@ -16,18 +18,18 @@ def wait_until(condition: Callable[[], Answer], timeout_s: float = 20.0, what: s
 
     Args:
         condition: looks and answers at once; what it raises goes up.
-        timeout_s: generous: it only bounds how long a failing test takes.
+        timeout_s: bounds how long a failing test takes on an idle machine; scaled on a busy one.
         what: said when it never happened; by default the source of the condition's name.
 
     Raises:
         NeverHappenedError: not true within ``timeout_s``.
     """
-    deadline = time.monotonic() + timeout_s
+    began = time.monotonic()
     while True:
         answer = condition()
         if answer:
             return answer
-        if time.monotonic() > deadline:
+        if time.monotonic() - began > timeout_s * patience.current():
             raise NeverHappenedError("not within {} s: {}".format(timeout_s, what or _name(condition)))
         time.sleep(PAUSE_S)
 

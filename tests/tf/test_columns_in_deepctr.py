@@ -73,7 +73,7 @@ def differs_from_itself(losses, folder):
     return columns.difference(others, losses)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_losses_are_those_of_tensorflow_also_after_a_second_train(kind, trained, tmp_path):
     expected = trained(kind).losses
     assert len(expected) == STEPS and len(set(expected)) > STEPS / 2

@@ -9,8 +9,16 @@ from tests.tf import columns
 
 STEPS = 60
 WHOLE = "DNNLinearCombinedClassifier"  #: has columns of all kinds, in both towers
-PROBED = (WHOLE, "LinearClassifier", "DNNRegressor")  #: both heads, both towers; others have nothing besides
-EVERY_KIND = [pytest.param(kind, marks=[] if kind in PROBED else [pytest.mark.long]) for kind in columns.CANNED]
+SMALL = "LinearRegressor"  #: few columns, and slots of FTRL
+PROBED = (WHOLE, SMALL)  #: both heads
+BOTH_TOWERS = "DNNLinearCombinedRegressor"  #: few columns, Adagrad and gradient descent
+SHORT = (*PROBED, BOTH_TOWERS)  #: every kind of column, head and optimizer; the others combine what these have
+
+
+def kinds(short, others=tuple(columns.CANNED)):
+    """Kinds of Estimators; those that are not `short` are left to the long run."""
+    return [*short, *(pytest.param(kind, marks=pytest.mark.long) for kind in others if kind not in short)]
+
 
 pytestmark = [
     pytest.mark.timeout_s(240), pytest.mark.filterwarnings("ignore:distutils Version classes"),
@@ -32,14 +40,14 @@ def largest_variable(folder):
     return max(shape[0] for _, shape in tf.train.list_variables(str(folder)) if shape)
 
 
-@pytest.mark.parametrize("kind", columns.CANNED)
+@pytest.mark.parametrize("kind", kinds(SHORT))
 def test_losses_are_those_of_tensorflow(kind, trained):
     expected = trained(kind).losses
     assert len(expected) == STEPS and len(set(expected)) > STEPS / 2
     assert columns.difference(trained(kind, "device").losses, expected) <= 1e-6
 
 
-@pytest.mark.parametrize("kind", EVERY_KIND)
+@pytest.mark.parametrize("kind", kinds(PROBED))
 def test_metrics_and_predictions_are_those_of_tensorflow_also_for_keys_that_were_never_trained(kind, trained):
     expected, found = trained(kind, probed=True), trained(kind, "device", probed=True)
     columns.require_close(found.evaluated, expected.evaluated, 1e-5)
@@ -61,15 +69,14 @@ def test_rows_lie_in_tables_and_columns_with_few_buckets_stay_with_tensorflow(tr
 
 
 def test_after_the_end_of_the_program_columns_are_those_of_tensorflow_again(trained, tmp_path):
-    trained("DNNClassifier", "device")
+    trained(SMALL, "device")
     with columns.on("tensorflow"):
-        losses = columns.Job(columns.CANNED["DNNClassifier"], tmp_path).train(5).losses
-    assert losses == trained("DNNClassifier").losses[:5]
+        losses = columns.Job(columns.CANNED[SMALL], tmp_path).train(5).losses
+    assert losses == trained(SMALL).losses[:5]
     assert largest_variable(tmp_path) == columns.BUCKETS["user"]
 
 
-@pytest.mark.parametrize("kind", [
-    WHOLE, *(pytest.param(kind, marks=pytest.mark.long) for kind in columns.CANNED if kind != WHOLE)])
+@pytest.mark.parametrize("kind", kinds([WHOLE]))
 def test_a_device_of_one_batch_gives_the_same_bits_as_one_that_holds_all_rows(kind, trained):
     device, host = trained(kind, "device", probed=True), trained(kind, "host", probed=True)
     assert host.losses == device.losses
@@ -78,7 +85,7 @@ def test_a_device_of_one_batch_gives_the_same_bits_as_one_that_holds_all_rows(ki
 
 
 @pytest.mark.parametrize(("kind", "side", "steps"), [
-    ("LinearClassifier", "device", [20, 20]), (WHOLE, "host", [40]),
+    (SMALL, "device", [20, 20]), pytest.param(WHOLE, "host", [40], marks=pytest.mark.long),
     pytest.param(WHOLE, "device", [20, 20], marks=pytest.mark.long)])
 def test_training_goes_on_from_its_checkpoint_as_if_it_had_not_ended(kind, side, steps, trained, tmp_path):
     make = columns.CANNED[kind]
@@ -93,7 +100,7 @@ def test_training_goes_on_from_its_checkpoint_as_if_it_had_not_ended(kind, side,
     assert evaluated == trained(kind, side).evaluated
 
 
-@pytest.mark.parametrize("kind", ["DNNClassifier", pytest.param(WHOLE, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", kinds([SMALL], [WHOLE, "DNNClassifier"]))
 def test_train_and_evaluate_says_what_tensorflow_says(kind, tmp_path):
     found = {}
     for side in ("tensorflow", "device"):
@@ -112,7 +119,7 @@ def test_train_and_evaluate_says_what_tensorflow_says(kind, tmp_path):
         columns.require_close(evaluated[step], metrics, 1e-5)
 
 
-@pytest.mark.parametrize("kind", ["DNNClassifier", pytest.param(WHOLE, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", kinds([BOTH_TOWERS], [WHOLE, "DNNClassifier"]))
 def test_a_warm_start_takes_the_rows_of_another_program(kind, trained, tmp_path):
     losses = {}
     for side in ("tensorflow", "device"):
@@ -125,7 +132,7 @@ def test_a_warm_start_takes_the_rows_of_another_program(kind, trained, tmp_path)
 
 
 @pytest.mark.parametrize("kind, side", [
-    (WHOLE, "device"), (WHOLE, "host"), ("DNNRegressor", "device"), ("LinearClassifier", "device")])
+    (WHOLE, "device"), (SMALL, "device"), pytest.param(WHOLE, "host", marks=pytest.mark.long)])
 def test_an_export_gives_what_predict_gives(kind, side, trained, tmp_path):
     done = trained(kind, side)
     with columns.on(side):
