@@ -121,5 +121,5 @@ def of_process(wall_s: float) -> Cost:
 
 
 def _processor_seconds() -> "tuple[float, float]":
-    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    own, children = (resource.getrusage(kind) for kind in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return own.ru_utime + own.ru_stime, children.ru_utime + children.ru_stime
