@@ -3,6 +3,7 @@
 A test that hangs fails with the stacks of all threads.  If the main thread cannot be interrupted because it runs
 compiled code, the whole run ends a little later, also with the stacks.
 """
+import collections
 import faulthandler
 import os
 import shutil
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ascpipe.daemon import kernel_cache
-from tests.support import costs, leaks, patience
+from tests.support import costs, covering, leaks, patience
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT_S = 60.0  #: on an idle machine; `tests.support.patience` scales it
@@ -71,11 +72,14 @@ def _hypothesis_profile():
         import hypothesis
     except ImportError:
         return
-    # Where kernels are not compiled as users have them, their results were compared with more examples before.
-    once_more = "1" in (os.environ.get("NUMBA_DISABLE_JIT"), os.environ.get("NUMBA_BOUNDSCHECK"))
     hypothesis.settings.register_profile("ours", deadline=None, derandomize=True, print_blob=True, database=None,
-                                         max_examples=40 if once_more else 100)
+                                         max_examples=40 if _is_run_once_more() else 100)
     hypothesis.settings.load_profile("ours")
+
+
+def _is_run_once_more():
+    """Whether kernels are not compiled as users have them: their results are compared with more examples elsewhere."""
+    return "1" in (os.environ.get("NUMBA_DISABLE_JIT"), os.environ.get("NUMBA_BOUNDSCHECK"))
 
 
 _run_home_key = pytest.StashKey()
@@ -118,6 +122,30 @@ def pytest_runtest_protocol(item):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         faulthandler.cancel_dump_traceback_later()
+
+
+# ---- which cases are long ---
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses by marks
+def pytest_collection_modifyitems(items):
+    products = collections.defaultdict(list)
+    for item in items:
+        if _is_run_once_more() and item.get_closest_marker("long_once_more"):
+            item.add_marker(pytest.mark.long)
+        if item.get_closest_marker("each_value") and not item.get_closest_marker("long"):
+            products[item.nodeid.split("[")[0]].append(item)
+    for cases in products.values():
+        chosen = covering.diagonal([_values_of(case) for case in cases])
+        for number, case in enumerate(cases):
+            if number not in chosen:
+                case.add_marker(pytest.mark.long)
+
+
+def _values_of(case):
+    """One value for each `parametrize` of a case; values are told apart by identity, since many are unhashable."""
+    axes = [marker.args[0] for marker in case.iter_markers("parametrize")]
+    names = [[name.strip() for name in (axis.split(",") if isinstance(axis, str) else axis)] for axis in axes]
+    return [tuple(id(case.callspec.params[name]) for name in axis) for axis in names]
 
 
 # ---- leak gate -------------------------------------------------------------------------------------------

@@ -1,4 +1,8 @@
-"""Programs in the README and in the tutorial run as they are printed, and print what is printed there."""
+"""Programs in the README and in the tutorial run as they are printed, and print what is printed there.
+
+The program of the README is executed.  The others are forked from a process that has imported TensorFlow, since the
+import takes longer than most of them.
+"""
 import os
 import re
 import subprocess
@@ -8,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.support import tree
+from tests.support.forked_calls import ForkServer
 
 README = (tree.ROOT / "README.md").read_text()
 FROM_TENSORFLOW = (tree.ROOT / "docs/tutorial/from-tensorflow.md").read_text()
@@ -18,17 +23,28 @@ def programs(text):
     return re.findall(r"```python\n(.*?)```", text, re.S)
 
 
-def run(program, folder):
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], cwd=str(folder), capture_output=True,
-                          text=True, timeout=140)
-    assert done.returncode == 0, done.stderr
-    return done
+@pytest.fixture(scope="module")
+def printed_by(tmp_path_factory, _module_leaves_nothing_behind):
+    """A function that returns the standard output of a program in a file of its own."""
+    with ForkServer("as_executed", tmp_path_factory.mktemp("printed")) as server:
+        def run(program, folder, function="python", options=()):
+            path = folder / "train.py"
+            path.write_text(program)
+            environment = {**os.environ, "PYTHONPATH": str(tree.ROOT), "TMPDIR": str(folder),
+                           "PYTHONWARNINGS": "ignore"}
+            called = server.call(function, [*options, str(path)], str(folder), environment)
+            assert called.wait(140.0) == 0, called.err
+            return called.out
+
+        yield run
 
 
 @pytest.mark.timeout_s(150)
 def test_the_program_in_the_readme_prints_what_is_printed_below_it(tmp_path):
     (program,) = programs(README)
-    done = run(program, tmp_path)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], cwd=str(tmp_path), capture_output=True,
+                          text=True, timeout=140)
+    assert done.returncode == 0, done.stderr
     line, result = re.search(r"```\n(ascpipe: daemon .*)\n(loss .*)\n```", README).groups()
     assert done.stdout == result + "\n"
     (said,) = [said for said in done.stderr.splitlines() if said.startswith("ascpipe: ")]
@@ -37,18 +53,18 @@ def test_the_program_in_the_readme_prints_what_is_printed_below_it(tmp_path):
 
 @pytest.mark.timeout_s(150)
 @pytest.mark.parametrize("place", [0, 1], ids=["before", "after"])
-def test_both_programs_of_the_five_changes_print_the_loss_that_is_printed_there(place, tmp_path):
+def test_both_programs_of_the_five_changes_print_the_loss_that_is_printed_there(place, printed_by, tmp_path):
     program = programs(FROM_TENSORFLOW)[place]
     promised = re.search(r"^Both print `(loss 0\.\d{5})`\.$", FROM_TENSORFLOW, re.M).group(1)
-    assert run(program, tmp_path).stdout.startswith(promised)
+    assert printed_by(program, tmp_path).startswith(promised)
 
 
 @pytest.mark.timeout_s(150)
-def test_clipping_as_the_tutorial_has_it_clips(tmp_path):
+def test_clipping_as_the_tutorial_has_it_clips(printed_by, tmp_path):
     after, clipping = programs(FROM_TENSORFLOW)[1:3]
     train, = re.findall(r"^train = .*\n", after, re.M)
     program = after.replace(train, clipping.replace("5.0", "1e-9")).replace("range(1000)", "range(3)")
-    value = float(re.match(r"loss (\d\.\d+)", run(program, tmp_path).stdout).group(1))
+    value = float(re.match(r"loss (\d\.\d+)", printed_by(program, tmp_path)).group(1))
     assert np.isclose(value, np.log(2), atol=1e-4)  # that of zeros: nothing has moved
 
 
@@ -67,17 +83,6 @@ SWITCH = "asc.use_for_feature_columns()"
 LONGEST_PROGRAM = 36
 
 
-def printed_by(program, folder, command=("-W", "ignore")):
-    """Standard output of a program in a file of its own."""
-    path = folder / "train.py"
-    path.write_text(program)
-    done = subprocess.run([sys.executable, *command, str(path)], cwd=str(folder), capture_output=True,
-                          text=True, timeout=140,
-                          env={**os.environ, "PYTHONPATH": str(tree.ROOT), "TMPDIR": str(folder)})
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_every_program_of_another_kind_is_short_and_has_a_line_that_it_prints():
     assert list(BY_HEADING) == ["Placeholders", "Feedable iterators", "Text as ids", "Feature columns", "Combiners",
                                 "Estimators", "Keras"]
@@ -89,21 +94,21 @@ def test_every_program_of_another_kind_is_short_and_has_a_line_that_it_prints():
 @pytest.mark.timeout_s(150)
 @pytest.mark.parametrize("program, line", [row[1:] for row in PRINTED],
                          ids=["{}-{}".format(number, row[0]) for number, row in enumerate(PRINTED)])
-def test_a_program_of_another_kind_prints_what_the_guide_says(program, line, tmp_path):
+def test_a_program_of_another_kind_prints_what_the_guide_says(program, line, printed_by, tmp_path):
     assert printed_by(program, tmp_path) == line + "\n"
 
 
 @pytest.mark.timeout_s(150)
 @pytest.mark.parametrize("command, switched", [
-    (["-m", "ascpipe", "run", "--columns"], False), (["-W", "ignore"], True)], ids=["command", "switch"])
-def test_feature_columns_print_the_same_with_tables(command, switched, tmp_path):
+    (("ascpipe_run", ["--columns"]), False), (("python", []), True)], ids=["command", "switch"])
+def test_feature_columns_print_the_same_with_tables(command, switched, printed_by, tmp_path):
     program, switch = BY_HEADING["Feature columns"]
     (line,) = [line for heading, _, line in PRINTED if heading == "Feature columns"]
-    assert printed_by(switch * switched + program, tmp_path, command) == line + "\n"
+    assert printed_by(switch * switched + program, tmp_path, *command) == line + "\n"
 
 
 @pytest.mark.timeout_s(150)
-def test_a_combiner_of_tensorflow_prints_the_same(tmp_path):
+def test_a_combiner_of_tensorflow_prints_the_same(printed_by, tmp_path):
     (program,) = BY_HEADING["Combiners"]
     (line,) = [line for heading, _, line in PRINTED if heading == "Combiners"]
     for before, after in [

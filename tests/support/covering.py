@@ -1,6 +1,6 @@
-"""Chooses few rows of switches that have every pair of their values."""
+"""Chooses few rows of switches that have every value, or every pair of values."""
 import itertools
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Set, Tuple
 
 Row = Dict[str, Any]
 _Pair = Tuple[Tuple[str, Any], Tuple[str, Any]]
@@ -49,3 +49,24 @@ def _complete(row: Row, factors: Mapping[str, Sequence[Any]], allowed: Callable[
 
         row[name] = max(values, key=gain)
     return row
+
+
+def diagonal(rows: Sequence[Sequence[Any]]) -> Set[int]:
+    """Choose few rows of a product in which every value of every factor occurs.
+
+    Args:
+        rows: one value per factor; values are hashable.
+
+    Returns:
+        Numbers of the rows: those of the product's diagonal, and for each value that the diagonal lacks the first row
+        that has it (the product may be incomplete).
+    """
+    factors = [list(dict.fromkeys(values)) for values in zip(*rows)]
+    steps = range(max(map(len, factors), default=0))
+    wanted = {tuple(values[step % len(values)] for values in factors) for step in steps}
+    chosen = {number for number, row in enumerate(rows) if tuple(row) in wanted}
+    for at, values in enumerate(factors):
+        for value in values:
+            if not any(rows[number][at] == value for number in chosen):
+                chosen.add(next(number for number, row in enumerate(rows) if row[at] == value))
+    return chosen

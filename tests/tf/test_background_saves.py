@@ -60,6 +60,7 @@ def test_by_key_tells_two_steps_apart(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("point", [BEFORE_ENTRIES, BEFORE_ROWS], ids=["entries", "rows"])
 @pytest.mark.parametrize("tier", ["device", "host", "disk", "expansion"])
+@pytest.mark.each_value
 def test_what_is_saved_is_the_state_of_the_step_although_training_goes_on(tier, point, tmp_path, monkeypatch):
     paused = Paused(monkeypatch, *point)
     with training(tier, monkeypatch) as run, paused:

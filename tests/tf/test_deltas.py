@@ -90,6 +90,7 @@ def some_batches(count, seed, keys=40):
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("spec", [{"eviction_threshold": 40}, SPEC], ids=["without admission", "with admission"])
+@pytest.mark.each_value
 def test_base_and_deltas_are_a_full_save_whatever_happened_in_between(tier, spec, tmp_path, seed):
     dice = random.Random(seed)
     batches = some_batches(60, seed)

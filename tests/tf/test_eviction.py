@@ -101,6 +101,7 @@ def test_evictions_free_rows_of_a_full_table(tier):
 
 @pytest.mark.parametrize("access", [0, 1])
 @pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.each_value
 def test_keys_that_train_in_every_batch_stay_after_counting_has_stopped(tier, access):
     batches = [batch(1, 2, time=100)] + [batch(1, 3, time=time) for time in (107, 114, 121)]
     spec = {"eviction_threshold": 10, "access_threshold": access}

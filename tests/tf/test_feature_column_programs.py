@@ -153,7 +153,8 @@ def test_a_strategy_of_tensorflow_is_refused_for_tables_alone(make, tmp_path):
 
 
 @pytest.mark.parametrize("make", [
-    lambda path: fc.categorical_column_with_vocabulary_list("hour", ["hour-{}".format(each) for each in range(120)]),
+    long(lambda path: fc.categorical_column_with_vocabulary_list(
+        "hour", ["hour-{}".format(each) for each in range(120)])),
     lambda path: fc.categorical_column_with_vocabulary_file("hour", path, num_oov_buckets=3)], ids=["list", "file"])
 def test_vocabularies_serve_an_input_function_that_returns_tensors(make, tmp_path):
     (tmp_path / "hours").write_text("".join("hour-{}\n".format(each) for each in range(120)))
@@ -194,7 +195,7 @@ def more_columns(folder):
         dnn_hidden_units=[4], config=columns.config())
 
 
-@pytest.mark.parametrize("second", [longer_rows, long(other_optimizer), more_columns])
+@pytest.mark.parametrize("second", [longer_rows, long(other_optimizer), long(more_columns)])
 def test_estimators_of_one_program_have_tables_of_their_own(second, tmp_path):
     found = {}
     for side in ("tensorflow", "device"):

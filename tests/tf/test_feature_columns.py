@@ -56,6 +56,7 @@ for _combiner in ("sum", "mean", "sqrtn"):
 
 @pytest.mark.parametrize("side", ["device", "host"])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.each_value
 def test_input_layer_trains_a_column_as_tensorflow_does(kind, side, vocabulary):
     def build(features):
         return tf.compat.v1.feature_column.input_layer(features, [KINDS[kind](vocabulary)])
@@ -102,6 +103,7 @@ PLACES = {"DenseFeatures": dense_features, "linear_model": linear_model, "Sequen
 
 @pytest.mark.parametrize("start", [False, True], ids=["", "start()"])
 @pytest.mark.parametrize("place", PLACES)
+@pytest.mark.each_value
 def test_what_makes_tensors_of_columns_trains_them_as_tensorflow_does(place, start, capfd):
     found = p.trained("device", PLACES[place], start=start)
     if not start:

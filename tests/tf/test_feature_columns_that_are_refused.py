@@ -121,6 +121,7 @@ def over_rows(rows, label, optimizer="sgd"):
     lambda model: model.evaluate(steps=1, verbose=0), lambda model: model.predict(None, steps=1)])
 @pytest.mark.parametrize("look_up", [layer, lambda features: tf.keras.layers.DenseFeatures([p.embedding(words())])(
     features)])
+@pytest.mark.each_value
 def test_a_model_of_keras_over_the_rows_of_a_column_is_refused(look_up, call, on_device):
     features, iterator = p.batch()
     rows = look_up(features)

@@ -123,6 +123,7 @@ def plain(rows, below):
 
 @pytest.mark.parametrize("known_size", [True, False])
 @pytest.mark.parametrize("count", [1, 3, 20])  # beyond 16 tensors TensorFlow splits a gradient, instead of slicing it
+@pytest.mark.each_value
 def test_lookups_and_gradients_of_all_tables_are_one_op_each(count, known_size):
     together, apart = same_bits(lambda: Program([0] * count, plain, known_size=known_size))
     assert counts(together, FUSED) == (1, 1) and counts(together, APART) == (0, 0)
@@ -132,6 +133,7 @@ def test_lookups_and_gradients_of_all_tables_are_one_op_each(count, known_size):
 
 @pytest.mark.parametrize("known_size", [True, False])
 @pytest.mark.parametrize("count", [3, 20])
+@pytest.mark.each_value
 def test_so_they_are_where_the_concat_counts_its_axes_from_the_end(count, known_size):
     together, _ = same_bits(lambda: Program([0] * count, lambda rows, below: tf.concat([below, *rows], axis=-1),
                                             known_size=known_size))
@@ -141,6 +143,7 @@ def test_so_they_are_where_the_concat_counts_its_axes_from_the_end(count, known_
 
 @pytest.mark.parametrize("known_size", [True, False])
 @pytest.mark.parametrize("count", [3, 20])
+@pytest.mark.each_value
 def test_no_column_is_cut_out_of_the_gradient_for_an_op_that_reads_it_where_it_is(count, known_size):
     class Gated(Program):
         def train(self):  # each column's gradient waits for those of all others, as TensorFlow's optimizers have it
@@ -154,6 +157,7 @@ def test_no_column_is_cut_out_of_the_gradient_for_an_op_that_reads_it_where_it_i
 
 @pytest.mark.parametrize("known_size", [True, False])
 @pytest.mark.parametrize("widths", [[2, 0, 3], [1, 1], [2] + [0] * 18])
+@pytest.mark.each_value
 def test_rows_of_several_ids_that_are_reshaped_side_by_side_are_fused(widths, known_size):
     together, _ = same_bits(lambda: Program(widths, plain, known_size=known_size))
     assert counts(together, FUSED) == (1, 1) and counts(together, APART) == (0, 0)

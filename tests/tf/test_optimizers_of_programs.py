@@ -53,6 +53,7 @@ def test_its_name_is_numbered_and_known_before_tensorflow_is_called(order):
 
 @pytest.mark.parametrize("tier", [{}, {"rows": 24, "host_rows": 100}], ids=["device", "host"])
 @pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.each_value
 def test_it_trains_the_rows_of_the_batch_as_ours_does(order, tier):
     theirs = programs.our_losses(SOURCE, lambda: derived(order)(0.5, weight_decay=DECAY), **tier)
     ours = programs.our_losses(
@@ -63,6 +64,7 @@ def test_it_trains_the_rows_of_the_batch_as_ours_does(order, tier):
 
 @pytest.mark.parametrize("attribute", ["_learning_rate", "_lr"])
 @pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.each_value
 def test_its_learning_rate_may_be_overwritten_when_the_loss_is_scaled(order, attribute):
     def losses(scale):
         with programs.ascpipe():

@@ -165,6 +165,7 @@ def test_a_save_beside_a_thread_that_trains_is_the_state_after_one_of_its_steps(
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("owner, name", [(Hold, "write_entries"), (table_rows, "write_rows")], ids=["keys", "rows"])
+@pytest.mark.each_value
 def test_a_table_worker_killed_in_the_midst_of_a_restore_changes_nothing(owner, name, tier, tmp_path, monkeypatch):
     batches = [batch(*range(i, i + 6)) for i in range(12)]
     settings = {"asked": list(range(18)), **TIERS[tier], **FULL_WINDOW}

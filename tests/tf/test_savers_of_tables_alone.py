@@ -107,6 +107,7 @@ def test_tables_alone_are_saved_and_restored_and_train_on(name, tier, tmp_path):
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("optimizer", ["adagrad", "lazy_adam"])
+@pytest.mark.each_value
 def test_the_saver_may_be_made_at_any_moment(moment, optimizer, tmp_path):
     saved, rows, last = trained(tmp_path, moment=moment, optimizer=optimizer)
     require_trains_on(saved, rows, last, moment=moment, optimizer=optimizer)

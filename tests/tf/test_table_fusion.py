@@ -107,6 +107,7 @@ def same_bits(count, kind="adagrad", **kwargs):
 
 @pytest.mark.parametrize("kind", sorted(UPDATES))
 @pytest.mark.parametrize("count", [2, 20])
+@pytest.mark.each_value
 def test_plans_and_updates_of_all_tables_are_one_op_each(count, kind):
     ops = same_bits(count, kind)
     assert (ops["AscNextPlans"], ops["AscApplyTables"]) == (1, 1)

@@ -127,6 +127,7 @@ def test_a_full_table_names_itself_and_the_setting_and_loses_nothing():
 
 @pytest.mark.parametrize("end", ["close", "ctrl-c"])
 @pytest.mark.parametrize("prefetch", [0, 4])
+@pytest.mark.each_value
 def test_the_program_can_end_while_a_step_waits_and_the_ring_is_full(end, prefetch, monkeypatch):
     monkeypatch.setenv("ASCPIPE_RING_FRAMES", "2")
     with programs.ascpipe():

@@ -301,6 +301,7 @@ def test_every_key_can_be_found_after_each_run_that_moves(step):
     assert pair.extent[2] == 0
 
 
+@pytest.mark.long_once_more
 def test_an_index_is_never_much_fuller_than_four_keys_a_line_and_takes_18_bytes_per_key_at_most():
     pair, rng = Pair(9000), np.random.RandomState(1)
     worst = 0
@@ -329,6 +330,7 @@ def test_keys_that_all_meet_in_the_last_line_move_with_it():
     assert not any(pair.content())
 
 
+@pytest.mark.long_once_more
 def test_a_run_of_any_length_moves():
     pair = Pair(3000, count=400)
     keys = sorted(range(40000), key=lambda key: reference.hash_key(key, SPREAD))[20000:20900]

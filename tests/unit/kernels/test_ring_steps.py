@@ -294,6 +294,7 @@ def test_tables_of_a_ring_whose_rows_go_to_disk_take_the_steps_of_their_twins(th
 
 @pytest.mark.parametrize("kinds", [(DEVICE, BOTH), (BOTH, HOMES)], ids=["device", "homes"])
 @pytest.mark.parametrize("threshold", [-1, 3])
+@pytest.mark.each_value
 def test_a_long_run_of_a_ring(kinds, threshold):
     random, rings = np.random.RandomState(1), Rings(kinds, threshold, math.inf, 40)
     for _ in range(500):
@@ -305,6 +306,7 @@ def test_a_long_run_of_a_ring(kinds, threshold):
 
 
 @pytest.mark.parametrize("kinds", [(DISK, HOMES_DISK), (BOTH, DISK)], ids=["both", "one"])
+@pytest.mark.long_once_more
 def test_a_long_run_of_a_ring_whose_rows_go_to_disk(kinds):
     random, rings = np.random.RandomState(1), Rings(kinds, -1, math.inf, 40)
     for _ in range(500):

@@ -81,6 +81,7 @@ def looks(keys, seed):
     return int((1 + (stands - home) % len(cells)).sum())
 
 
+@pytest.mark.long_once_more
 def test_ids_that_were_made_to_meet_in_one_cell_are_as_random_ones_for_another_seed():
     n = 256
     tried = np.arange(2 * n * (n + 100))

@@ -309,7 +309,10 @@ def test_a_claim_that_is_put_aside_while_a_worker_takes_over_is_a_plan_of_its_pr
     sim.check(0)
 
 
-@pytest.mark.parametrize("seed, asides", [(seed, 0) for seed in range(60)] + [(seed, 1) for seed in range(30)])
+@pytest.mark.parametrize("seed, asides", [
+    *((seed, asides) for asides in (0, 1) for seed in range(15)),
+    *(pytest.param(seed, asides, marks=pytest.mark.long_once_more)
+      for asides, seeds in enumerate((60, 30)) for seed in range(15, seeds))])
 def test_any_order_of_events_and_kills_ends_in_the_oracles_state(seed, asides):
     rng = random.Random(seed)
     tables = rng.choice([1, 2, 3])
