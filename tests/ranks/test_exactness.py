@@ -75,8 +75,10 @@ def test_two_ranks_with_all_that_features_may_be_train_what_one_trains(launcher,
     trained(tmp_path, {"tables": ALL_SORTS, "features": OF_ALL_SORTS, "steps": 60}, [2], launcher)
 
 
-@pytest.mark.parametrize("way", [{}, {"modify": True}, {"expansion": True, "optimizer": "lazy_adam"}],
-                         ids=["features", "tensors", "expansion"])
+@pytest.mark.parametrize("way", [
+    pytest.param({}, marks=pytest.mark.long), {"modify": True},
+    pytest.param({"expansion": True, "optimizer": "lazy_adam"}, marks=pytest.mark.long)],
+    ids=["features", "tensors", "expansion"])
 def test_two_ranks_train_bags_of_ids_as_one_does(tmp_path, way):
     sizes = {"user": {}, "item": {"dim": 4}} if "expansion" in way else SMALL
     trained(tmp_path, {"tables": sizes, "features": BAGS, "steps": 40, "evaluate_each": 20, **way}, [2])

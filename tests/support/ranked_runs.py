@@ -1,15 +1,17 @@
 """Runs ``tests.support.programs.ranked`` on several ranks, or on one, and reads what they told."""
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
 from tests.support import several_ranks
 from tests.support.ascend_programs import PROGRAMS
+from tests.support.forked_calls import ForkServer
 from tests.support.programs.running import RING_BYTES
 
 
@@ -45,13 +47,31 @@ class Ran(NamedTuple):
         return self
 
 
+_servers: List[ForkServer] = []  #: the one that forks runs of one rank, if there is one
+
+
+@contextlib.contextmanager
+def forking(folder: Any) -> Iterator[None]:
+    """Within it, ``train`` forks runs of one rank from a process that has imported TensorFlow.
+
+    Args:
+        folder: for what the programs print.
+    """
+    with ForkServer("as_executed", folder) as server:
+        _servers.append(server)
+        try:
+            yield
+        finally:
+            _servers.remove(server)
+
+
 def train(folder: Any, ranks: int, case: Dict[str, Any], ends_within_s: float = 250.0, launcher: str = "gloo",
           **settings: Any) -> Ran:
     """Train a case to its end, good or bad.
 
     Args:
         folder: a new one.
-        ranks: how many processes; 1: without a launcher.
+        ranks: how many processes; 1: without a launcher, forked within ``forking`` and executed elsewhere.
         case: fields of ``ranked.Case``.
         ends_within_s: else ``subprocess.TimeoutExpired``.
         launcher: of several ranks, as ``several_ranks.by`` has it.
@@ -59,6 +79,10 @@ def train(folder: Any, ranks: int, case: Dict[str, Any], ends_within_s: float = 
     """
     command, variables = _prepared(folder, ranks, case, settings, launcher)
     started = time.monotonic()
+    for server in _servers if ranks == 1 else ():
+        called = server.call("python", command[1:], "/", variables)
+        code = called.wait(ends_within_s)
+        return Ran(code, called.out + called.err, *_told(str(folder), ranks), time.monotonic() - started)
     ended = subprocess.run(command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT, text=True, timeout=ends_within_s, check=False)
     return Ran(ended.returncode, ended.stdout, *_told(str(folder), ranks), time.monotonic() - started)
