@@ -27,6 +27,7 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT)]
 import kept_environments  # noqa: E402
 import set_up_plan as plan  # noqa: E402
 
+from ascpipe.daemon import kernel_cache  # noqa: E402
 from ascpipe.directories import cache_dir  # noqa: E402
 from ascpipe.errors import AscpipeError  # noqa: E402
 
@@ -95,7 +96,8 @@ def look(dev: bool) -> plan.Found:
         environment=environment, packages=packages, dev=with_dev,
         kept=not (packages and with_dev) and kept_environment(dev) is not None,
         tree=is_stamped("tree", stamps["tree"]), libraries=LIBRARY.exists(),
-        kernels=is_stamped("kernels", stamps["kernels"]) and any(Path(cache_dir("")).glob("kernels-*/*")))
+        kernels=is_stamped("kernels", stamps["kernels"]) and any(Path(cache_dir("")).glob("kernels-*/*")),
+        kernels_in_cache=any(Path(kernel_cache.folder_of("")).glob("*")))
 
 
 def kept_name(dev: bool) -> str:

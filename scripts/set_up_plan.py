@@ -13,6 +13,7 @@ class Found(NamedTuple):
         tree: the tree is installed in .venv, for the place where it is now.
         libraries: there are libraries of ops, which may be out of date.
         kernels: the kernels of this state of the tree are compiled.
+        kernels_in_cache: so they seem to be for another tree of the same user: there is little to do.
     """
 
     environment: bool
@@ -22,6 +23,7 @@ class Found(NamedTuple):
     tree: bool
     libraries: bool
     kernels: bool
+    kernels_in_cache: bool = False
 
 
 class Task(NamedTuple):
@@ -60,7 +62,8 @@ def tasks(found: Found) -> List[Task]:
     if from_cache or pip or not found.tree:
         chosen.append(Task("tree", "installing this tree", ("environment", "packages"), 4))
     if not found.kernels:
-        chosen.append(Task("kernels", "compiling kernels", ("environment", "packages", "tree"), 60))
+        text = "looking at the kernels" if found.kernels_in_cache else "compiling kernels"
+        chosen.append(Task("kernels", text, ("environment", "packages", "tree"), 3 if found.kernels_in_cache else 45))
     if pip and not found.libraries:
         chosen.append(Task("core", "compiling C++ that needs no TensorFlow", ("packages",), 30))
     fresh = 1 if found.libraries or from_cache else 55

@@ -71,6 +71,15 @@ def test_a_task_begins_when_those_before_it_are_done():
     assert [task.name for task in plan.ready(tasks[1:], {"environment"})] == ["packages", "tensorflow"]
 
 
+def test_kernels_that_are_in_the_cache_take_no_minute():
+    texts = [[task.text for task in plan.tasks(NOTHING._replace(kernels_in_cache=known)) if task.name == "kernels"]
+             for known in (False, True)]
+    assert texts == [["compiling kernels"], ["looking at the kernels"]]
+    compiled, known = (plan.remaining_s(plan.tasks(NOTHING._replace(kernels_in_cache=known)), {}, 0, 2)
+                       for known in (False, True))
+    assert compiled > known + 15
+
+
 # ---- how long it takes
 
 @pytest.mark.parametrize(("line", "parts"), [
