@@ -131,15 +131,16 @@ demo: $(if $(RANKS),ranks,setup)
 	@$(if $(RANKS),PYTHONPATH=. .venv/bin/ascpipe run --ranks $(RANKS) examples/dlrm/train.py,$(PY) -m \
 		examples.dlrm.train) $(if $(DATA),--data $(DATA)) $(ARGS)
 
-# Packages of the site have an environment of their own.
-DOCS := build/docs-venv/bin
+# Packages of the site have an environment of their own. Its scripts have the path of the tree where they were made, so
+# that none of them is run: in a copied tree its modules are there, and the scripts lead to another place.
+DOCS := build/docs-venv/bin/python
 
 docs: setup
 	@sha256sum --status -c build/docs-venv/stamp 2>/dev/null || (set -e; rm -rf build/docs-venv; \
-		$(PY) -m venv build/docs-venv; $(DOCS)/pip install --quiet --disable-pip-version-check --no-deps \
+		$(PY) -m venv build/docs-venv; $(DOCS) -m pip install --quiet --disable-pip-version-check --no-deps \
 		--require-hashes -r requirements-docs.lock; sha256sum requirements-docs.lock >build/docs-venv/stamp)
 	@$(PY) scripts/docs_site.py lay-out build/docs
-	@$(DOCS)/mkdocs build --strict --quiet
+	@$(DOCS) -m mkdocs build --strict
 	@$(PY) scripts/docs_site.py check build/site
 
 bench: dev-setup

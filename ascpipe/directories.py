@@ -12,6 +12,15 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT})  #: what the kernel says where th
 _MIB = 1 << 20
 
 
+def cache_dir(setting: str) -> str:
+    """The directory of what may be made again: the setting, ASCPIPE_CACHE_DIR, or ``ascpipe`` in the user's cache."""
+    given = setting or os.environ.get("ASCPIPE_CACHE_DIR", "")
+    if given:
+        return os.path.abspath(given)
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    return os.path.join(cache if os.path.isabs(cache) else os.path.expanduser("~/.cache"), "ascpipe")
+
+
 def make_safe_dir(path: str) -> str:
     """Make a directory, 0700, in which only this user and root can change anything, or check that it is one.
 

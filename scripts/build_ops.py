@@ -1,6 +1,10 @@
-"""Compiles the ops of this tree, which need not be installed; the arguments are those of ascpipe.tfops.build."""
+"""Compiles the ops of this tree, which need not be installed; the arguments are those of ascpipe.tfops.build.
+
+Set-up installs the tree while it builds the ops: then SET_UP_BUILDS_OPS is set, and nothing is compiled here.
+"""
 import importlib
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -9,6 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def main() -> int:
     """Exit code 0, or 1 with the reason on stderr."""
+    if os.environ.get("SET_UP_BUILDS_OPS"):
+        return 0
     sys.path.insert(0, str(ROOT))
     # tfops/ lies at the top of the tree, and is ascpipe.tfops.
     spec = importlib.util.spec_from_file_location(

@@ -1,18 +1,23 @@
 """Compiles the TensorFlow ops, and the row engine: ``python -m ascpipe.tfops.build``.
 
-This writes ``build/build.ninja``, and ninja compiles what is older than its source or a header, or was made by another
-command.  The result is ``libascpipe_ops.so`` and, beside it, ``build_info.json``; and ``libascpipe_disk.so``, which
-does without TensorFlow.  Paths in the tree are relative, so that a tree that is moved or copied has nothing to compile.
+The result is ``libascpipe_ops.so`` and, beside it, ``build_info.json``; and ``libascpipe_disk.so``, which does without
+TensorFlow. Sources are compiled in units (units.py). Beside each object lies a record with the digests of the command
+and of all files of the tree that it was made from, and a unit is compiled if one of them differs. Times of files play
+no role, and paths in the tree are relative, so that a tree that is copied or moved has nothing to compile. A build with
+the same digests may be in the user's cache (kept_builds.py).
 """
 import argparse
+import concurrent.futures
+import contextlib
 import fcntl
+import hashlib
 import importlib.util
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
@@ -20,25 +25,17 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 from ascpipe import __version__
 from ascpipe.errors import AscpipeError
 from ascpipe.layout import generate, structs
+from ascpipe.tfops import kept_builds, units
 from ascpipe.tfops.load import DISK_LIBRARY, HERE, INFO, LIBRARY, SourcesMissingError
+from ascpipe.tfops.units import WITHOUT_TENSORFLOW, Unit  # noqa: F401  # tests ask for it here
 
 SOURCES = HERE / "src"
 OBJECTS = HERE / "build"
 GENERATED = OBJECTS / "generated"  # headers that ascpipe/layout writes
 
-JOBS = 2
-#: -DNDEBUG: without it TensorFlow's header checks abort the trainer when it frees our resources.
-#: -ffp-contract=off: the same bits on machines with and without fused multiply-add.
-FLAGS = ("-std=c++14", "-O2", "-DNDEBUG", "-ffp-contract=off", "-fPIC", "-pthread", "-Wall", "-Wextra", "-Werror")
-#: Loops over rows are in the core: vectorised, also where they take roots, which therefore do not set errno.
-CORE_FLAGS = ("-O3", "-fno-math-errno")
-#: Names stay inside the library, so that another library in the same process cannot replace them.
-HIDDEN = ("-fvisibility=hidden",)
-DISK = "disk"  #: folder of sources that make a library of their own
-ALSO_DISK = ("core/bell.cc",)  #: what it takes of the other one
-WITHOUT_TENSORFLOW = ("core", "peers", DISK)
-
-_COMPILES = re.compile(r"\[\d+/\d+\] compiling ")  # begins a line of ninja for each file that is compiled
+JOBS = min(8, len(os.sched_getaffinity(0)))
+#: What sources without TensorFlow are compiled with before it is installed: the ABI of its packages.
+BEFORE_TENSORFLOW = {"version": "", "abi": 0, "compile": ["-D_GLIBCXX_USE_CXX11_ABI=0"], "link": []}
 
 
 class BuildError(Exception):
@@ -85,83 +82,213 @@ def build_info(tensorflow: Dict[str, Any]) -> Dict[str, Any]:
             "ascpipe": __version__}
 
 
-_RULES = """\
-rule compile
-  command = $cxx -MD -MF $out.d $flags -c $in -o $out
-  description = compiling $source
-  depfile = $out.d
-  deps = gcc
-rule link
-  # A process that has the old file mapped keeps it: the new one takes the name in one step.
-  command = $cxx -shared -pthread $in $flags -o $out.new && mv $out.new $out
-  description = linking $out
-"""
+def _compiler() -> List[str]:
+    return shlex.split(os.environ.get("CXX", "g++"))
 
 
-def _statements(tensorflow: Dict[str, Any], info: Dict[str, Any]) -> Iterator[str]:
-    """The lines of ``build.ninja``."""
-    yield "cxx = " + _quoted(os.environ.get("CXX", "g++"))
-    yield _RULES
-    objects: Dict[Path, List[Path]] = {LIBRARY: [], DISK_LIBRARY: []}
-    for source in sorted(SOURCES.glob("*/*.cc")):
-        made = OBJECTS / ("-".join(source.relative_to(SOURCES).with_suffix("").parts) + ".o")
-        objects[DISK_LIBRARY if source.parent.name == DISK else LIBRARY].append(made)
-        if source.relative_to(SOURCES).as_posix() in ALSO_DISK and (SOURCES / DISK).exists():
-            objects[DISK_LIBRARY].append(made)
-        yield from _statement("compile", made, [source], source=str(source.relative_to(HERE)),
-                              flags=_shell(_flags(source, tensorflow, info)))
-    link = ["-L" + _from_objects(flag[2:]) if flag.startswith("-L") else flag for flag in tensorflow["link"]]
-    yield from _statement("link", LIBRARY, objects[LIBRARY], flags=_shell(link))
-    if objects[DISK_LIBRARY]:
-        yield from _statement("link", DISK_LIBRARY, objects[DISK_LIBRARY], flags="")
+def _compiler_version() -> str:
+    """The first line that the compiler prints about itself; where it is missing, the line of the last build."""
+    known = OBJECTS / "compiler.txt"
+    try:
+        asked = subprocess.run([*_compiler(), "--version"], check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        if known.exists():
+            return known.read_text()
+        raise BuildError("the C++ compiler does not start: {}. Install g++, or set CXX".format(error)) from error
+    version = asked.stdout.partition("\n")[0]
+    if not known.exists() or known.read_text() != version:
+        known.write_text(version)
+    return version
 
 
-def _flags(source: Path, tensorflow: Dict[str, Any], info: Dict[str, Any]) -> List[str]:
-    flags = [*FLAGS, *HIDDEN, "-I" + _from_objects(str(SOURCES)), "-I" + _from_objects(str(GENERATED))]
-    if source.parent.name == "core":
-        flags += CORE_FLAGS
-    for flag in tensorflow["compile"]:
-        if not flag.startswith("-I"):
-            flags.append(flag)
-        elif source.parent.name not in WITHOUT_TENSORFLOW:
-            flags.append("-isystem" + _from_objects(flag[2:]))
-    if source.name == "c_api.cc":  # the one file that says what it was built for, so that others stay as they are
-        flags.append("-DASC_BUILD_INFO=" + json.dumps(json.dumps(info, sort_keys=True)))
-    return flags
+class _Build:
+    """One build of the tree: what there is to compile and to link."""
 
+    def __init__(self, tensorflow: Dict[str, Any], verbose: bool) -> None:
+        self.info = build_info(tensorflow)
+        self.verbose = verbose
+        self.version = _compiler_version()
+        self.flags = ["-I" + _from_objects(flag[2:]) if flag.startswith("-I") else flag
+                      for flag in tensorflow["compile"]]
+        self.link_flags = ["-L" + _from_objects(flag[2:]) if flag.startswith("-L") else flag
+                           for flag in tensorflow["link"]]
+        self.units = units.divide(path.relative_to(SOURCES).as_posix() for path in SOURCES.glob("*/*.cc"))
+        self.digests = {_from_objects(str(path)): _digest(path) for folder in (SOURCES, GENERATED)
+                        for path in sorted(folder.glob("*/*")) if path.suffix in (".cc", ".h")}
+        self.commands = {unit.name: self.command(unit) for unit in self.units}
+        self.failed = threading.Event()
+        self.running: List[subprocess.Popen[str]] = []
+        self.prefix = threading.Event()  # set: the headers are precompiled, or will not be
 
-def _statement(rule: str, made: Path, of: Sequence[Path], **variables: str) -> Iterator[str]:
-    """How ninja makes one file."""
-    yield "build {}: {} {}".format(_paths([made]), rule, _paths(of))
-    for name, value in variables.items():
-        yield "  {} = {}".format(name, _quoted(value))
+    def command(self, unit: Unit) -> List[str]:
+        """The command that compiles a unit, in OBJECTS."""
+        flags = [*units.flags_of(unit, self.flags, self.info), "-I" + _from_objects(str(SOURCES)),
+                 "-I" + _from_objects(str(GENERATED))]
+        what = unit.name + ".cc" if unit.text else _from_objects(str(SOURCES / unit.sources[0]))
+        return [*_compiler(), *flags, "-MD", "-MF", unit.name + ".d", "-c", what, "-o", unit.name + ".o"]
 
+    def command_digest(self, unit: Unit) -> str:
+        """Digest of all that an object depends on but the files of the tree."""
+        needs = [self.info["tensorflow"], units.PREFIX_TEXT] if unit.needs_tensorflow else []
+        return units.digest_of(self.commands[unit.name], unit.text, self.version, needs)
 
-def _paths(paths: Sequence[Path]) -> str:
-    return " ".join(_quoted(_from_objects(str(path))).replace(" ", "$ ").replace(":", "$:") for path in paths)
+    def state(self) -> str:
+        """Digest of all that the libraries depend on."""
+        return units.digest_of([self.command_digest(unit) for unit in self.units], self.digests, self.link_flags,
+                               self.info)
+
+    def pending(self) -> List[Unit]:
+        """The units that have to be compiled."""
+        return [unit for unit in self.units if not (OBJECTS / (unit.name + ".o")).exists() or not units.is_current(
+            _read_json(OBJECTS / (unit.name + ".json")), self.command_digest(unit), self.digests)]
+
+    def compile(self, pending: Sequence[Unit]) -> None:
+        """Compile units, as many at a time as there are processors. The first failure ends the others."""
+        self.remove_others()
+        precompile = sum(unit.needs_tensorflow for unit in pending) >= units.LEAST_FOR_PREFIX
+        jobs = [(lambda unit=unit: self.compile_one(unit)) for unit in pending]
+        if precompile:
+            jobs.insert(0, lambda: self.precompile(next(unit for unit in pending if unit.needs_tensorflow)))
+        else:
+            self.prefix.set()
+        if any(unit.needs_tensorflow for unit in pending):
+            (OBJECTS / units.PREFIX).write_text(units.PREFIX_TEXT)
+        with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+            try:
+                for number, done in enumerate(concurrent.futures.as_completed([pool.submit(job) for job in jobs]), 1):
+                    what = done.result()
+                    if self.verbose:
+                        print("[{}/{}] {}".format(number, len(jobs), what), flush=True)
+            finally:
+                self.failed.set()  # nothing else begins
+                self.prefix.set()
+                for process in self.running:
+                    process.terminate()
+                with contextlib.suppress(FileNotFoundError):
+                    (OBJECTS / (units.PREFIX + ".gch")).unlink()  # it has 270 MB
+
+    def compile_one(self, unit: Unit) -> str:
+        """Compile a unit and write its record; returns what is said of it."""
+        if unit.needs_tensorflow:
+            self.prefix.wait()
+        record = OBJECTS / (unit.name + ".json")
+        with contextlib.suppress(FileNotFoundError):
+            record.unlink()
+        if unit.text:
+            (OBJECTS / (unit.name + ".cc")).write_text(unit.text)
+        self.run(self.commands[unit.name])
+        rule = OBJECTS / (unit.name + ".d")
+        record.write_text(json.dumps({"command": self.command_digest(unit),
+                                      "inputs": units.inputs_of(rule.read_text(), self.digests)}))
+        rule.unlink()
+        return "compiled {}, {} sources".format(unit.name, len(unit.sources)) if unit.text else "compiled " + unit.name
+
+    def precompile(self, unit: Unit) -> str:
+        """Precompile TensorFlow's headers, with the flags of this unit."""
+        flags = units.flags_of(unit, self.flags, self.info)
+        self.run([*_compiler(), *flags[:flags.index("-include")], "-x", "c++-header", units.PREFIX, "-o",
+                  units.PREFIX + ".gch"])
+        self.prefix.set()
+        return "precompiled TensorFlow's headers"
+
+    def remove_others(self) -> None:
+        """Remove objects and records that no unit has."""
+        names = {unit.name for unit in self.units}
+        for path in [*OBJECTS.glob("*.o"), *OBJECTS.glob("*-*.json")]:
+            if path.stem not in names:
+                path.unlink()
+
+    def run(self, command: Sequence[str]) -> None:
+        """Run a compiler or linker in OBJECTS.
+
+        Raises:
+            BuildError: it failed.
+        """
+        if self.failed.is_set():
+            raise BuildError("not begun, since another part failed")
+        process = subprocess.Popen(command, cwd=str(OBJECTS), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   universal_newlines=True)
+        self.running.append(process)
+        try:
+            said = process.communicate()[0]
+        finally:
+            self.running.remove(process)
+        if process.returncode != 0:
+            raise BuildError("FAILED: {}\n{}".format(" ".join(map(shlex.quote, command)), said))
+
+    def link(self) -> None:
+        """Link the libraries whose objects have changed."""
+        ours = [unit for unit in self.units if unit.folder != units.DISK]
+        disk = [unit for unit in self.units if unit.folder == units.DISK]
+        also = [unit for unit in self.units if unit.sources[0] in units.ALSO_DISK]
+        for library, parts, flags in ((LIBRARY, ours, self.link_flags), (DISK_LIBRARY, [*disk, *also], [])):
+            if not disk and library == DISK_LIBRARY:
+                continue
+            objects = [unit.name + ".o" for unit in sorted(parts)]
+            target = _from_objects(str(library))
+            command = [*_compiler(), "-shared", "-pthread", *objects, *flags, "-o", target + ".new"]
+            digests = {name: _digest(OBJECTS / name) for name in objects}
+            record, said = OBJECTS / (library.name + ".json"), units.digest_of(command, self.version)
+            if library.exists() and units.is_current(_read_json(record), said, digests):
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                record.unlink()
+            self.run(command)
+            # A process that has the old file mapped keeps it: the new one takes the name in one step.
+            os.replace(str(library) + ".new", str(library))
+            record.write_text(json.dumps({"command": said, "inputs": digests}))
+
+    # ---- the user's cache
+
+    def take(self) -> bool:
+        """Take the libraries and objects from the cache; returns whether they were there."""
+        files = kept_builds.read(self.state())
+        for name, content in (files or {}).items():
+            target = (HERE if name in (LIBRARY.name, DISK_LIBRARY.name) else OBJECTS) / name
+            beside = target.with_name(name + ".new")
+            beside.write_bytes(content)
+            beside.chmod(0o755 if target.suffix == ".so" else 0o644)
+            beside.replace(target)
+        return bool(files)
+
+    def keep(self) -> None:
+        """Put the libraries and objects into the cache."""
+        files = [path for path in (LIBRARY, DISK_LIBRARY) if path.exists()]
+        for name in [*(unit.name for unit in self.units), *(path.name for path in files)]:
+            files += [path for path in (OBJECTS / (name + ".o"), OBJECTS / (name + ".json")) if path.exists()]
+        kept_builds.keep(self.state(), files)
+
+    @contextlib.contextmanager
+    def cache(self) -> Iterator[None]:
+        """A block that uses the cache, without which there is a build, too."""
+        try:
+            yield
+        except (OSError, AscpipeError) as error:
+            if self.verbose:
+                print("the cache of builds is not used: {}".format(error), file=sys.stderr, flush=True)
 
 
 def _from_objects(path: str) -> str:
-    """A path below the tree as ninja has it, which runs in OBJECTS; others stay as they are."""
+    """A path below the tree as seen from OBJECTS, where compilers run; others stay as they are."""
     return os.path.relpath(path, str(OBJECTS)) if HERE.parent in Path(path).parents else path
 
 
-def _quoted(text: str) -> str:
-    return text.replace("$", "$$")
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _shell(words: Sequence[str]) -> str:
-    return " ".join(map(shlex.quote, words))
-
-
-def build(verbose: bool = True) -> Tuple[int, float]:
+def build(verbose: bool = True, without_tensorflow: bool = False) -> Tuple[int, float]:
     """Bring the libraries up to date.
 
+    Args:
+        verbose: print a line for each unit that is compiled.
+        without_tensorflow: only compile the units that do without TensorFlow, which need not be installed.
+
     Returns:
-        Number of files compiled, and seconds it took.
+        Number of units compiled, and seconds it took.
 
     Raises:
-        BuildError: with the failed file, the command, and what the compiler printed.
+        BuildError: with the failed command and what the compiler printed.
         SourcesMissingError: this is no tree, but an installed package.
     """
     began = time.monotonic()
@@ -169,50 +296,47 @@ def build(verbose: bool = True) -> Tuple[int, float]:
         raise SourcesMissingError(str(SOURCES))
     OBJECTS.mkdir(exist_ok=True)
     with (OBJECTS / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another build of the same tree: wait for it, then find everything fresh
-        tensorflow = tensorflow_flags()
-        info = build_info(tensorflow)
-        generate.generate(GENERATED)  # before ninja: it sees the time of a header that has changed
-        (OBJECTS / "build.ninja").write_text("\n".join(_statements(tensorflow, info)) + "\n")
-        compiled = _run_ninja(verbose)
-        if _read_json(INFO) != info:
-            INFO.write_text(json.dumps(info, sort_keys=True) + "\n")
-    return compiled, time.monotonic() - began
-
-
-def _run_ninja(verbose: bool) -> int:
-    """Number of files that it compiled."""
-    import ninja  # of those that build: an installed package does without
-
-    program = Path(ninja.BIN_DIR, "ninja")
-    if program.read_bytes()[:2] == b"#!":  # it would start the package ninja, which would start it, and so on
-        raise BuildError("{} is a script and not ninja itself. Install ninja==1.11.1.1 for {}".format(
-            program, sys.executable))
-    command = [str(program), "-C", str(OBJECTS), "-j", str(JOBS)]
-    lines = []
-    with subprocess.Popen(command, env={**os.environ, "NINJA_STATUS": "[%f/%t] "}, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, universal_newlines=True) as running:
-        for line in running.stdout or ():
-            lines.append(line)
-            if verbose and _COMPILES.match(line):
-                print(line, end="", flush=True)
-    if running.returncode != 0:
-        raise BuildError("".join(lines))
-    return sum(_COMPILES.match(line) is not None for line in lines)
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another build of the same tree: wait for it, then find everything current
+        tensorflow = BEFORE_TENSORFLOW if without_tensorflow else tensorflow_flags()
+        generate.generate(GENERATED)
+        run = _Build(tensorflow, verbose)
+        pending = run.pending()
+        if without_tensorflow:
+            pending = [unit for unit in pending if not unit.needs_tensorflow]
+        else:
+            taken = False
+            if len(pending) >= units.LEAST_FOR_PREFIX:
+                with run.cache():
+                    taken = run.take()
+            if taken:
+                pending = run.pending()
+        if pending:
+            run.compile(pending)
+        if not without_tensorflow:
+            run.failed.clear()
+            run.link()
+            if _read_json(INFO) != run.info:
+                INFO.write_text(json.dumps(run.info, sort_keys=True) + "\n")
+            if len(pending) >= units.LEAST_FOR_PREFIX:  # a build after an edit is not worth it
+                with run.cache():
+                    run.keep()
+    return len(pending), time.monotonic() - began
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Command line: exit code 0, or 1 with the reason, such as the compiler's text, on stderr."""
     parser = argparse.ArgumentParser(prog="python -m ascpipe.tfops.build", description=__doc__.splitlines()[0])
     parser.add_argument("--quiet", action="store_true", help="print nothing unless it fails")
+    parser.add_argument("--without-tensorflow", action="store_true",
+                        help="only compile what does without TensorFlow, which need not be installed yet")
     options = parser.parse_args(arguments)
     try:
-        compiled, seconds = build(verbose=not options.quiet)
+        compiled, seconds = build(verbose=not options.quiet, without_tensorflow=options.without_tensorflow)
     except (BuildError, AscpipeError) as error:
         print(error, file=sys.stderr)
         return 1
     if compiled and not options.quiet:
-        print("{}, {}: {} compiled, {:.1f} s".format(LIBRARY.name, DISK_LIBRARY.name, compiled, seconds))
+        print("{}, {}: {} units compiled, {:.1f} s".format(LIBRARY.name, DISK_LIBRARY.name, compiled, seconds))
     return 0
 
 

@@ -14,6 +14,8 @@ from ascpipe.cli.setting_options import config_option
 _IN_USE_S = 24 * 3600.0  # each daemon that starts touches the folder of its kernels
 _RUNS = "run directory"
 _KERNELS = "compiled kernels"
+_BUILDS = "built ops"
+_ENVIRONMENTS = "installed packages"
 _WHEELS = "wheels"  # of `make ranks`, in the user's cache
 
 
@@ -62,11 +64,18 @@ def old_kernels(cache_dir: str, *, within_s: float) -> List[str]:
 
 
 def kept_for_this_user(cache_dir: str) -> List[Tuple[str, str]]:
-    """Folders with kernels of every version, wheels that set-up has built, and logs: what each has, and its path."""
+    """Folders with kernels of every version, with what set-up keeps, and with logs: what each has, and its path.
+
+    Set-up keeps built ops, installed packages, and wheels.
+    """
     from ascpipe.daemon import kept_logs, kernel_cache
+    from ascpipe.tfops import kept_builds
 
     found = [(_KERNELS, folder) for folder in [
         kernel_cache.folder_of(cache_dir), *kernel_cache.folders_of_others(cache_dir)]]
+    for what, prefix in ((_BUILDS, kept_builds.OPS), (_ENVIRONMENTS, kept_builds.ENVIRONMENTS)):
+        found += [(what, folder) for folder in sorted({*kept_builds.folders(cache_dir, prefix),
+                                                       *kept_builds.folders("", prefix)})]
     found.append(("built wheels", os.path.join(kernel_cache.base_dir(""), _WHEELS)))
     found.append(("logs of failed sessions", kept_logs.base_dir()))
     return [(what, folder) for what, folder in found if os.path.isdir(folder)]

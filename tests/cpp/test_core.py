@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascpipe.shm import memory
-from ascpipe.tfops import build
+from ascpipe.tfops import build, units
 from tests.reference import initial_rows
 
 HERE = Path(__file__).resolve().parent
@@ -98,6 +98,17 @@ def test_the_core_is_clean_under_the_sanitizers(name, sanitizer):
     program = linked("{}-{}".format(name, sanitizer), sources, SANITIZERS[sanitizer], [])
     assert "ok " in run([program])
     program.unlink()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("source", sorted(path.relative_to(build.SOURCES).as_posix()
+                                          for path in build.SOURCES.glob("*/*.cc")))
+def test_each_source_compiles_without_the_others_of_its_unit(source):
+    unit = units.Unit("alone", (source,), "")
+    flags = units.flags_of(unit, build.tensorflow_flags()["compile"], {})
+    if unit.needs_tensorflow:  # nor with the headers that all of them include first
+        del flags[flags.index("-include"):flags.index("-include") + 2]
+    run(["g++", *flags, "-I", build.SOURCES, "-I", build.GENERATED, "-fsyntax-only", build.SOURCES / source])
 
 
 def initial_row_cases():

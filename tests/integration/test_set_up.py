@@ -1,4 +1,4 @@
-"""Set-up finds a CPython 3.7 or says what it tried, gets one into the tree, and makes a moved environment right."""
+"""Set-up runs its tasks, keeps environments, and makes a moved one right; it finds a CPython 3.7, or gets one."""
 import functools
 import hashlib
 import http.server
@@ -12,6 +12,7 @@ import threading
 
 import pytest
 
+from ascpipe.errors import RunDirError
 from tests.support import tree
 
 REAL = os.path.realpath(sys.executable)
@@ -32,23 +33,114 @@ def script(path, text):
     return path
 
 
-# ---- what it says
+# ---- running tasks
 
-def test_a_step_says_what_it_does_that_it_goes_on_how_long_it_took_and_what_is_next(tmp_path):
-    steps = "set -eu; . scripts/steps.sh; begin 2 'installing'; sleep 2.5; done_ 'the ops'"
-    done = subprocess.run(["bash", "-c", steps], cwd=str(tree.ROOT), env={**os.environ, "TICK_S": "1"},
-                          stderr=subprocess.PIPE, text=True, timeout=20)
-    first, *beats, last = done.stderr.splitlines()
-    assert first == "setup: [2/5] installing" and re.fullmatch(r"setup: \[2/5\] done in \d s; next: the ops", last)
-    assert beats and all(re.fullmatch(r"setup: \[2/5\] at it for \d s", line) for line in beats)
+@pytest.fixture
+def set_up(monkeypatch):
+    """scripts/set_up.py; ``run({name: (after, text)})``: its exit code for tasks that are shell scripts."""
+    monkeypatch.setattr(sys, "path", [str(tree.ROOT / "scripts"), *sys.path])
+    module = loaded("set_up")
+    monkeypatch.setattr(module, "QUIET_S", 0.0)
+
+    def run(scripts):
+        monkeypatch.setattr(module, "command_of", lambda task, dev: ["sh", "-c", scripts[task.name][1]])
+        return module.run_all([module.plan.Task(name, "doing " + name, after, 5.0)
+                               for name, (after, _) in scripts.items()], False)
+
+    module.run = run
+    return module
 
 
-def test_a_step_that_fails_leaves_no_process_that_holds_the_output():
-    steps = "set -eu; . scripts/steps.sh; begin 2 'installing'; false"
-    done = subprocess.run(["bash", "-c", steps], cwd=str(tree.ROOT), stderr=subprocess.PIPE, text=True,
-                          timeout=8)  # the end of its stderr is waited for, too
-    assert (done.returncode, done.stderr) == (1, "setup: [2/5] installing\n")
+def test_tasks_that_do_not_need_each_other_run_at_the_same_time(set_up, tmp_path, capfd):
+    meet = "touch {0}/{1}; while [ ! -e {0}/{2} ]; do sleep 0.05; done"
+    assert set_up.run({"a": ((), meet.format(tmp_path, "a", "b")), "b": ((), meet.format(tmp_path, "b", "a")),
+                       "c": (("a", "b"), "test -e {0}/a && test -e {0}/b".format(tmp_path))}) == 0
+    said = capfd.readouterr().err.splitlines()
+    assert re.fullmatch(r"setup: 0:00  0 of 3 done, about 0:\d\d left \| doing a, doing b", said[0])
+    assert "2 of 3 done" in said[-2] and "doing c" in said[-2] and re.fullmatch(r"setup: done in 0:0\d", said[-1])
 
+
+@pytest.mark.parametrize(("code", "ends_with"), [(1, 1), (3, 1), (2, 2)])
+def test_a_task_that_fails_ends_the_others_and_shows_all_that_it_printed(set_up, tmp_path, capfd, code, ends_with):
+    others = "echo $$ >{0}/pid.new; mv {0}/pid.new {0}/pid; sleep 50 & wait".format(tmp_path)
+    fails = "while [ ! -e {}/pid ]; do sleep 0.05; done; seq 1 3; echo why >&2; exit {}".format(tmp_path, code)
+    assert set_up.run({"others": ((), others), "fails": ((), fails), "never": (("fails",), "touch {}/never".format(
+        tmp_path))}) == ends_with
+    said = capfd.readouterr().err
+    assert said.endswith("setup: FAILED: doing fails (exit code {}). It printed:\n1\n2\n3\nwhy\n".format(code))
+    assert not os.path.exists("/proc/" + (tmp_path / "pid").read_text().strip())
+    assert not (tmp_path / "never").exists()
+
+
+def test_the_line_is_repeated_while_nothing_changes(set_up, capfd, monkeypatch):
+    monkeypatch.setattr(set_up, "TICK_S", 0.2)
+    assert set_up.run({"a": ((), "sleep 0.5; echo '[1/4] compiled x'; sleep 0.7")}) == 0
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) >= 4 and any(line.endswith("doing a 1/4") for line in lines)
+
+
+def test_little_to_do_is_done_without_a_word(set_up, capfd, monkeypatch):
+    monkeypatch.setattr(set_up, "QUIET_S", 60.0)
+    assert set_up.run({"a": ((), "echo words")}) == 0
+    assert capfd.readouterr() == ("", "")
+
+
+# ---- environments in the user's cache
+
+@pytest.fixture
+def kept(set_up, tmp_path, monkeypatch):
+    """kept_environments, and an environment with a file, a link to it, and a link to a folder."""
+    monkeypatch.setenv("ASCPIPE_CACHE_DIR", str(tmp_path / "cache"))
+    script(tmp_path / "one/lib/site/file.py", "words")
+    os.symlink("lib/site/file.py", str(tmp_path / "one/link"))
+    os.symlink("lib", str(tmp_path / "one/lib64"))
+    return set_up.kept_environments
+
+
+def test_an_environment_is_taken_from_the_cache_with_the_same_files(kept, tmp_path):
+    assert kept.keep("abc", str(tmp_path / "one")) and kept.find("other") is None
+    (tmp_path / "two").mkdir()
+    kept.replace(kept.find("abc"), str(tmp_path / "two"))
+    assert os.path.samefile(str(tmp_path / "one/lib/site/file.py"), str(tmp_path / "two/lib/site/file.py"))
+    assert os.readlink(str(tmp_path / "two/link")) == "lib/site/file.py" and os.readlink(
+        str(tmp_path / "two/lib64")) == "lib"
+
+
+def test_an_environment_with_a_file_that_was_changed_in_place_is_removed(kept, tmp_path):
+    kept.keep("abc", str(tmp_path / "one"))
+    (tmp_path / "one/lib/site/file.py").write_text("other words")
+    assert kept.find("abc") is None and not list((tmp_path / "cache").glob("environment-*"))
+
+
+def test_a_file_that_was_replaced_stays_as_it_was_in_the_cache(kept, tmp_path):
+    kept.keep("abc", str(tmp_path / "one"))
+    script(tmp_path / "new", "other words").replace(tmp_path / "one/lib/site/file.py")
+    assert kept.find("abc") is not None
+
+
+def test_an_environment_that_others_may_change_is_refused(kept, tmp_path):
+    kept.keep("abc", str(tmp_path / "one"))
+    os.chmod(str(tmp_path / "cache/environment-abc"), 0o777)
+    with pytest.raises(RunDirError, match="others may write to it"):
+        kept.find("abc")
+
+
+def test_the_oldest_environments_leave_the_cache(kept, tmp_path):
+    for number in range(kept.KEPT + 2):
+        kept.keep(str(number), str(tmp_path / "one"))
+        os.utime(str(tmp_path / "cache/environment-{}".format(number)), (number, number))
+    assert len(list((tmp_path / "cache").glob("environment-*"))) == kept.KEPT
+    assert kept.find(str(number)) is not None
+
+
+def test_another_lock_or_interpreter_has_another_environment(kept, tmp_path):
+    lock, other = script(tmp_path / "lock", "a==1"), script(tmp_path / "other", "a==2")
+    digests = {kept.digest_of(REAL, lock), kept.digest_of(REAL, other), kept.digest_of(REAL, lock, other),
+               kept.digest_of("/bin/sh", lock)}
+    assert len(digests) == 4 and kept.digest_of(sys.executable, lock) in digests
+
+
+# ---- trees of other users
 
 @pytest.fixture
 def tree_of_another(tmp_path):
@@ -56,9 +148,9 @@ def tree_of_another(tmp_path):
     user."""
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         pytest.skip("only root can be another user, by setpriv")
-    for name in ("setup.sh", "find_python.sh", "steps.sh"):
+    for name in ("setup.sh", "find_python.sh"):
         script(tmp_path / "tree/scripts" / name, (tree.ROOT / "scripts" / name).read_text())
-    for name in (".venv/.stamps/install", ".venv/.stamps/packages", "tfops/libascpipe_ops.so"):
+    for name in (".venv/.stamps/tree", "tfops/libascpipe_ops.so"):
         script(tmp_path / "tree" / name, "")
     script(tmp_path / "tree/.venv/bin/ascpipe", "#!/bin/sh\necho called: \"$@\"\n")
     (tmp_path / "home").mkdir()

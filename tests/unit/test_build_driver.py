@@ -3,12 +3,11 @@ import json
 import os
 import shutil
 
-import ninja
 import pytest
 
 import ascpipe
 from ascpipe.layout import structs
-from ascpipe.tfops import build, load
+from ascpipe.tfops import build, kept_builds, load, units
 
 
 def point_to(folder, monkeypatch):
@@ -22,13 +21,15 @@ def point_to(folder, monkeypatch):
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """Two sources and a header; ``compiled()`` brings the library up to date and names what was compiled."""
+    """Two sources of two units and a header; ``compiled()`` brings the library up to date and counts units."""
     core = tmp_path / "src" / "core"
     core.mkdir(parents=True)
     (core / "number.h").write_text("int Number();\n")
     (core / "number.cc").write_text('#include "core/number.h"\nint Number() { return 7; }\n')
     (core / "other.cc").write_text("int Other() { return 8; }\n")
     point_to(tmp_path, monkeypatch)
+    monkeypatch.setattr(units, "ALONE", ("core/number.cc", "core/other.cc"))
+    monkeypatch.setenv("ASCPIPE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(build, "tensorflow_flags", lambda: {"version": "1.15.5", "abi": 0, "compile": [], "link": []})
     return core
 
@@ -49,9 +50,10 @@ def test_a_changed_header_compiles_those_who_include_it(project):
     assert compiled() == 1
 
 
-def test_an_older_time_compiles_nothing(project):
+@pytest.mark.parametrize("seconds", [1, 2 ** 32])
+def test_another_time_of_a_file_compiles_nothing(project, seconds):
     compiled()
-    os.utime(str(project / "other.cc"), (1, 1))
+    os.utime(str(project / "other.cc"), (seconds, seconds))
     assert compiled() == 0
 
 
@@ -73,17 +75,9 @@ def test_where_there_are_no_sources_it_is_said_that_this_is_a_package(project, t
     assert capsys.readouterr().err.startswith(said.format(tmp_path))
 
 
-def test_a_script_in_the_place_of_ninja_is_refused_since_it_could_start_itself(project, tmp_path, monkeypatch):
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/ninja").write_text("#!/bin/sh\nexit 0\n")
-    monkeypatch.setattr(ninja, "BIN_DIR", str(tmp_path / "bin"))
-    with pytest.raises(build.BuildError, match="bin/ninja is a script and not ninja itself"):
-        build.build(verbose=False)
-
-
 def test_other_flags_compile_everything(project, monkeypatch):
     compiled()
-    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-DOTHER"))
+    monkeypatch.setattr(units, "FLAGS", (*units.FLAGS, "-DOTHER"))
     assert compiled() == 2
 
 
@@ -136,3 +130,137 @@ def test_a_source_may_include_the_headers_of_the_layout_which_are_written_first(
     (project / "other.cc").write_text('#include "core/layout.gen.h"\nint Other() { return 8; }\n')
     assert compiled() == 2
     assert compiled() == 0
+
+
+def test_sources_that_are_compiled_together_are_one_unit(project, monkeypatch):
+    monkeypatch.setattr(units, "ALONE", ())
+    monkeypatch.setattr(units, "COUNTS", {"core": 1})
+    (project / "far.cc").write_text("namespace {\nstruct Own {};\n}\n"
+                                    "struct Has { Own own; };\nint Far(Has) { return 1; }\n")
+    assert compiled() == 1
+    assert compiled() == 0
+    (project / "number.h").write_text("int Number();  // changed\n")
+    assert compiled() == 1
+
+
+def test_a_failure_ends_the_other_compilers_and_the_next_build_goes_on(project):
+    (project / "other.cc").write_text("int Other() { return nowhere; }\n")
+    assert build.main(["--quiet"]) == 1
+    (project / "other.cc").write_text("int Other() { return 9; }\n")
+    assert 1 <= compiled() <= 2
+    assert build.LIBRARY.exists()
+
+
+def test_objects_of_sources_that_are_gone_are_removed(project):
+    compiled()
+    (project / "other.cc").unlink()
+    (project / "number.cc").write_text('#include "core/number.h"\nint Number() { return 8; }\n')
+    assert compiled() == 1
+    assert [path.name for path in build.OBJECTS.glob("*.o")] == ["core-number.o"]
+
+
+# ---- where TensorFlow is not installed yet
+
+def test_what_needs_no_tensorflow_is_compiled_before_it_is_there_and_not_again(project, monkeypatch):
+    (project.parent / "ops").mkdir()
+    (project.parent / "ops/op.cc").write_text("int Op() { return 1; }\n")
+    monkeypatch.setattr(units, "PREFIX_TEXT", "#include <string>\n")
+    flags = dict(build.BEFORE_TENSORFLOW, version="1.15.5", compile=[*build.BEFORE_TENSORFLOW["compile"], "-I/nowhere"])
+    monkeypatch.setattr(build, "tensorflow_flags", lambda: flags)
+    assert build.build(verbose=False, without_tensorflow=True)[0] == 2
+    assert not build.LIBRARY.exists() and not build.INFO.exists()
+    assert compiled() == 1
+    assert compiled() == 0
+
+
+# ---- the user's cache
+
+@pytest.fixture
+def second(project, tmp_path, monkeypatch):
+    """A function that goes to another tree with the same sources, which was built nowhere."""
+    monkeypatch.setattr(units, "LEAST_FOR_PREFIX", 1)
+
+    def go(name):
+        folder = tmp_path / name
+        shutil.copytree(str(tmp_path / "src"), str(folder / "src"))
+        point_to(folder, monkeypatch)
+        return folder / "src/core"
+
+    return go
+
+
+def test_a_second_tree_takes_the_libraries_from_the_cache_and_compiles_what_is_edited_there(second):
+    compiled()
+    first = build.LIBRARY.read_bytes()
+    core = second("second")
+    assert compiled() == 0
+    assert build.LIBRARY.read_bytes() == first and os.access(str(build.LIBRARY), os.X_OK)
+    assert load.read_info(build.INFO)["layout"] == structs.layout_hash()
+    (core / "other.cc").write_text("int Other() { return 9; }\n")
+    assert compiled() == 1
+    assert build.LIBRARY.read_bytes() != first
+
+
+@pytest.mark.parametrize("change", ["source", "header", "flags", "compiler", "tensorflow"])
+def test_another_source_flag_compiler_or_tensorflow_is_another_build(second, change, monkeypatch):
+    compiled()
+    core = second("second")
+    if change in ("source", "header"):
+        path = core / ("other.cc" if change == "source" else "number.h")
+        path.write_text(path.read_text() + "// changed\n")
+    elif change == "flags":
+        monkeypatch.setattr(units, "FLAGS", (*units.FLAGS, "-DOTHER"))
+    elif change == "compiler":
+        monkeypatch.setattr(build, "_compiler_version", lambda: "g++ 99")
+    else:
+        monkeypatch.setattr(build, "tensorflow_flags", lambda: dict(build.BEFORE_TENSORFLOW, version="1.15.0"))
+    assert compiled() == 2
+
+
+def test_a_damaged_build_is_removed_and_not_used(second):
+    compiled()
+    (folder,) = kept_builds.folders("")
+    with open(os.path.join(folder, build.LIBRARY.name), "ab") as library:
+        library.write(b"x")
+    second("second")
+    assert compiled() == 2
+    second("third")
+    assert compiled() == 0
+
+
+def test_a_cache_that_others_may_write_to_is_not_used(second, tmp_path, capsys):
+    compiled()
+    (folder,) = kept_builds.folders("")
+    os.chmod(folder, 0o777)
+    second("second")
+    assert build.build(verbose=True)[0] == 2
+    assert "others may write to it" in capsys.readouterr().err
+
+
+def test_the_oldest_builds_leave_the_cache(second, project):
+    for number in range(kept_builds.KEPT + 2):
+        (project / "other.cc").write_text("int Other() {{ return {}; }}\n".format(number))
+        compiled()
+    assert len(kept_builds.folders("")) == kept_builds.KEPT
+
+
+# ---- units
+
+def test_a_new_source_changes_one_unit():
+    sources = ["ops/{}.cc".format(number) for number in range(30)]
+    before, after = set(units.divide(sources)), set(units.divide([*sources, "ops/new.cc"]))
+    assert len(before) == units.COUNTS["ops"] and len(before - after) == 1
+
+
+def test_units_are_the_same_in_each_tree():
+    sources = sorted(path.relative_to(build.SOURCES).as_posix() for path in build.SOURCES.glob("*/*.cc"))
+    assert units.divide(sources) == units.divide(reversed(sources))
+    assert sorted(source for unit in units.divide(sources) for source in unit.sources) == sources
+    assert all(len({source.split("/")[0] for source in unit.sources}) == 1 for unit in units.divide(sources))
+
+
+def test_loops_of_the_core_alone_are_compiled_with_its_flags():
+    (core, op) = units.divide(["core/a.cc", "ops/b.cc"])
+    assert set(units.CORE_FLAGS) <= set(units.flags_of(core, ["-I/t"], {}))
+    assert not set(units.CORE_FLAGS) & set(units.flags_of(op, ["-I/t"], {}))
+    assert "-isystem/t" in units.flags_of(op, ["-I/t"], {}) and "-isystem/t" not in units.flags_of(core, ["-I/t"], {})

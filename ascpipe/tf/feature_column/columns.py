@@ -202,9 +202,14 @@ def shared_embedding_columns(categorical_columns: Sequence[Any], dimension: int,
 
     Args:
         categorical_columns: of one kind, with the same number of buckets.
+        dimension: as in ``embedding_column``.
+        combiner: as in ``embedding_column``.
+        initializer: as in ``embedding_column``.
         shared_embedding_collection_name: names the table; None: made of the names of the columns.
-        dimension, combiner, initializer, max_norm, trainable, device_vocabulary_size, host_vocabulary_size: as of
-            ``embedding_column``.
+        max_norm: as in ``embedding_column``.
+        trainable: as in ``embedding_column``.
+        device_vocabulary_size: as in ``embedding_column``.
+        host_vocabulary_size: as in ``embedding_column``.
 
     Returns:
         A column for each one.
@@ -229,7 +234,8 @@ def linear_weights(categorical_column: Any, *, device_vocabulary_size: Optional[
 
     Args:
         categorical_column: the column.
-        device_vocabulary_size, host_vocabulary_size: as of ``embedding_column``.
+        device_vocabulary_size: as in ``embedding_column``.
+        host_vocabulary_size: as in ``embedding_column``.
 
     Returns:
         The same column.

@@ -23,7 +23,7 @@ using tensorflow::Status;
 namespace {
 
 // Something that a concat joins: a lookup, or (lookup = null) other columns.
-struct Piece {
+struct ConcatPart {
   Port value;
   std::int64_t columns = -1;
   Node* lookup = nullptr;
@@ -83,21 +83,23 @@ class LookupFusion {
   }
 
   Status Fuse(const Shapes& shapes, Node* concat) {
-    std::vector<Piece> pieces;
+    std::vector<ConcatPart> pieces;
     for (int i = 0; i + 1 < concat->num_inputs(); ++i) {
       pieces.push_back(Describe(shapes, Source(concat, i), *concat));
       if (pieces.back().columns < 0) return Status::OK();
     }
-    if (std::none_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.lookup; })) return Status::OK();
+    if (std::none_of(pieces.begin(), pieces.end(), [](const ConcatPart& piece) { return piece.lookup; })) {
+      return Status::OK();
+    }
     TF_RETURN_IF_ERROR(SumTogether(shapes, FindSums(shapes, pieces)));
     std::set<const Node*> gone(replaced_.begin(), replaced_.end());
     gone.insert(concat);
     AddUnread(graph_, &gone);
-    const bool has_ids = std::any_of(pieces.begin(), pieces.end(), [&gone](const Piece& piece) {
+    const bool has_ids = std::any_of(pieces.begin(), pieces.end(), [&gone](const ConcatPart& piece) {
       return gone.count(piece.lookup) > 0 && !IsCombineOfTable(*piece.lookup);
     });
     Nodes tables;
-    for (Piece& piece : pieces) {
+    for (ConcatPart& piece : pieces) {
       if (gone.count(piece.lookup) == 0 || (has_ids && IsCombineOfTable(*piece.lookup))) {
         piece.lookup = nullptr;  // read by others, too, or of another kind: it stays
       } else if (std::find(tables.begin(), tables.end(), piece.lookup) == tables.end()) {
@@ -106,7 +108,7 @@ class LookupFusion {
     }
     if (tables.empty() || !AreAlike(tables) || !MayReadTogether(tables, concat)) return Status::OK();
     for (const Node* table : tables) lookups_.erase(table);
-    const auto is_lookup = [](const Piece& piece) { return piece.lookup != nullptr; };
+    const auto is_lookup = [](const ConcatPart& piece) { return piece.lookup != nullptr; };
     const int lookups = static_cast<int>(std::count_if(pieces.begin(), pieces.end(), is_lookup));
     return has_ids ? Join(concat, pieces, tables, lookups) : JoinBags(concat, pieces, lookups);
   }
@@ -122,8 +124,8 @@ class LookupFusion {
   }
 
   // What a concat reads at a place.  Its `columns` are -1 where they are not known.
-  Piece Describe(const Shapes& shapes, const Port& value, const Node& concat) const {
-    Piece piece;
+  ConcatPart Describe(const Shapes& shapes, const Port& value, const Node& concat) const {
+    ConcatPart piece;
     piece.value = value;
     piece.columns = shapes.Columns(value);
     Nodes after;
@@ -171,14 +173,14 @@ class LookupFusion {
   // ---- gradients
 
   // The gradients of the lookups among `pieces` that can be read where they are.
-  std::vector<Sum> FindSums(const Shapes& shapes, const std::vector<Piece>& pieces) const {
+  std::vector<Sum> FindSums(const Shapes& shapes, const std::vector<ConcatPart>& pieces) const {
     std::vector<Sum> sums;
     for (Node* gradient : gradients_) {
       Sum sum;
       sum.gradient = gradient;
       bool found = true;
       for (int i = 0; i < IntOf(gradient, "k") && found; ++i) {
-        const Piece* const piece = PieceOf(gradient, i, pieces);
+        const ConcatPart* const piece = PieceOf(gradient, i, pieces);
         std::int64_t begin = 0;
         Port whole;
         found = piece != nullptr && FindColumns(shapes, GradientOf(gradient, i), piece->columns, &begin, &whole) &&
@@ -199,9 +201,9 @@ class LookupFusion {
   }
 
   // The piece that a feature of a gradient is about: it has the same slots and the same restore index.
-  static const Piece* PieceOf(const Node* gradient, int feature, const std::vector<Piece>& pieces) {
+  static const ConcatPart* PieceOf(const Node* gradient, int feature, const std::vector<ConcatPart>& pieces) {
     const int slots = PlaceOfSlots(gradient);
-    for (const Piece& piece : pieces) {
+    for (const ConcatPart& piece : pieces) {
       if (piece.lookup != nullptr && IsCombineOfTable(*piece.lookup) == IsSumOfBags(*gradient) &&
           Source(piece.lookup, 1) == Source(gradient, slots) &&
           Source(piece.lookup, 2 + piece.output) == Source(gradient, slots + 1 + feature)) {
@@ -311,7 +313,7 @@ class LookupFusion {
 
   // ---- lookups
 
-  Status Join(Node* concat, const std::vector<Piece>& pieces, const Nodes& tables, int lookups) {
+  Status Join(Node* concat, const std::vector<ConcatPart>& pieces, const Nodes& tables, int lookups) {
     std::vector<NodeBuilder::NodeOut> rows, slots, restore, others;
     std::vector<tensorflow::int64> numbers, sources, order;
     Nodes after;
@@ -320,7 +322,7 @@ class LookupFusion {
       slots.push_back(Source(table, 1).out());
       numbers.push_back(IntOf(table, "table"));
     }
-    for (const Piece& piece : pieces) {
+    for (const ConcatPart& piece : pieces) {
       if (piece.lookup == nullptr) {
         order.push_back(lookups + static_cast<int>(others.size()));
         others.push_back(piece.value.out());
@@ -343,11 +345,11 @@ class LookupFusion {
     return Repoint(&graph_, concat, joined, {0});
   }
 
-  Status JoinBags(Node* concat, const std::vector<Piece>& pieces, int lookups) {
+  Status JoinBags(Node* concat, const std::vector<ConcatPart>& pieces, int lookups) {
     CombineNode combine;
     std::vector<int> order;
     Nodes after;
-    for (const Piece& piece : pieces) {
+    for (const ConcatPart& piece : pieces) {
       if (piece.lookup == nullptr) {
         order.push_back(lookups + static_cast<int>(combine.others.size()));
         combine.others.push_back(piece.value);

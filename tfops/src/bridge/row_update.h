@@ -14,7 +14,7 @@ namespace ascpipe {
 
 // Number of parameters of a formula; they are inputs of its op, in this order.
 template <typename Rule>
-constexpr int Numbers() {
+constexpr int ParameterCount() {
   return sizeof(Rule) / sizeof(float);
 }
 
@@ -37,8 +37,8 @@ inline CoreStatus CheckRule(const Ftrl& rule) {
 // The formula with its parameters, which are the scalar inputs from `first` on.
 template <typename Rule>
 tensorflow::Status ReadRule(tensorflow::OpKernelContext* ctx, int first, Rule* rule) {
-  float numbers[Numbers<Rule>()];
-  for (int i = 0; i < Numbers<Rule>(); ++i) {
+  float numbers[ParameterCount<Rule>()];
+  for (int i = 0; i < ParameterCount<Rule>(); ++i) {
     const tensorflow::Tensor& number = ctx->input(first + i);
     if (number.dims() != 0) {
       return Refuse(Code::kInvalidArgument, ctx->op_kernel().type_string(), ": '",
@@ -47,7 +47,7 @@ tensorflow::Status ReadRule(tensorflow::OpKernelContext* ctx, int first, Rule* r
     }
     numbers[i] = number.scalar<float>()();
   }
-  *rule = MakeRule<Rule>(numbers, std::make_index_sequence<Numbers<Rule>()>());
+  *rule = MakeRule<Rule>(numbers, std::make_index_sequence<ParameterCount<Rule>()>());
   return ToStatus(CheckRule(*rule));
 }
 

@@ -11,10 +11,10 @@ namespace {
 struct Header {
   Ticket* ticket;  // null until the tensor has been made
 };
-constexpr std::size_t kHeaderBytes = 64;  // keeps the data aligned as TensorFlow wants it
-static_assert(sizeof(Header) <= kHeaderBytes, "the header stands before the data");
+constexpr std::size_t kBlockHeaderBytes = 64;  // keeps the data aligned as TensorFlow wants it
+static_assert(sizeof(Header) <= kBlockHeaderBytes, "the header stands before the data");
 
-Header* HeaderOf(void* data) { return reinterpret_cast<Header*>(static_cast<char*>(data) - kHeaderBytes); }
+Header* HeaderOf(void* data) { return reinterpret_cast<Header*>(static_cast<char*>(data) - kBlockHeaderBytes); }
 
 }  // namespace
 
@@ -25,10 +25,10 @@ TicketAllocator* TicketAllocator::Get() {
 
 void* TicketAllocator::AllocateRaw(size_t, size_t num_bytes) {
   void* block = nullptr;
-  const std::size_t bytes = kHeaderBytes + layout::Align(static_cast<std::int64_t>(num_bytes));
-  if (posix_memalign(&block, kHeaderBytes, bytes) != 0) return nullptr;
+  const std::size_t bytes = kBlockHeaderBytes + layout::Align(static_cast<std::int64_t>(num_bytes));
+  if (posix_memalign(&block, kBlockHeaderBytes, bytes) != 0) return nullptr;
   static_cast<Header*>(block)->ticket = nullptr;
-  return static_cast<char*>(block) + kHeaderBytes;
+  return static_cast<char*>(block) + kBlockHeaderBytes;
 }
 
 void TicketAllocator::DeallocateRaw(void* ptr) {

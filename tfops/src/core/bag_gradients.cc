@@ -10,12 +10,12 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kAhead = 16;
-constexpr std::int64_t kGroup = 4;  // neighbours, which may share a line of the cache, are in one part
+constexpr std::int64_t kBagGradientsAhead = 16;
+constexpr std::int64_t kBagGradientGroup = 4;  // neighbours, which may share a line of the cache, are in one part
 
 template <bool whole>
 ASC_INLINE bool IsIn(const SumPart& part, std::int32_t place) {
-  return whole ? place >= 0 : place >= 0 && place / kGroup % part.count == part.number;
+  return whole ? place >= 0 : place >= 0 && place / kBagGradientGroup % part.count == part.number;
 }
 
 // Adds `row`, float[dim] times the weight of each position, for the positions [begin, end).
@@ -26,8 +26,8 @@ ASC_INLINE std::int64_t AddPositions(const std::int32_t* places, std::int64_t pl
   const std::int64_t dim = constant_dim != 0 ? constant_dim : any_dim;
   const std::int32_t* const restore = lookup.restore;
   for (std::int64_t i = begin; i < end; ++i) {
-    if (i + kAhead < lookup.n) {
-      const std::uint32_t ahead = static_cast<std::uint32_t>(restore[i + kAhead]);
+    if (i + kBagGradientsAhead < lookup.n) {
+      const std::uint32_t ahead = static_cast<std::uint32_t>(restore[i + kBagGradientsAhead]);
       if (ahead < static_cast<std::uint64_t>(place_count) && IsIn<whole>(part, places[ahead])) {
         PrefetchRow(sums + places[ahead] * dim, dim);
       }
@@ -92,8 +92,8 @@ ASC_INLINE std::int64_t Add(const std::int32_t* places, std::int64_t place_count
 template <typename Work>
 ASC_INLINE void EachGroup(const SumPart& part, std::int64_t rows, const Work& work) {
   if (part.count == 1) return work(std::int64_t{0}, rows);
-  for (std::int64_t first = part.number * kGroup; first < rows; first += part.count * kGroup) {
-    work(first, std::min(rows, first + kGroup));
+  for (std::int64_t first = part.number * kBagGradientGroup; first < rows; first += part.count * kBagGradientGroup) {
+    work(first, std::min(rows, first + kBagGradientGroup));
   }
 }
 

@@ -10,8 +10,8 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kAhead = 24;  // rows that are prefetched
-constexpr std::int64_t kGroup = 8;   // rows without weights are summed in groups
+constexpr std::int64_t kBagRowsAhead = 24;  // rows that are prefetched
+constexpr std::int64_t kBagGroup = 8;   // rows without weights are summed in groups
 
 // The row of each position.
 template <std::int64_t constant_dim, bool with_homes>
@@ -21,8 +21,8 @@ class RowReader {
       : rows_(rows), dim_(constant_dim != 0 ? constant_dim : rows.source.dim), positions_(positions) {}
 
   ASC_INLINED void Prefetch(std::int64_t position) const {
-    if (rows_.restore == nullptr || position + kAhead >= positions_) return;
-    const std::uint32_t ahead = static_cast<std::uint32_t>(rows_.restore[position + kAhead]);
+    if (rows_.restore == nullptr || position + kBagRowsAhead >= positions_) return;
+    const std::uint32_t ahead = static_cast<std::uint32_t>(rows_.restore[position + kBagRowsAhead]);
     if (ahead < static_cast<std::uint64_t>(rows_.source.slot_count)) {
       PrefetchRead(RowOf<with_homes>(rows_.source, rows_.source.slots[ahead], dim_), dim_);
     }
@@ -97,10 +97,10 @@ class BagSum {
   ASC_INLINED std::int64_t AddGroups(std::int64_t bag, float* sum) {
     const std::int64_t end = bags_.splits[bag + 1];
     std::int64_t i = bags_.splits[bag];
-    const std::int64_t over = (end - i) % kGroup;
-    std::int64_t until = std::min(end, i + (over > 1 ? over : kGroup + over));
+    const std::int64_t over = (end - i) % kBagGroup;
+    std::int64_t until = std::min(end, i + (over > 1 ? over : kBagGroup + over));
     float* const first = sum;
-    for (float* into = first; i < end; until = i + kGroup, into = group_.data()) {
+    for (float* into = first; i < end; until = i + kBagGroup, into = group_.data()) {
       for (const std::int64_t from = i; i < until; ++i) {
         row_.Prefetch(i);
         const float* const row = Row(i);

@@ -9,10 +9,10 @@ namespace ascpipe {
 namespace {
 
 constexpr std::int64_t kChunk = 8192;  // positions that one thread deals out in one go
-constexpr std::int64_t kAhead = 8;
-constexpr std::int32_t kGroup = 4;     // neighbours, which may share a line of the cache, are in one hand
+constexpr std::int64_t kDealtAhead = 8;
+constexpr std::int32_t kDealtGroup = 4;     // neighbours, which may share a line of the cache, are in one hand
 
-inline std::int64_t HandOf(std::int32_t place) { return place / kGroup % DealtGradients::kHands; }
+inline std::int64_t HandOf(std::int32_t place) { return place / kDealtGroup % DealtGradients::kHands; }
 
 }  // namespace
 
@@ -86,8 +86,8 @@ ASC_INLINE void DealtGradients::AddHand(std::int64_t hand, float* sums) const {
     };
     const std::int32_t end = chunk.hands[hand + 1];
     for (std::int32_t i = chunk.hands[hand]; i < end; ++i) {
-      if (i + kAhead < end) {
-        const Card& ahead = chunk.cards[i + kAhead];
+      if (i + kDealtAhead < end) {
+        const Card& ahead = chunk.cards[i + kDealtAhead];
         PrefetchRead(gradient(ahead.position), dim);
         PrefetchRow(sums + ahead.place * dim, dim);
       }
@@ -99,8 +99,8 @@ ASC_INLINE void DealtGradients::AddHand(std::int64_t hand, float* sums) const {
 ASC_FOR_EACH_PROCESSOR
 void DealtGradients::Add(std::int64_t begin, std::int64_t end, std::int64_t valid, float* sums) const {
   for (std::int64_t hand = begin; hand < end; ++hand) {
-    for (std::int64_t first = hand * kGroup; first < valid; first += kHands * kGroup) {
-      std::fill(sums + first * dim_, sums + std::min<std::int64_t>(valid, first + kGroup) * dim_, 0.0f);
+    for (std::int64_t first = hand * kDealtGroup; first < valid; first += kHands * kDealtGroup) {
+      std::fill(sums + first * dim_, sums + std::min<std::int64_t>(valid, first + kDealtGroup) * dim_, 0.0f);
     }
     WithLength(dim_, [=](auto length) ASC_INLINED { AddHand<length>(hand, sums); });
   }

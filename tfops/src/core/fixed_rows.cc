@@ -12,7 +12,7 @@ namespace ascpipe {
 namespace {
 
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 30;
-constexpr std::int64_t kAhead = 16;  // keys whose place is prefetched
+constexpr std::int64_t kKeysAhead = 16;  // keys whose place is prefetched
 
 // At most half of the places are taken, which keeps probe sequences short.
 std::size_t Places(std::int64_t count) {
@@ -62,7 +62,7 @@ std::size_t FixedRows::FirstPlace(std::int64_t key) const {
 CoreStatus FixedRows::Index() {
   std::fill_n(places_.get(), mask_ + 1, -1);
   for (std::int64_t row = 0; row < count_; ++row) {
-    if (row + kAhead < count_) __builtin_prefetch(&places_[FirstPlace(keys_[row + kAhead])], 1);
+    if (row + kKeysAhead < count_) __builtin_prefetch(&places_[FirstPlace(keys_[row + kKeysAhead])], 1);
     std::size_t place = FirstPlace(keys_[row]);
     for (; places_[place] >= 0; place = (place + 1) & mask_) {
       if (keys_[places_[place]] == keys_[row]) {
@@ -77,7 +77,7 @@ CoreStatus FixedRows::Index() {
 
 void FixedRows::Resolve(const std::int64_t* keys, std::int64_t count, std::int32_t* slots) const {
   for (std::int64_t i = 0; i < count; ++i) {
-    if (i + kAhead < count) __builtin_prefetch(&places_[FirstPlace(keys[i + kAhead])]);
+    if (i + kKeysAhead < count) __builtin_prefetch(&places_[FirstPlace(keys[i + kKeysAhead])]);
     std::size_t place = FirstPlace(keys[i]);
     while (places_[place] >= 0 && keys_[places_[place]] != keys[i]) place = (place + 1) & mask_;
     slots[i] = places_[place] < 0 ? layout::kSlotNone : layout::kSlotHome - places_[place];

@@ -10,7 +10,7 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kAhead = 24;  // rows that are prefetched
+constexpr std::int64_t kGatheredAhead = 24;  // rows that are prefetched
 
 // constant_dim: see WithLength.
 template <std::int64_t constant_dim, bool with_homes>
@@ -19,8 +19,8 @@ std::int64_t Gather(const GatherSource& source, const Gathered& gathered, std::i
   const std::int32_t* const restore = gathered.restore;
   SideBySide<float> out(gathered.out, dim, gathered.stride, gathered.side_by_side, begin);
   for (std::int64_t i = begin; i < end; ++i, out.Next()) {
-    if (i + kAhead < gathered.n) {
-      const std::uint32_t ahead = static_cast<std::uint32_t>(restore[i + kAhead]);
+    if (i + kGatheredAhead < gathered.n) {
+      const std::uint32_t ahead = static_cast<std::uint32_t>(restore[i + kGatheredAhead]);
       if (ahead < static_cast<std::uint64_t>(source.slot_count)) {
         if (with_homes || source.slots[ahead] >= 0) PrefetchRead(RowOf<with_homes>(source, source.slots[ahead], dim), dim);
       }

@@ -10,7 +10,7 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kAhead = 16;  // rows that are prefetched
+constexpr std::int64_t kUpdatedAhead = 16;  // rows that are prefetched
 
 // Updates one element; the rule's constructor computes what all elements share.
 
@@ -114,8 +114,8 @@ template <std::int64_t constant_dim, typename Element>
 ASC_INLINE void UpdateRows(const Element& element, const UpdatedRows& update) {
   const std::int64_t dim = constant_dim != 0 ? constant_dim : update.dim;
   for (std::int64_t i = 0; i < update.n; ++i) {
-    if (i + kAhead < update.n) {
-      const std::int64_t ahead = std::max<std::int64_t>(0, update.rows[i + kAhead]) * update.stride;
+    if (i + kUpdatedAhead < update.n) {
+      const std::int64_t ahead = std::max<std::int64_t>(0, update.rows[i + kUpdatedAhead]) * update.stride;
       for (int state = 0; state < Element::kStates; ++state) PrefetchRow(update.states[state] + ahead, dim);
     }
     if (update.rows[i] < 0) continue;

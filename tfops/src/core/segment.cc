@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kFloatBytes = sizeof(float);
 
 // Records in the segment of a table, behind its header.
-struct Piece {
+struct SegmentPart {
   const char* what;
   std::int64_t offset;  // a multiple of `unit`
   std::int64_t count;
@@ -22,7 +22,7 @@ struct Piece {
   std::int64_t unit;
 };
 
-bool Fits(const Piece& piece, std::int64_t bytes) {
+bool Fits(const SegmentPart& piece, std::int64_t bytes) {
   if (piece.count == 0) return true;
   return piece.count > 0 && piece.offset >= static_cast<std::int64_t>(sizeof(layout::Table)) &&
          piece.offset % piece.unit == 0 && piece.offset <= bytes &&
@@ -76,12 +76,12 @@ CoreStatus CheckTable(const Segment& segment, int table, const TableSizes& sizes
                  header->row_floats, ", expected ", sizes.device_rows, " rows of ", sizes.dim, " and ",
                  sizes.home_rows, " home rows of ", sizes.row_floats);
   }
-  const Piece pieces[] = {
+  const SegmentPart pieces[] = {
       {"entries", header->entries_offset, header->entry_capacity, sizeof(layout::Entry), layout::kCacheLine},
       {"home rows", header->home_offset, sizes.home_rows, sizes.row_floats * kFloatBytes, layout::kPage},
       {"images", header->log_offset, header->log_capacity, sizeof(layout::Image), layout::kPage},
   };
-  for (const Piece& piece : pieces) {
+  for (const SegmentPart& piece : pieces) {
     if (Fits(piece, segment.bytes())) continue;
     return Error(Code::kInternal, "segment of table ", table, " has ", segment.bytes(), " bytes, ", piece.count, " ",
                  piece.what, " of ", piece.record_bytes, " bytes at byte ", piece.offset, " do not fit into it");

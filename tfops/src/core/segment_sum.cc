@@ -6,7 +6,7 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kAhead = 16;
+constexpr std::int64_t kSummedAhead = 16;
 
 template <std::int64_t constant_dim>
 ASC_INLINE std::int64_t Add(const std::int32_t* places, std::int64_t place_count, const LookupGradient& lookup,
@@ -15,8 +15,8 @@ ASC_INLINE std::int64_t Add(const std::int32_t* places, std::int64_t place_count
   const std::int32_t* const restore = lookup.restore;
   SideBySide<const float> grads(lookup.grads, dim, lookup.stride, lookup.side_by_side, 0);
   for (std::int64_t i = 0; i < n; ++i, grads.Next()) {
-    if (i + kAhead < n) {
-      const std::uint32_t ahead = static_cast<std::uint32_t>(restore[i + kAhead]);
+    if (i + kSummedAhead < n) {
+      const std::uint32_t ahead = static_cast<std::uint32_t>(restore[i + kSummedAhead]);
       if (ahead < static_cast<std::uint64_t>(place_count) && places[ahead] >= 0) {
         PrefetchRow(sums + places[ahead] * dim, dim);
       }

@@ -19,7 +19,7 @@ constexpr std::int64_t kSection = 64;  // alignment of sections
 constexpr std::int64_t kMaxDim = 8192;
 constexpr std::uint32_t kMaxBucketBits = 40;
 constexpr std::int64_t kSumBytes = sizeof(std::uint32_t);
-constexpr std::int64_t kRead = 1 << 16;  // bytes read at a time to be summed
+constexpr std::int64_t kReadBytes = 1 << 16;  // bytes read at a time to be summed
 constexpr std::int64_t kEntriesAtOnce = 1 << 14;
 constexpr int kTogether = 32;  // keys whose cache misses overlap
 
@@ -133,10 +133,10 @@ CoreStatus TableFile::CheckSums(std::uint32_t seal, const Share& share) const {
 bool TableFile::SumIsRight(std::int64_t piece) const {
   std::int64_t at = piece * kTableFilePiece;
   const std::int64_t end = std::min(at + kTableFilePiece, body_bytes_);
-  std::uint8_t buffer[kRead];
+  std::uint8_t buffer[kReadBytes];
   std::uint32_t crc = 0;
   while (at < end) {
-    const ssize_t count = pread(fd_, buffer, static_cast<std::size_t>(std::min(kRead, end - at)), at);
+    const ssize_t count = pread(fd_, buffer, static_cast<std::size_t>(std::min(kReadBytes, end - at)), at);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return false;
     crc = Crc32(buffer, static_cast<std::size_t>(count), crc);

@@ -9,12 +9,14 @@
 namespace {
 
 template <typename Rule>
-tensorflow::Status ShapesOfUpdate(tensorflow::shape_inference::InferenceContext* c) {
+tensorflow::Status ShapesOfUpdateByAddress(tensorflow::shape_inference::InferenceContext* c) {
   tensorflow::shape_inference::ShapeHandle handles, grad, scalar;
   tensorflow::shape_inference::DimensionHandle count;
   TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 1, &handles));
   TF_RETURN_IF_ERROR(c->WithRank(c->input(1), 2, &grad));
-  for (int i = 0; i < ascpipe::Numbers<Rule>(); ++i) TF_RETURN_IF_ERROR(c->WithRank(c->input(2 + i), 0, &scalar));
+  for (int i = 0; i < ascpipe::ParameterCount<Rule>(); ++i) {
+    TF_RETURN_IF_ERROR(c->WithRank(c->input(2 + i), 0, &scalar));
+  }
   return c->Merge(c->Dim(handles, 0), c->Dim(grad, 0), &count);
 }
 
@@ -26,7 +28,7 @@ REGISTER_OP("AscApplyGradientDescentByAddress")
     .Input("rate: float")
     .Input("weight_decay: float")
     .SetIsStateful()
-    .SetShapeFn(ShapesOfUpdate<ascpipe::GradientDescent>)
+    .SetShapeFn(ShapesOfUpdateByAddress<ascpipe::GradientDescent>)
     .Doc(R"doc(
 AscApplyGradientDescent for rows of an expansion table, where they lie.
 
@@ -40,7 +42,7 @@ REGISTER_OP("AscApplyAdagradByAddress")
     .Input("grad: float")
     .Input("rate: float")
     .SetIsStateful()
-    .SetShapeFn(ShapesOfUpdate<ascpipe::AdagradByAddress>)
+    .SetShapeFn(ShapesOfUpdateByAddress<ascpipe::AdagradByAddress>)
     .Doc(R"doc(
 Adagrad for rows of an expansion table, where they lie: a row is [w | accumulator], and
 accumulator += g * g; w -= rate * g / sqrt(accumulator + 1e-7).
@@ -60,7 +62,7 @@ REGISTER_OP("AscApplyLazyAdamByAddress")
     .Input("beta1_power: float")
     .Input("beta2_power: float")
     .SetIsStateful()
-    .SetShapeFn(ShapesOfUpdate<ascpipe::LazyAdam>)
+    .SetShapeFn(ShapesOfUpdateByAddress<ascpipe::LazyAdam>)
     .Doc(R"doc(
 AscApplyLazyAdam for rows of an expansion table, where they lie: a row is [w | m | v].
 

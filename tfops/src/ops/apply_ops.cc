@@ -17,7 +17,7 @@ tensorflow::Status ShapesOfUpdate(tensorflow::shape_inference::InferenceContext*
   tensorflow::shape_inference::ShapeHandle state, rest, scalar, grad, rows, merged;
   TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(0), 1, &state));
   for (int i = 1; i < Rule::kStates; ++i) TF_RETURN_IF_ERROR(c->Merge(state, c->input(i), &state));
-  const int indices = Rule::kStates + ascpipe::Numbers<Rule>() + 1;
+  const int indices = Rule::kStates + ascpipe::ParameterCount<Rule>() + 1;
   for (int i = Rule::kStates; i < indices - 1; ++i) TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 0, &scalar));
   TF_RETURN_IF_ERROR(c->WithRank(c->input(indices), 1, &rows));
   TF_RETURN_IF_ERROR(c->Subshape(state, 1, &rest));
@@ -242,7 +242,7 @@ class ApplyOp : public tensorflow::OpKernel {
   tensorflow::Status Apply(tensorflow::OpKernelContext* ctx) const {
     Rule rule;
     TF_RETURN_IF_ERROR(ReadRule(ctx, Rule::kStates, &rule));
-    const int grad = Rule::kStates + Numbers<Rule>();
+    const int grad = Rule::kStates + ParameterCount<Rule>();
     TableUpdate<Rule, Index> table(0, grad, grad + 1);
     TF_RETURN_IF_ERROR(table.Read(ctx, use_locking_));
     if (table.count == 0) return tensorflow::Status::OK();
@@ -266,12 +266,12 @@ template <typename Rule, typename Index>
 class TablesRuleOf : public TablesRule {
  public:
   int states() const override { return Rule::kStates; }
-  int numbers() const override { return Numbers<Rule>(); }
+  int numbers() const override { return ParameterCount<Rule>(); }
 
   tensorflow::Status Apply(tensorflow::OpKernelContext* ctx, int tables) const override {
     Rule rule;
     TF_RETURN_IF_ERROR(ReadRule(ctx, tables * Rule::kStates, &rule));
-    const int first = tables * Rule::kStates + Numbers<Rule>();
+    const int first = tables * Rule::kStates + ParameterCount<Rule>();
     std::vector<TableUpdate<Rule, Index>> updates;
     std::vector<std::int64_t> ends;  // of the tables' gradients, counted through
     std::int64_t total = 0, dim = 1;

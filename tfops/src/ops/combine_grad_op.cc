@@ -124,7 +124,7 @@ namespace {
 using Integers = std::vector<tensorflow::int32>;
 
 constexpr std::int64_t kMostParts = 8;  // of a table; each reads all positions
-constexpr std::int64_t kLeastPositions = 4096;
+constexpr std::int64_t kLeastShared = 4096;
 
 bool Clips(const BagGradient& lookup) { return lookup.has_bags && lookup.bags.max_norm != 0; }
 
@@ -265,7 +265,7 @@ class CombineGradOp : public tensorflow::OpKernel {
     const std::int64_t threads = ctx->device()->tensorflow_cpu_worker_threads()->num_threads;
     std::vector<std::pair<std::size_t, SumPart>> parts;
     for (std::size_t i = 0; i < n; ++i) {
-      const std::int64_t own = sums[i].positions(), share = own < kLeastPositions ? 1 : 2 * threads * own / positions;
+      const std::int64_t own = sums[i].positions(), share = own < kLeastShared ? 1 : 2 * threads * own / positions;
       const std::int64_t count = std::max<std::int64_t>(1, std::min({share, threads, kMostParts}));
       for (std::int64_t number = 0; number < count; ++number) parts.push_back({i, {number, count}});
     }

@@ -107,9 +107,9 @@ class Splits : public hvd::Tensor {
 };
 
 // Where Horovod puts what came: output 0 the messages, output 1 their sizes.
-class Exchange : public hvd::OpContext {
+class ExchangeOutput : public hvd::OpContext {
  public:
-  explicit Exchange(std::shared_ptr<std::vector<std::uint8_t>> into) : bytes_(std::move(into)) {}
+  explicit ExchangeOutput(std::shared_ptr<std::vector<std::uint8_t>> into) : bytes_(std::move(into)) {}
 
   hvd::Status AllocatePersistent(std::int64_t, std::shared_ptr<hvd::PersistentBuffer>*) override { return Refused(); }
   hvd::Status AllocateOutput(hvd::TensorShape shape, std::shared_ptr<hvd::Tensor>* tensor,
@@ -176,7 +176,7 @@ class HorovodExchanges : public Transport {
     }
     // The memory of the exchange before, where nothing reads it any more: new pages cost more than the copy.
     if (into_ == nullptr || into_.use_count() > 1) into_ = std::make_shared<std::vector<std::uint8_t>>();
-    const auto exchange = std::make_shared<Exchange>(into_);
+    const auto exchange = std::make_shared<ExchangeOutput>(into_);
     const hvd::Status begun = enqueue_(
         exchange, std::make_shared<Rows>(parcel.bytes, rows), std::make_shared<Splits>(std::move(splits)), {}, kName,
         kProcessor,

@@ -1,0 +1,79 @@
+"""Builds of the ops in the user's cache, so that a second tree with the same sources compiles nothing.
+
+A folder ``ops-<digest>`` has the libraries, the objects, and the records of what these were made from. The digest
+covers all of that: sources, generated headers, commands, the versions of the compiler and of TensorFlow. The files are
+executed, so only this user and root may be able to change them or any folder on the way to them. ``seal.json`` has the
+SHA-256 of each file; a folder with a file that differs is removed and not used.
+"""
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Dict, Iterable, List, Optional
+
+from ascpipe.directories import cache_dir, make_safe_dir
+
+KEPT = 4  #: builds that stay
+SEAL = "seal.json"  #: name -> SHA-256
+OPS = "ops-"  #: begins the names of folders of builds
+ENVIRONMENTS = "environment-"  #: begins the names of folders of installed packages (scripts/kept_environments.py)
+
+
+def folders(setting: str, prefix: str = OPS) -> List[str]:
+    """All folders of builds below the cache directory."""
+    base = os.path.realpath(cache_dir(setting))
+    names = os.listdir(base) if os.path.isdir(base) else []
+    return [os.path.join(base, name) for name in sorted(names) if name.startswith(prefix)]
+
+
+def read(state: str) -> Optional[Dict[str, bytes]]:
+    """The files of the build with this digest by name; None if there is none, or it is damaged.
+
+    Raises:
+        RunDirError: others could change the folder.
+    """
+    folder = Path(cache_dir(""), OPS + state[:16])
+    if not folder.is_dir():
+        return None
+    folder = Path(make_safe_dir(str(folder)))
+    try:
+        sealed = json.loads((folder / SEAL).read_text())
+        files = {name: (folder / name).read_bytes() for name in sealed if os.path.basename(name) == name}
+    except (OSError, ValueError):
+        files, sealed = {}, None
+    if not files or {name: _digest(content) for name, content in files.items()} != sealed:
+        shutil.rmtree(str(folder), ignore_errors=True)
+        return None
+    os.utime(str(folder))
+    return files
+
+
+def keep(state: str, files: Iterable[Path]) -> None:
+    """Put a copy of these files into the cache, and remove all but the newest builds.
+
+    Raises:
+        RunDirError: others could change the cache directory.
+        OSError: it cannot be written to.
+    """
+    base = make_safe_dir(cache_dir(""))
+    made = tempfile.mkdtemp(prefix=".new-ops-", dir=base)
+    try:
+        sealed = {}
+        for path in files:
+            content = path.read_bytes()
+            sealed[path.name] = _digest(content)
+            Path(made, path.name).write_bytes(content)
+        Path(made, SEAL).write_text(json.dumps(sealed))
+        target = os.path.join(base, OPS + state[:16])
+        if not os.path.isdir(target):  # else another tree has just put it there
+            os.rename(made, target)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    for old in sorted(folders(""), key=os.path.getmtime)[:-KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
