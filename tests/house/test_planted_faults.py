@@ -55,5 +55,7 @@ def test_the_last_result_of_a_fault_counts(tmp_path):
     found = results.read(path)
     assert json.loads(path.read_text().splitlines()[0])["caught"] is False
     assert found[LOADED[0].name]["caught"] is True
-    line = results.table(LOADED[:1], found)[-1]
-    assert "| tf | 1 | `tf/test_a.py::test_one` |" in line
+    lines = list(results.page(LOADED[:2], found))
+    assert "| {} | 2 | 1 | 1 |".format(LOADED[0].area) in lines
+    assert " ".join(lines[-2].split()).endswith("tf (1 test); `tf/test_a.py`, `test_one`")
+    assert lines[-1].endswith("not run")

@@ -1,10 +1,10 @@
 """Command line: ``python -m tests.planted_faults``; docs/internals/testing.md, "Planted faults"."""
 import os
-import shutil
+import signal
 import sys
 import time
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 import click
 
@@ -12,6 +12,7 @@ from tests.planted_faults import faults, results, runs
 from tests.planted_faults.scratch import CannotBuildError, Scratch
 
 LIMIT_S = 420.0
+TRIED = 8  #: tests of a file that failed, and are run again without the fault
 
 _areas = click.option("--area", "areas", multiple=True, type=click.Choice(faults.AREAS), help="Faults of this area.")
 _words = click.option("--fault", "words", metavar="WORDS", help="Faults that have these words in their names.")
@@ -53,66 +54,75 @@ def check() -> None:
               help="Test files, or folders of them, instead of those that each fault names.")
 @click.option("--seed", default=1, show_default=True, help="TEST_SEED of the tests.")
 @click.option("--limit", "limit_s", default=LIMIT_S, show_default=True, help="Seconds for the tests of one fault.")
+@click.option("--enough", default=sys.maxsize, show_default="all",
+              help="Run no further file of a fault when so many tests have failed.")
 @click.option("--folder", default=str(faults.ROOT / "build/planted_faults"), help="Folder of the scratch tree.",
               show_default="build/planted_faults")
 def run(areas: Tuple[str, ...], words: Optional[str], path: str, everything: bool, tests: Tuple[str, ...], seed: int,
-        limit_s: float, folder: str) -> None:
+        limit_s: float, enough: int, folder: str) -> None:
     """Plant one fault after the other and run its tests.
 
-    The same tests run without a fault first: what fails there says nothing. Each result is written at once.
+    Tests that fail are run again without the fault; those that fail there, too, do not count. Each result is written
+    at once.
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the running test, too
     known = {} if everything else results.read(Path(path))
     wanted = [fault for fault in faults.chosen(areas or faults.AREAS, words) if fault.name not in known]
     state = results.state()
-    scratch = Scratch(Path(folder))
+    scratch = Scratch(Path(folder).resolve())
     try:
         control = _Control(scratch, seed, limit_s)
         for fault in wanted:
             files = _files(tests) or list(fault.tests)
-            failing = control.failing(files)
             began = time.monotonic()
             try:
                 scratch.plant(fault)
-                outcome = runs.run(scratch, files, in_kernels=fault.area == "kernels", seed=seed, limit_s=limit_s)
+                outcome = runs.run(scratch, files, in_kernels=fault.area == "kernels", seed=seed, limit_s=limit_s,
+                                   enough=enough)
             except CannotBuildError as error:
                 click.echo("DOES NOT COMPILE  {}\n{}".format(fault.name, error))
                 continue
             finally:
                 scratch.restore(fault)
+            failing = control.failing(outcome.failed)
             result = {**results.result_of(fault, outcome, failing, seed), "tests": files, "state": state,
                       "wall": round(time.monotonic() - began, 1)}
             results.append(Path(path), result)
             click.echo(_line(result))
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        scratch.remove()
 
 
 @main.command()
 @_results
 def table(path: str) -> None:
-    """Print the table of docs/internals/planted_faults.md."""
-    for line in results.table(faults.load(), results.read(Path(path))):
+    """Print docs/internals/planted_faults.md."""
+    for line in results.page(faults.load(), results.read(Path(path))):
         click.echo(line)
 
 
 class _Control:
-    """Which tests fail without a fault: each file is run once."""
+    """Which tests fail without a fault: of each file some of those that failed with one are run again."""
 
     def __init__(self, scratch: Scratch, seed: int, limit_s: float) -> None:
         self._scratch, self._seed, self._limit_s = scratch, seed, limit_s
-        self._failing: Dict[str, List[str]] = {}
+        self._passing: Set[str] = set()
 
-    def failing(self, files: Sequence[str]) -> List[str]:
-        """Ids of the tests in these files that fail anyway; a file that does not end in time is named, too."""
-        for file in files:
-            if file not in self._failing:
-                outcome = runs.run(self._scratch, [file], in_kernels=False, seed=self._seed, limit_s=self._limit_s)
-                self._failing[file] = outcome.failed
-                if outcome.failed or outcome.crashed or outcome.cut or not outcome.passed:
-                    click.echo("CONTROL  {}: {} passed; {} failed without a fault{}".format(
-                        file, outcome.passed, outcome.failed or "none",
-                        ", and it did not end" if outcome.cut or outcome.crashed else ""))
-        return [test for file in files for test in self._failing[file]]
+    def failing(self, failed: Sequence[str]) -> List[str]:
+        """Ids among ``failed`` that fail anyway, or might: of a file, all if none of the tried ones passes."""
+        by_file: Dict[str, List[str]] = {}
+        for test in failed:
+            by_file.setdefault(test.split("::")[0], []).append(test)
+        found: List[str] = []
+        for file, tests in by_file.items():
+            tried = [test for test in tests if test not in self._passing][:TRIED]
+            outcome = runs.run(self._scratch, tried, in_kernels=False, seed=self._seed, limit_s=self._limit_s)
+            if tried and (outcome.failed or not outcome.passed):
+                click.echo("CONTROL  {}: {} passed; {} failed without a fault".format(
+                    file, outcome.passed, outcome.failed or "none"))
+            self._passing.update(test for test in tried if outcome.passed and test not in outcome.failed)
+            found += outcome.failed if outcome.passed or not tried else tests
+        return found
 
 
 def _files(paths: Sequence[str]) -> List[str]:

@@ -1,13 +1,23 @@
 """Results: a line of JSON for each run of a fault; the last one of a fault counts."""
 import hashlib
 import json
+import textwrap
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from tests.planted_faults.faults import ROOT, Fault
 
 RESULTS = Path(__file__).resolve().parent / "results.jsonl"
 
+_WIDTH = 118  # of the page
+_SHOWN = 2  # tests of each fault that the page names
+_NO_RESULT: Dict[str, Any] = {"suites": [], "caught": False}
+_HEAD = """\
+# Planted faults
+
+Made by `.venv/bin/python -m tests.planted_faults table`; [testing.md](testing.md#planted-faults) says what it means.
+Each fault was tried with the few test files that it names, so other tests may catch it, too.
+""".splitlines()
 _STATE = ("ascpipe", "workers", "tfops/src", "mx_rec", "tests")
 
 
@@ -54,22 +64,33 @@ def state() -> str:
     return digest.hexdigest()[:16]
 
 
-def table(faults: Sequence[Fault], found: Dict[str, Dict[str, Any]]) -> List[str]:
-    """Lines of a markdown table: fault, area, the suites that caught it, how many tests, and the first two of them."""
-    lines = ["| fault | area | caught by | tests | first tests |", "|---|---|---|---|---|"]
-    for fault in faults:
-        result = found.get(fault.name)
-        if result is None:
-            cells = ["not run", "", ""]
-        elif not result["caught"]:
-            cells = ["nothing", "0", fault.note]
-        else:
-            cells = [", ".join(result["suites"]), str(result["failures"]),
-                     "<br>".join("`{}`".format(_short(test)) for test in result["failed"][:2])]
-        lines.append("| {} |".format(" | ".join([fault.name, fault.area, *cells])))
-    return lines
+def page(faults: Sequence[Fault], found: Dict[str, Dict[str, Any]]) -> Iterator[str]:
+    """Lines of docs/internals/planted_faults.md: how many faults each suite caught, then every fault by area."""
+    yield from _HEAD
+    suites = sorted({suite for result in found.values() for suite in result["suites"]})
+    yield "| area | faults | caught | {} |".format(" | ".join("by " + suite for suite in suites))
+    yield "|---" * (3 + len(suites)) + "|"
+    areas = list(dict.fromkeys(fault.area for fault in faults))
+    for area in areas:
+        mine = [found.get(fault.name, _NO_RESULT) for fault in faults if fault.area == area]
+        caught = sum(result["caught"] for result in mine)
+        counts = [sum(suite in result["suites"] for result in mine) for suite in suites]
+        yield "| {} |".format(" | ".join(map(str, [area, len(mine), caught, *counts])))
+    for area in areas:
+        yield "\n## {}\n".format(area.capitalize())
+        for fault in faults:
+            if fault.area == area:
+                yield textwrap.fill("- " + _sentence(fault, found.get(fault.name)), _WIDTH, subsequent_indent="  ",
+                                    break_long_words=False, break_on_hyphens=False)
 
 
-def _short(test: str) -> str:
-    """The file and the name of a test, without its parameters."""
-    return test.split("[")[0].replace("tests/", "", 1).replace("|", "\\|")
+def _sentence(fault: Fault, result: Optional[Dict[str, Any]]) -> str:
+    if result is None:
+        return fault.name + ": not run"
+    if not result["caught"]:
+        return "**{}: not caught.** {}".format(fault.name, fault.note)
+    first = [test.split("[")[0].rsplit("::", 1) for test in result["failed"]]
+    shown = list(dict.fromkeys("`{}`, `{}`".format(file.replace("tests/", "", 1), name) for file, name in (
+        [*test, "collect"][:2] for test in first)))[:_SHOWN]
+    return "{}: {} ({} test{}); {}".format(fault.name, ", ".join(result["suites"]), result["failures"],
+                                           "s" * (result["failures"] > 1), "; ".join(shown))

@@ -4,10 +4,11 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import List, NamedTuple, Optional, Sequence
+from typing import Dict, List, NamedTuple, Optional, Sequence
 
 from tests.planted_faults import outcomes
 from tests.planted_faults.scratch import Scratch
@@ -37,22 +38,27 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def run(scratch: Scratch, files: Sequence[str], *, in_kernels: bool, seed: int, limit_s: float) -> Outcome:
-    """Run test files one after the other, all of them, also after a failure.
+def run(scratch: Scratch, files: Sequence[str], *, in_kernels: bool, seed: int, limit_s: float,
+        enough: int = sys.maxsize) -> Outcome:
+    """Run test files one after the other, each of them whole.
 
     Args:
+        files: paths of files, or a file's tests by their ids.
         in_kernels: the fault is in kernels; else compiled kernels are those of the tree.
         seed: TEST_SEED.
         limit_s: seconds for all files together; then the running one is killed and the others are left out.
+        enough: no further file is run when so many tests have failed.
     """
     deadline, before = time.monotonic() + limit_s, _processor_time()
     passed, failed, crashed, cut = 0, [], [], []
-    for file in files:
+    for file, tests in _by_file(files).items():
+        if len(failed) >= enough:
+            break
         left_s = deadline - time.monotonic()
-        code = _run_file(scratch, file, in_kernels=in_kernels, seed=seed, limit_s=left_s) if left_s > 0 else None
+        code = _run_file(scratch, tests, in_kernels=in_kernels, seed=seed, limit_s=left_s) if left_s > 0 else None
         lines = _lines(scratch)
         passed += sum(outcome == "passed" for _, outcome, _ in lines)
-        failed += [test for test, outcome, _ in lines if outcome == "failed"]
+        failed += [test for test, outcome, _ in lines if outcome == "failed" and test not in failed]
         if code is None:
             cut.append(file)
         elif code not in (0, 1, 5) and not any(outcome == "failed" for _, outcome, _ in lines):
@@ -60,17 +66,25 @@ def run(scratch: Scratch, files: Sequence[str], *, in_kernels: bool, seed: int, 
     return Outcome(passed, list(dict.fromkeys(failed)), crashed, cut, round(_processor_time() - before, 1))
 
 
-def _run_file(scratch: Scratch, file: str, *, in_kernels: bool, seed: int, limit_s: float) -> Optional[int]:
+def _by_file(tests: Sequence[str]) -> Dict[str, List[str]]:
+    """Paths of files and ids of tests, by the path of the file."""
+    found: Dict[str, List[str]] = {}
+    for test in tests:
+        found.setdefault(test.split("::")[0], []).append(test)
+    return found
+
+
+def _run_file(scratch: Scratch, tests: Sequence[str], *, in_kernels: bool, seed: int, limit_s: float) -> Optional[int]:
     """The exit code of pytest; None: it was killed after ``limit_s``."""
     mark = "{}-{}".format(os.getpid(), time.monotonic_ns())
     command = [scratch.python, "-m", "pytest", "-q", "-p", "tests.planted_faults.outcomes", "--tb=no"]
     environment = {**scratch.environment(in_kernels), outcomes.VARIABLE: str(_outcomes(scratch)), MARK: mark,
                    "TEST_SEED": str(seed)}
-    if file.startswith(WITHOUT_COMPILER):
+    if tests[0].startswith(WITHOUT_COMPILER):
         environment["NUMBA_DISABLE_JIT"] = "1"
         command += ["-W", "ignore:overflow encountered:RuntimeWarning"]
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen([*command, file], cwd=str(scratch.root), env=environment, stdin=subprocess.DEVNULL,
+        process = subprocess.Popen([*command, *tests], cwd=str(scratch.root), env=environment, stdin=subprocess.DEVNULL,
                                    stdout=output, stderr=output, start_new_session=True)
         try:
             return process.wait(limit_s)

@@ -24,14 +24,13 @@ class Scratch:
     """A copy of the tree, with its environment; ``plant`` and ``restore`` change one file of it.
 
     Args:
-        folder: where it is made; removed first if it is there.
+        folder: where it is made. A tree that is there is removed first.
     """
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "tree"
-        self._caches = folder / "cache"
-        if folder.exists():
-            shutil.rmtree(str(folder))
+        self._caches = folder / "cache"  # stays: what numba compiles for this path is of use again
+        self.remove()
         self.root.mkdir(parents=True)
         for entry in sorted(ROOT.iterdir()):
             if entry.name not in LEFT_OUT and not entry.name.endswith(".egg-info"):
@@ -68,10 +67,12 @@ class Scratch:
         self._forget_byte_code(path)
         if fault.file.startswith("tfops/src/"):
             self._copy_build()
-        changed = self._caches / "changed"
-        if changed.exists():
-            shutil.rmtree(str(changed))
-        changed.mkdir(mode=0o700)
+        self._empty_cache()
+
+    def remove(self) -> None:
+        """Remove the tree, if it is there."""
+        if self.root.exists():
+            shutil.rmtree(str(self.root))
 
     def _replace(self, file: str, text: str) -> None:
         path = self.root / file
@@ -122,12 +123,18 @@ class Scratch:
         """Copy the compiled kernels of this user, which daemons load by the digest of their sources."""
         from ascpipe.daemon import kernel_cache
 
-        for name in ("kernels", "changed"):
-            (self._caches / name).mkdir(mode=0o700, parents=True)
+        self._empty_cache()
         known = Path(kernel_cache.folder_of(""))
-        if known.is_dir():
-            (self._caches / "kernels/ascpipe").mkdir(mode=0o700)
-            shutil.copytree(str(known), str(self._caches / "kernels/ascpipe" / known.name))
+        copy = self._caches / "kernels/ascpipe" / known.name
+        if known.is_dir() and not copy.exists():
+            copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            shutil.copytree(str(known), str(copy))
+
+    def _empty_cache(self) -> None:
+        changed = self._caches / "changed"
+        if changed.exists():
+            shutil.rmtree(str(changed))
+        changed.mkdir(mode=0o700, parents=True)
 
 
 def _link(source: Path, target: Path) -> None:
