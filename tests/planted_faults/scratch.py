@@ -3,6 +3,7 @@
 Files are hard links of those of the tree, so a copy takes seconds. None is ever written through such a link: a file
 that changes is replaced by a new one. What compilers and ninja append to (``tfops/build``) is really copied.
 """
+import fcntl
 import os
 import shutil
 import subprocess
@@ -25,13 +26,19 @@ class Scratch:
 
     Args:
         folder: where it is made. A tree that is there is removed first.
+
+    Raises:
+        BlockingIOError: another run uses the folder.
     """
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "tree"
         self._caches = folder / "cache"  # stays: what numba compiles for this path is of use again
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(str(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until this process ends
         self.remove()
-        self.root.mkdir(parents=True)
+        self.root.mkdir()
         for entry in sorted(ROOT.iterdir()):
             if entry.name not in LEFT_OUT and not entry.name.endswith(".egg-info"):
                 _link(entry, self.root / entry.name)
