@@ -252,6 +252,21 @@ def test_keys_that_occur_seldom_come_with_a_later_save(counting, tmp_path):
             assert sorted(checkpoints.by_key(checkpoint.counts("ids"))) == [1, 4]
 
 
+def test_keys_that_were_left_out_come_with_the_first_delta_after_counting_stops(tmp_path):
+    batches = [batch(1, 2, time=100), batch(1, 1, 9, time=110), batch(1, 1, time=120)]
+    spec = {"eviction_threshold": 60, "access_threshold": 1, "faae_coefficient": 2}
+    with started(batches, tmp_path, spec=spec, init={"recent_key_count_threshold": 2}) as run:
+        stop = import_host_pipeline_ops().set_threshold(0)
+        run.train()
+        run.save()
+        run.train()
+        with open_checkpoint(run.delta()) as checkpoint:
+            assert 9 not in checkpoints.by_key(checkpoint.counts("ids"))
+        run.run.run(stop)
+        run.train()
+        assert run.same_as_full(run.delta())
+
+
 def test_a_version_that_was_asked_for_is_restored_first_and_once(tmp_path):
     batches = some_batches(12, 3)
     rows = {}

@@ -137,6 +137,17 @@ def test_the_sparse_part_of_one_checkpoint_and_the_dense_one_of_another_are_no_p
     open_checkpoint(one).close()
 
 
+def test_all_of_the_sparse_part_of_another_checkpoint_of_the_same_name_is_no_pair_with_the_dense_one(tmp_path):
+    one = checkpoints.save(tmp_path / "one", 1, [content("user", 9)])
+    other = checkpoints.save(tmp_path / "other", 1, [content("user", 9, seed=1)])
+    (folder, names), (other_folder, other_names) = files_of(one), files_of(other)
+    assert names == other_names
+    for name in set(names) - {"PAIR.json"}:
+        shutil.copy(os.path.join(other_folder, name), os.path.join(folder, name))
+    with pytest.raises(DamagedCheckpointError, match="MANIFEST.json.*another one"):
+        open_checkpoint(one)
+
+
 def resealed(prefix, change):
     """Change the content of the manifest, and seal it and the pair anew."""
     folder, _ = files_of(prefix)

@@ -1,9 +1,9 @@
-"""Whether a key comes twice is found exactly, however the keys are spread."""
+"""Whether a key comes twice is found exactly, however the keys are spread; each key belongs to one rank."""
 import numpy as np
 import pytest
 
 from ascpipe.checkpoint import keys as key_sets
-from ascpipe.checkpoint.keys import repeated
+from ascpipe.checkpoint.keys import belongs, repeated
 
 INT64 = np.iinfo(np.int64)
 COUNT = 50000
@@ -48,3 +48,11 @@ def test_keys_that_all_have_one_hash_are_compared_all_the_same(seed, monkeypatch
 def test_no_key_comes_twice_among_none_or_one():
     assert repeated(np.empty(0, np.int64)) is None
     assert repeated(np.array([5])) is None
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5, 7, 8])
+def test_a_key_belongs_to_the_rank_that_its_exact_absolute_value_names(seed, ranks):
+    ends = np.array([INT64.min, INT64.min + 1, -1, 0, 1, INT64.max])  # the absolute value of the first is not an int64
+    keys = np.r_[ends, np.random.RandomState(seed).randint(INT64.min, INT64.max, 100, np.int64)]
+    for rank in range(ranks):
+        assert belongs(keys, rank, ranks).tolist() == [abs(int(key)) % ranks == rank for key in keys]

@@ -27,7 +27,7 @@ def share(one, rank, ranks):
     """What a rank has of a table."""
     rows, others = (belongs(block.keys, rank, ranks) for block in (one.block, one.candidates))
     deleted = None if one.deleted is None else one.deleted[belongs(one.deleted, rank, ranks)]
-    policies = one.spec.policies._replace(time=one.spec.policies.time - rank)
+    policies = one.spec.policies._replace(time=one.spec.policies.time - (rank + 1) % ranks)
     spec = one.spec._replace(rows=int(rows.sum()), candidates=int(others.sum()), policies=policies,
                              deleted=0 if deleted is None else len(deleted))
     return Content(spec, Block(*(values[rows] for values in one.block)),

@@ -301,6 +301,30 @@ def test_every_key_can_be_found_after_each_run_that_moves(step):
     assert pair.extent[2] == 0
 
 
+#: A spread by which each hash has a key below 2^32.
+TRANSPARENT = (np.uint64(0), np.uint64(1 << 32), np.uint64(0))
+
+
+def key_of_hash(hashed):
+    """The key that has a hash by the spread ``TRANSPARENT``."""
+    word = hashed * pow(0x9E3779B1, 2**31 - 1, 2**32) % 2**32  # the inverse of the last multiplier
+    return word ^ word >> 15 ^ word >> 30
+
+
+def test_the_last_key_of_each_line_can_be_found_while_the_lines_behind_it_have_moved():
+    pair = Pair(400, TRANSPARENT, count=300)
+    lines = pair.extent[0]
+    ends = [line for line in range(1, lines) if (line << 32) % lines]
+    keys = [key_of_hash((line << 32) // lines) for line in ends]
+    assert [reference.home_line(key, pair.extent, TRANSPARENT) + 1 for key in keys] == ends
+    pair.claim(keys)
+    pair.claim([key for key in range(4 * lines) if key not in keys][:4 * lines - len(keys)])
+    index.make_room(1, pair.index)  # begins to grow
+    while pair.index.extent[0]["unmoved"]:
+        index.move_lines(1, pair.index)
+        pair.find(keys)
+
+
 @pytest.mark.long_once_more
 def test_an_index_is_never_much_fuller_than_four_keys_a_line_and_takes_18_bytes_per_key_at_most():
     pair, rng = Pair(9000), np.random.RandomState(1)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ascpipe.kernels import moving, near, settling
 from ascpipe.kernels.asks import LACKS_HOMES, LACKS_NOTHING
-from ascpipe.kernels.tier_memory import LEAVING
+from ascpipe.kernels.tier_memory import LEAVING, room_of
 from ascpipe.layout.words import HOME_DISK, PLAN_OK
 from tests.reference import moving as moving_twins
 from tests.reference import near as near_twins
@@ -159,6 +159,25 @@ def test_a_row_that_cannot_be_read_is_told():
     worker.take("settle", [], 0)
     assert tier.lost == home
     assert worker.pair.table.tier.error("user", ["/disk"]).key == away
+
+
+def test_the_disk_slot_of_a_write_that_failed_is_not_used_again():
+    worker = TierSteps(HOMES)
+    for keys in ([0, 1, 2], [3, 4, 5]):
+        settled(worker, ("touch", keys), ("near",))
+        worker.take("plan", [], 0)
+        worker.take("assign", [], 0)
+    for name, keys in (("touch", [6, 7, 8]), ("near", []), ("move", [])):
+        worker.take(name, keys, 0)
+    tier, room = worker.pair.twin.tier, room_of(worker.tier)
+    leaving = [home for home, status in enumerate(tier.status) if status == LEAVING]
+    taken = int(room.counts.sum())
+    assert taken == len(leaving) == 3
+    for home in leaving:
+        worker.disk_worker.end(home, 5)
+    worker.take("settle", [], 0)
+    assert tier.failed_writes == 3
+    assert int(room.counts.sum()) == taken
 
 
 def test_a_row_that_is_needed_while_it_is_on_its_way_to_disk_stays():

@@ -207,6 +207,15 @@ def test_more_late_slots_than_there_is_room_for_are_all_found():
     pair.take(100)
 
 
+def test_a_slot_that_comes_late_with_the_score_of_the_bound_is_taken_in_order():
+    pair = Pair(400)
+    pair.put(list(range(1, 400)), [9])
+    pair.take(1)
+    assert pair.order.victims.order["bound"][0] == pair.now + 9
+    pair.put([0], [9])
+    assert pair.take(2) == [0, 2]
+
+
 #: 2**21 rows take ten seconds in the interpreter, and show no more there than they do where they are compiled.
 @pytest.mark.parametrize("rows, least, most", [
     (4000, 250, 1000), pytest.param(2**21, 2**15, 2**17, marks=pytest.mark.skipif(

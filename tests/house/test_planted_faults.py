@@ -1,0 +1,61 @@
+"""Planted faults (tests/planted_faults) can still be planted, and results are read as they were written."""
+import json
+
+import pytest
+
+from tests.planted_faults import faults, results, runs
+
+LOADED = faults.load()
+
+
+def test_every_planted_fault_changes_one_place_and_names_tests_that_exist():
+    assert list(faults.problems(LOADED)) == []
+
+
+def test_there_are_faults_enough_in_each_area():
+    counts = {area: sum(fault.area == area for fault in LOADED) for area in faults.AREAS}
+    assert sum(counts.values()) >= 64
+    for area, least in (("kernels", 14), ("native", 16), ("daemon", 12), ("checkpoint", 10), ("trainer", 12)):
+        assert counts[area] >= least, (area, counts)
+
+
+def test_planted_python_still_compiles():
+    for fault in LOADED:
+        if fault.file.endswith(".py"):
+            text = (faults.ROOT / fault.file).read_text(encoding="utf-8")
+            compile(faults.planted(fault, text), fault.file, "exec")
+
+
+@pytest.mark.parametrize("change, said", [
+    ({"old": "this text is nowhere"}, "occurs 0 times"), ({"old": "\n"}, "expected once"),
+    ({"new": LOADED[0].old}, "are equal"), ({"tests": ("tests/none.py",)}, "do not exist"),
+    ({"tests": ()}, "do not exist"), ({"file": "nowhere.py"}, "occurs 0 times")])
+def test_a_fault_that_cannot_be_planted_is_named(change, said):
+    problem, *_ = faults.problems([LOADED[0]._replace(**change)])
+    assert said in problem and LOADED[0].name in problem
+
+
+def test_two_faults_of_one_name_are_a_problem():
+    assert "Two faults" in next(faults.problems([LOADED[0], LOADED[0]]))
+
+
+def test_tests_that_fail_without_the_fault_do_not_count():
+    outcome = runs.Outcome(3, ["tests/tf/test_a.py::test_one", "tests/unit/b/test_b.py::test_two"], [], [], 1.5)
+    result = results.result_of(LOADED[0], outcome, ["tests/tf/test_a.py::test_one"], 1)
+    assert result["caught"] and result["failures"] == 1 and result["suites"] == ["unit"]
+    assert not results.result_of(LOADED[0], outcome, outcome.failed, 1)["caught"]
+
+
+def test_the_last_result_of_a_fault_counts(tmp_path):
+    path = tmp_path / "results.jsonl"
+    assert results.read(path) == {}
+    for caught in (False, True):
+        results.append(path, {"fault": LOADED[0].name, "caught": caught, "failed": ["tests/tf/test_a.py::test_one[1]"],
+                              "failures": 1, "suites": ["tf"]})
+    found = results.read(path)
+    assert json.loads(path.read_text().splitlines()[0])["caught"] is False
+    assert found[LOADED[0].name]["caught"] is True
+    lines = list(results.page(LOADED[:2], found))
+    assert "| {} | 2 | 1 | 1 |".format(LOADED[0].area) in lines
+    assert " ".join(lines[-2].split()).endswith("tf (1 test); `tf/test_a.py`, `test_one`")
+    assert lines[-1].endswith("not run")
