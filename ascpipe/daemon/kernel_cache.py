@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Dict, List, Mapping
 
 from ascpipe.directories import make_safe_dir, refused
+from ascpipe.layout.kernel_library import NUMBA_FOLDER
 
 KEPT = 4  #: folders of other states of the sources that may stay
 SEAL = "seal.json"  #: path in the folder -> SHA-256
@@ -198,14 +199,8 @@ def _write(folder: str, listed: Dict[str, str]) -> None:
 
 
 def count(folder: str) -> int:
-    """Files of numba for this installation: it takes none of another one, though the sources are equal."""
-    return sum(name.endswith(_BY_NUMBA) for name in _compiled(os.path.join(folder, numba_name())))
-
-
-def numba_name() -> str:
-    """How numba names its folder for the files of a folder: this tree's kernels (numba.core.caching)."""
-    path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "kernels")
-    return "kernels_" + hashlib.sha1(path.encode()).hexdigest()  # noqa: S324  # numba names it so
+    """Number of files that numba has written."""
+    return sum(name.endswith(_BY_NUMBA) for name in _compiled(os.path.join(folder, NUMBA_FOLDER)))
 
 
 def _read(folder: str) -> Dict[str, str]:

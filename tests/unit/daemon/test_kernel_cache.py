@@ -10,6 +10,7 @@ import pytest
 
 from ascpipe.daemon import kernel_cache
 from ascpipe.errors import RunDirError
+from ascpipe.layout import kernel_library
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -95,7 +96,7 @@ def test_that_kernels_are_compiled_is_said_where_there_are_none_and_no_one_else_
     said = kernel_cache.compiles_first(folder, {})
     assert folder in said and "ascpipe warmup" in said and "\n" not in said
     assert not kernel_cache.compiles_first(folder, {"NUMBA_DISABLE_JIT": "1"})  # nothing is compiled
-    for name, own in (("kernels_of_another_installation", False), (kernel_cache.numba_name(), True)):
+    for name, own in (("kernels_of_another_installation", False), (kernel_library.NUMBA_FOLDER, True)):
         os.mkdir(os.path.join(folder, name))
         Path(folder, name, "kernel.f-1.py37m.nbi").write_bytes(b"")
         assert bool(kernel_cache.compiles_first(folder, {})) != own
