@@ -54,17 +54,6 @@ def warmup():
 
 
 @pytest.mark.timeout_s(240)
-def test_damaged_kernels_are_found_by_their_digests_and_only_they_are_made_again(folder):
-    warmup()  # the library has kernels that no worker loads; where another tree has linked it they are compiled now
-    assert warmup().stdout.endswith(" 0 of them new\n")
-    count = damage_some(folder)
-    again = warmup()
-    assert again.returncode == 0, again.stderr
-    assert "{0} of them new; {0} damaged ones were removed".format(count) in again.stdout
-    assert warmup().stdout.endswith(" 0 of them new\n")
-
-
-@pytest.mark.timeout_s(240)
 def test_kernels_of_numba_that_are_damaged_are_found_by_their_digests_and_only_they_are_made_again(folder):
     before = compile_some(folder)
     kernel_cache.seal(folder)
