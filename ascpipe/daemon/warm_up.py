@@ -1,5 +1,4 @@
 """Compiles the kernels of the workers ahead of their first start."""
-import os
 import subprocess
 import sys
 from typing import Mapping, NamedTuple, Sequence, Tuple
@@ -69,7 +68,7 @@ def _link(folder: str, environment: Mapping[str, str]) -> str:
     """Have the library made; returns why it is not there, if so."""
     if not kernel_cache.may_link(environment):
         return "kernels with bounds checks, or not compiled, are wanted"
-    code, reason = _run((*_LINKING, os.path.join(folder, kernel_cache.library_name())), folder)
+    code, reason = _run((*_LINKING, folder, kernel_cache.level()), folder)
     return reason if code else ""
 
 

@@ -1,8 +1,8 @@
 """Compiles all kernels to one shared library, which workers load without numba.
 
-    python -m ascpipe.kernels.linking LIBRARY
+    python -m ascpipe.kernels.linking FOLDER LEVEL...
 
-Several processes translate kernels to LLVM code (``lowering``), which is most of the work. Then all of it becomes one
+There is a library for each level of ``ascpipe.layout.kernel_library``. Several processes translate kernels to LLVM code (``lowering``), which is most of the work. Then all of it becomes one
 module, so that each kernel is optimized once, and not again in each of its callers. Needs a C compiler and the headers
 of Python.
 """
@@ -29,11 +29,12 @@ from numba.np import numpy_support
 
 from ascpipe import kernels
 from ascpipe.kernels import compiled, lowering
-from ascpipe.layout.kernel_library import COMPILERS
+from ascpipe.layout.kernel_library import COMPILERS, LEVELS, NATIVE, file_name
 
 _SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "library.c")
 _TIMEOUT_S = 120.0
 _ENVIRONMENT = "_ZN08NumbaEnv"  # what its symbols begin with
+_WRAPPER = "_ZN7cpython7ascpipe7kernels"
 _LOOK_S = 0.05
 
 
@@ -71,11 +72,12 @@ def arguments_of(kind: Any) -> Iterator[Argument]:
         raise TypeError("a kernel of a library takes {}".format(kind))
 
 
-def link(path: str, jobs: int) -> None:
-    """Write the library of all kernels to ``path``; this process cannot run compiled kernels any more.
+def link(folder: str, levels: Sequence[str], jobs: int) -> None:
+    """Write a library of all kernels for each level; this process cannot run compiled kernels any more.
 
     Args:
-        path: of the library.
+        folder: of the libraries; ``file_name`` has their names.
+        levels: of ``LEVELS``, or NATIVE.
         jobs: number of processes.
 
     Raises:
@@ -85,32 +87,36 @@ def link(path: str, jobs: int) -> None:
         TypeError: a kernel takes, or uses, what a library does not have.
     """
     command = _command()
+    # Passes over single functions ask what instructions cost; the answer must not depend on this machine.
+    numba.config.CPU_NAME, numba.config.CPU_FEATURES = LEVELS[list(LEVELS)[-1]][:2]
     compiled.only_declare()
     for found in pkgutil.iter_modules(kernels.__path__):
         importlib.import_module("{}.{}".format(kernels.__name__, found.name))
     by_name = dict(sorted(compiled.KERNELS.items()))
     declared = list(by_name.values())
     lowering.declare(declared)
-    with tempfile.TemporaryDirectory(prefix="ascpipe-") as folder:
-        _lower(declared, folder, jobs)
-        module = _merged(declared, folder)
-        with open(os.path.join(folder, "kernels.h"), "w") as header:
+    with tempfile.TemporaryDirectory(prefix="ascpipe-") as made:
+        _lower(declared, made, jobs)
+        module = _merged(declared, made)
+        with open(os.path.join(made, "kernels.h"), "w") as header:
             header.write(table({name: [(one.fndesc.llvm_cpython_wrapper_name, one.signature.args)
                                        for one in kernel.overloads.values()] for name, kernel in by_name.items()},
                                [variable.name for variable in module.global_variables
                                 if variable.name.startswith(_ENVIRONMENT)]))
-        objects = [os.path.join(folder, name) for name in ("library.o", "kernels.o")]
-        with subprocess.Popen([*command, "-I" + folder, "-c", _SOURCE, "-o", objects[0]],
+        support = os.path.join(made, "library.o")
+        with subprocess.Popen([*command, "-I" + made, "-c", _SOURCE, "-o", support],
                               stdin=subprocess.DEVNULL) as compiling:
-            _emit(declared[0].targetctx.codegen(), module, objects[1])
+            objects = [_emit(declared[0].targetctx.codegen(), module.clone(), level, made) for level in levels]
             if compiling.wait(_TIMEOUT_S):
                 raise subprocess.CalledProcessError(compiling.returncode, command)
-        made = os.path.join(folder, "made.so")
-        subprocess.run([*command, "-shared", "-Wl,-z,now", "-o", made, *objects], stdin=subprocess.DEVNULL, check=True,
-                       timeout=_TIMEOUT_S)
-        beside = "{}.{}".format(path, os.getpid())
-        shutil.copyfile(made, beside)
-        os.replace(beside, path)
+        for level, path in zip(levels, objects):
+            linked = path + ".so"
+            subprocess.run([*command, "-shared", "-Wl,-z,now", "-s", "-o", linked, support, path], check=True,
+                           stdin=subprocess.DEVNULL, timeout=_TIMEOUT_S)
+            final = os.path.join(folder, file_name(level))
+            beside = "{}.{}".format(final, os.getpid())
+            shutil.copyfile(linked, beside)
+            os.replace(beside, final)
 
 
 def table(kernels_by_name: Mapping[str, Sequence[Tuple[str, Sequence[Any]]]], environments: Iterable[str]) -> str:
@@ -139,28 +145,37 @@ def table(kernels_by_name: Mapping[str, Sequence[Tuple[str, Sequence[Any]]]], en
 
 
 def _merged(kernels: Sequence[compiled.Kernel], folder: str) -> Any:
-    """One module of the LLVM code of all kernels; only their wrappers can be called from outside."""
+    """One module of the LLVM code of all kernels."""
     module = llvm.parse_assembly(str(kernels[0].targetctx.codegen()._create_empty_module("kernels")))
     for number in range(len(kernels)):
         with open(_path(folder, number), "rb") as file:
             module.link_in(llvm.parse_bitcode(file.read()))
-    wrappers = {one.fndesc.llvm_cpython_wrapper_name for kernel in kernels for one in kernel.overloads.values()}
-    for function in module.functions:
-        if not function.is_declaration and function.name not in wrappers:
-            function.linkage = "internal"
     return module
 
 
+def _set_linkage(module: Any, linkage: str) -> None:
+    """Of all functions but the wrappers, which are called from outside."""
+    for function in module.functions:
+        if not function.is_declaration and not function.name.startswith(_WRAPPER):
+            function.linkage = linkage
+
+
 @global_compiler_lock  # type: ignore[misc]  # numba has no types
-def _emit(codegen: Any, module: Any, path: str) -> None:
-    """Optimize a module as numba does, and write the machine code to an object file."""
-    for passes in (codegen._mpm_cheap, codegen._mpm_full):
-        passes.run(module)
-    _, processor, features = codegen.magic_tuple()
+def _emit(codegen: Any, module: Any, level: str, folder: str) -> str:
+    """Optimize a module as numba does; returns the path of an object file of its machine code for a level."""
+    processor, features = ((llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()) if level == NATIVE else
+                           (LEVELS[level].processor, LEVELS[level].without))
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=processor, features=features, opt=numba.config.OPT, reloc="pic", codemodel="default")
+    codegen._tm = machine  # which passes ask what an instruction costs
+    _set_linkage(module, "linkonce_odr")  # as numba links callees: what is inlined depends on it
+    for options in ({"loop_vectorize": False, "slp_vectorize": False, "opt": 0, "cost": "cheap"}, {}):
+        codegen._module_pass_manager(**options).run(module)
+    _set_linkage(module, "internal")
+    path = os.path.join(folder, level + ".o")
     with open(path, "wb") as file:
         file.write(machine.emit_object(module))
+    return path
 
 
 def _lower(kernels: Sequence[compiled.Kernel], folder: str, jobs: int) -> None:
@@ -237,7 +252,7 @@ def _command() -> List[str]:
 def main() -> None:
     """Link; why it cannot be done is the last line of stderr."""
     try:
-        link(sys.argv[1], len(os.sched_getaffinity(0)))
+        link(sys.argv[1], sys.argv[2:], len(os.sched_getaffinity(0)))
     except subprocess.CalledProcessError as error:
         sys.exit("{} ended with {}".format(error.cmd[0], error.returncode))
     except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:

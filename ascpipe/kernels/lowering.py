@@ -9,6 +9,7 @@ import llvmlite.binding as llvm
 from numba.core import funcdesc, itanium_mangler
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.runtime import rtsys
 
 from ascpipe.kernels import library
 from ascpipe.kernels.compiled import Kernel
@@ -84,6 +85,7 @@ def lower(kernel: Kernel) -> bytes:
     """
     module = llvm.parse_assembly(str(kernel.targetctx.codegen()._create_empty_module(library.name_of(kernel.py_func))))
     external: Set[str] = set()
+    run_time = {function.name for function in rtsys.library.get_defined_functions()}
     linked: Set[Any] = set()
     for one in kernel.overloads.values():
         external |= {one.fndesc.llvm_func_name, one.fndesc.llvm_cpython_wrapper_name}
@@ -93,7 +95,9 @@ def lower(kernel: Kernel) -> bytes:
         if function.name == _READS_CONSTANT:
             raise TypeError("{} uses constants, which a library does not have".format(library.name_of(kernel.py_func)))
         if not function.is_declaration and function.name not in external:
-            function.linkage = "internal"  # another process may have given its name to another function
+            # Another process may have given the same name to another function. Functions of the run-time library keep
+            # their names, and become one later: the pass that removes needless counts of references goes by the names.
+            function.linkage = "linkonce_odr" if function.name in run_time else "internal"
     return bytes(module.as_bitcode())
 
 
