@@ -2,9 +2,9 @@
 
     python -m ascpipe.kernels.linking FOLDER LEVEL...
 
-There is a library for each level of ``ascpipe.layout.kernel_library``. Several processes translate kernels to LLVM code (``lowering``), which is most of the work. Then all of it becomes one
-module, so that each kernel is optimized once, and not again in each of its callers. Needs a C compiler and the headers
-of Python.
+There is a library for each level of ``ascpipe.layout.kernel_library``. Several processes translate kernels to LLVM code
+(``lowering``), which is most of the work. Then all of it becomes one module, so that each kernel is optimized once, and
+not again in each of its callers. Needs a C compiler and the headers of Python.
 """
 import contextlib
 import importlib
