@@ -1,14 +1,21 @@
-"""Packages of the distribution, and how its ops get into a wheel; everything else is in pyproject.toml.
+"""Packages of the distribution, and how what is compiled gets into a wheel; everything else is in pyproject.toml.
 
-``workers/`` and ``tfops/`` lie at the top of the tree and are packages of ``ascpipe``.  The ops are compiled by
-``ascpipe.tfops.build``, which keeps what it made in the tree: a second wheel takes no time.
+``workers/`` and ``tfops/`` lie at the top of the tree and are packages of ``ascpipe``. The ops are compiled by
+``ascpipe.tfops.build`` and the kernels by ``ascpipe.kernels.linking``. Both keep what they made in the tree, so that a
+second wheel takes no time.
+
+The ops fit one patch release of TensorFlow: that of the environment that pip installs into, or the newest one where it
+has none. The wheel requires that release.
 """
+import json
+import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from setuptools import Extension, find_packages, setup
+from setuptools import Distribution, Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
@@ -16,30 +23,77 @@ HERE = Path(__file__).resolve().parent
 MAPPED = {"ascpipe.workers": "workers", "ascpipe.tfops": "tfops"}
 OPS = "ascpipe.tfops.libascpipe_ops"
 MADE = ("libascpipe_ops.so", "libascpipe_disk.so", "build_info.json")  # in tfops/
-# Where `make setup` has made an environment, it has all that the ops are compiled with, and the objects in the tree are
-# of its TensorFlow. Elsewhere pip installs that for the build alone. Of ninja this version: a later one takes the
-# script of an environment that pip hides for its program, and that script starts itself, without end.
+KERNELS = HERE / "build/kernels"
+NEWEST = "1.15.5"
+# Where `make setup` has made an environment, it has all that is needed to compile, and the objects in the tree are of
+# its TensorFlow. Elsewhere pip installs that for the build alone. Of ninja this version: a later one takes the script
+# of an environment that pip hides for its program, and that script starts itself, without end.
 OF_TREE = HERE / ".venv/bin/python"
-NEEDED = ["tensorflow==1.15.5", "protobuf>=3.20.3,<3.21", "ninja==1.11.1.1"]
+NEEDED = ["numba==0.56.4", "numpy>=1.18,<1.19", "protobuf>=3.20.3,<3.21", "ninja==1.11.1.1"]
+ASK_FOR_TENSORFLOW = """
+import json, pkg_resources
+names = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu")
+found = {one.key: one.version for one in pkg_resources.working_set}
+print(json.dumps([found[name] for name in names if name in found]))
+"""
+
+
+def tensorflow_release():
+    """The release of TensorFlow 1.15 to compile for. Ends with a sentence where there is another TensorFlow.
+
+    pip hides the packages of the environment that it installs into, but not its interpreter.
+    """
+    python = OF_TREE if OF_TREE.exists() else sys.executable
+    hidden = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONNOUSERSITE")}
+    asked = subprocess.run([str(python), "-W", "ignore", "-c", ASK_FOR_TENSORFLOW], stdout=subprocess.PIPE,
+                           stderr=subprocess.DEVNULL, env=hidden, cwd="/", check=False)
+    found = json.loads(asked.stdout.decode()) if asked.returncode == 0 else []
+    for version in found:
+        if not re.match(r"1\.15\.\d+$", version):
+            sys.exit("ascpipe cannot be installed beside TensorFlow {}: it needs TensorFlow 1.15. Nothing was changed. "
+                     "Install it into an environment of its own.".format(version))
+    return (found or [NEWEST])[0]
+
+
+class Narrowed(Distribution):
+    """What pyproject.toml requires, with one release of TensorFlow."""
+
+    def parse_config_files(self, *args, **options):
+        super().parse_config_files(*args, **options)
+        release = "tensorflow==" + tensorflow_release()
+        self.install_requires = [re.sub(r"^tensorflow==1\.15\.\*", release, one) for one in self.install_requires]
 
 
 class BuildExt(build_ext):
-    """Compiles the ops in the tree and copies them; an editable install finds them where they are."""
+    """Compiles ops and kernels in the tree and copies them; an editable install finds the ops where they are."""
 
     def run(self):
         # -E: pip's environment for the build is for this interpreter, not for that of the tree
         python = [str(OF_TREE), "-E"] if OF_TREE.exists() else [sys.executable]
+        compiler = os.environ.get("CXX", "g++")
+        if shutil.which(compiler) is None and not (HERE / "tfops" / MADE[0]).exists():
+            sys.exit("ascpipe cannot be compiled: there is no {0}. Nothing was installed. Install {0}, for example by "
+                     "`apt-get install g++`, or install a wheel, which needs no compiler.".format(compiler))
         subprocess.run([*python, "-W", "ignore", str(HERE / "scripts/build_ops.py")], check=True)
         if not self._in_place():
-            for made in self.get_outputs():
+            environment = {name: value for name, value in os.environ.items() if name != "KERNEL_LIBRARY"}
+            subprocess.run([*python, "-W", "ignore", "-m", "ascpipe.kernels.wheel_libraries", str(KERNELS)], check=True,
+                           cwd=str(HERE), env=environment)
+            for source, made in self._copied():
                 Path(made).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(str(HERE / "tfops" / Path(made).name), made)
+                shutil.copyfile(source, made)
 
     def get_outputs(self):
-        return [] if self._in_place() else [str(Path(self.build_lib, "ascpipe/tfops", name)) for name in MADE]
+        return [] if self._in_place() else [made for _, made in self._copied()]
 
     def get_output_mapping(self):
         return {}
+
+    def _copied(self):
+        """What is copied into the wheel, and where."""
+        ops = [(HERE / "tfops" / name, "ascpipe/tfops") for name in MADE]
+        kernels = [(path, "ascpipe/kernels") for path in sorted(KERNELS.glob("*.so"))]
+        return [(str(path), str(Path(self.build_lib, folder, path.name))) for path, folder in ops + kernels]
 
     def _in_place(self):
         return bool(self.inplace or getattr(self, "editable_mode", False))
@@ -62,5 +116,10 @@ def packages():
     return found
 
 
+def needed():
+    """What pip installs for the build."""
+    return [] if OF_TREE.exists() else ["tensorflow==" + tensorflow_release(), *NEEDED]
+
+
 setup(packages=packages(), ext_modules=[Extension(OPS, [])], cmdclass={"build_ext": BuildExt, "build_py": BuildPy},
-      setup_requires=[] if OF_TREE.exists() else NEEDED)
+      distclass=Narrowed, setup_requires=needed())

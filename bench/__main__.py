@@ -7,7 +7,6 @@ import sys
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ascpipe.cli import printing
-from ascpipe.daemon import kernel_cache
 from bench import cache, circumstances, compare, harness, heat_map, records, workloads
 from bench.cases import APART, MODULES
 
@@ -30,7 +29,6 @@ def main(arguments: Optional[List[str]] = None) -> int:
     """Exit code: 0 done, 1 slower than ``--limit`` allows, 2 wrong usage."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["cache"]:
-        os.environ.setdefault("NUMBA_CACHE_DIR", kernel_cache.prepare(""))
         return cache.main(arguments[1:])
     parser = _parser()
     options = parser.parse_args(arguments)
@@ -91,7 +89,6 @@ def run(chosen: Chosen, repeats: Optional[int], json_path: Optional[str], *,
     around = circumstances.now()
     print(records.headline(around), flush=True)
     circumstances.steady_malloc()
-    os.environ.setdefault("NUMBA_CACHE_DIR", kernel_cache.prepare(""))
     written: List[Dict[str, Any]] = []
     for case, variant in chosen:
         written.append(records.record(

@@ -35,12 +35,6 @@ class TookTooLongError(BaseException):
     """A test did not end in time; no handler of ``Exception`` may swallow it."""
 
 
-def _kernel_cache():
-    """Compiled kernels of the sources as they are: those of the daemons, or apart where they hold bounds checks."""
-    bounds = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
-    return kernel_cache.prepare(str(ROOT / "build" / "bounds-checked") if bounds else "")
-
-
 def pytest_configure(config):
     # A shell that starts us in the background has it ignored, and programs that tests interrupt would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -52,7 +46,8 @@ def pytest_configure(config):
     for name in [name for name in os.environ if name.startswith("ASCPIPE_")]:
         del os.environ[name]
     os.environ["ASCPIPE_HASH_SEED"] = str(BASE_SEED + 1)  # 0 would be another one for each daemon
-    os.environ["NUMBA_CACHE_DIR"] = _kernel_cache()
+    os.environ["NUMBA_CACHE_DIR"] = kernel_cache.prepare("")
+    os.environ["KERNEL_LIBRARY"] = kernel_cache.library(os.environ["NUMBA_CACHE_DIR"], os.environ)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     config.stash[_stderr_key] = os.dup(2)  # fd 2 itself is captured while tests run
     signal.signal(signal.SIGALRM, _too_long(config))
@@ -209,7 +204,8 @@ def seed(request):
 
 
 def pytest_report_header(config):
-    return "seed: TEST_SEED={}, compiled kernels: {}".format(BASE_SEED, os.environ["NUMBA_CACHE_DIR"])
+    return "seed: TEST_SEED={}, compiled kernels: {}".format(BASE_SEED,
+                                                               os.environ["KERNEL_LIBRARY"] or "by numba")
 
 
 def pytest_terminal_summary(terminalreporter, config):

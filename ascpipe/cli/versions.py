@@ -8,8 +8,8 @@ from ascpipe.errors import AscpipeError
 def lines() -> List[str]:
     """``name: version`` of what ascpipe works with; nothing heavy is loaded."""
     from ascpipe.cli.doctor import tensorflow_version
-    from ascpipe.daemon.kernel_cache import sources_digest
     from ascpipe.layout import structs
+    from ascpipe.layout.kernel_library import sources_digest
     from ascpipe.tfops import load
 
     try:

@@ -10,7 +10,7 @@ from ascpipe.cli.setting_options import config_option
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of lines.")
 @config_option
 def command(as_json: bool) -> None:
-    """Says where they lie; takes a minute or two, or a second when they are there."""
+    """Says where they lie; takes less than a minute, or a second when they are there."""
     from ascpipe.config import load_settings
     from ascpipe.daemon.warm_up import warm_up
 
@@ -18,9 +18,9 @@ def command(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(warm._asdict(), indent=2))
         return
-    click.echo("ascpipe: {} files of compiled kernels in {}, {} of them new{}".format(
-        warm.files, warm.folder, warm.compiled,
-        "; {} damaged ones were removed".format(warm.damaged) if warm.damaged else ""))
+    click.echo("ascpipe: the kernels {} compiled, in {}{}".format(
+        "are now" if warm.is_new else "were already", warm.library or warm.folder,
+        "; {} damaged files were removed".format(warm.damaged) if warm.damaged else ""))
     if warm.unlinked:
         click.echo("ascpipe: no library was made of them ({}): each daemon takes half a second longer to start".format(
             warm.unlinked))

@@ -9,22 +9,29 @@ A disk that was full, a machine that went down, or a wrong copy may leave a file
 it loads.  ``SEAL`` lists what was whole, so that a damaged file is compiled again and never run; files that it does not
 list are new and left alone.
 
-Beside what numba keeps lies a library of the same machine code (``ascpipe.kernels.library``), made by ``warm_up``.
-A library is loaded only if the seal vouches for it; one is of its processor, its Python and its packages.
+``warm_up`` makes a library of all kernels (``ascpipe.kernels.library``). It is loaded only if the seal vouches for it.
+Only where none can be made, numba's own files lie here. An installed package has libraries of its own.
 """
 import functools
 import hashlib
-import importlib.util
 import json
 import os
-import platform
 import shutil
-import sys
 import tempfile
 from pathlib import Path
-from typing import Dict, List, Mapping
+from typing import Dict, List, Mapping, Sequence
 
 from ascpipe.directories import make_safe_dir, refused
+from ascpipe.layout.kernel_library import (
+    LEVELS,
+    NATIVE,
+    NUMBA_FOLDER,
+    described_processor,
+    file_name,
+    installed_folder,
+    levels_of,
+    sources_digest,
+)
 
 KEPT = 4  #: folders of other states of the sources that may stay
 SEAL = "seal.json"  #: path in the folder -> SHA-256
@@ -32,8 +39,6 @@ _PREFIX = "kernels-"
 _BY_NUMBA = (".nbi", ".nbc")
 _COMPILED = (*_BY_NUMBA, ".so")
 _OTHERWISE = ("NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK")  # kernels are asked for that no library has
-_PACKAGES = (("numba", "_version.py"), ("llvmlite", "_version.py"), ("numpy", "version.py"))
-_DESCRIBED = 1 << 14  # bytes of /proc/cpuinfo: the first processor, and not all of a hundred
 
 
 def base_dir(setting: str) -> str:
@@ -102,26 +107,19 @@ def clear(path: str) -> None:
             os.unlink(inside)
 
 
-def sources_digest() -> str:
-    """16 hexadecimal digits over every source that workers compile, and what these take constants from."""
-    digest = hashlib.sha256()
-    for path in _sources():
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
-
-
-def _sources() -> List[Path]:
-    package = Path(__file__).resolve().parent.parent
-    return [path for folder in ("kernels", "layout") for ending in ("*.py", "*.c")
-            for path in sorted((package / folder).glob(ending))]
-
-
 # ---- the library
 
 def library(folder: str, environment: Mapping[str, str]) -> str:
-    """Path of the library that processes with ``environment`` load; empty if there is none, or it is not sealed."""
-    path = os.path.join(folder, library_name())
-    return path if may_link(environment) and library_name() in _read(folder) and os.path.exists(path) else ""
+    """Path of the library that processes with ``environment`` load; empty if there is none.
+
+    One of the installed package is trusted as the package's Python files are. One in ``folder`` has to be sealed.
+    """
+    if not may_link(environment):
+        return ""
+    installed = (os.path.join(installed_folder(), file_name(level)) for level in levels())
+    cached = os.path.join(folder, library_name())
+    return next(filter(os.path.exists, installed), "") or (
+        cached if library_name() in _read(folder) and os.path.exists(cached) else "")
 
 
 def may_link(environment: Mapping[str, str]) -> bool:
@@ -133,30 +131,43 @@ def compiles_first(folder: str, environment: Mapping[str, str]) -> str:
     """What is said while the first daemon compiles; empty where kernels are there, or none are compiled."""
     if not may_link(environment) or library(folder, environment) or count(folder):
         return ""
-    text = ("ascpipe: the kernels of the workers are compiled now, once for this version, into {}. The first batch "
+    text = ("ascpipe: {}the kernels of the workers are compiled now, once for this version, into {}. The first batch "
             "waits for that: a minute or two, longer on a busy machine. `ascpipe warmup` does it beforehand")
-    return text.format(folder)
+    return text.format(why_none_fits(os.listdir(installed_folder()), described_processor()), folder)
+
+
+def why_none_fits(names: Sequence[str], processor: Mapping[str, str]) -> str:
+    """Why no library of the installed package can be loaded, as the beginning of a sentence; empty if it has none.
+
+    Args:
+        names: of the files of the package.
+        processor: as /proc/cpuinfo describes it.
+    """
+    if not any(name.endswith(".so") for name in names):
+        return ""
+    flags = processor.get("flags", "").split()
+    if not levels_of(flags):
+        least = list(LEVELS)[-1]
+        return "the compiled kernels of this package need a processor of {}, and this one lacks {}: ".format(
+            least, " ".join(sorted(set(LEVELS[least].flags) - set(flags))))
+    return "the compiled kernels of this package are for other sources or another Python than these: "
 
 
 @functools.lru_cache(maxsize=None)
+def levels() -> List[str]:
+    """Levels whose code this processor runs, the best one first."""
+    return levels_of(described_processor().get("flags", "").split())
+
+
+def level() -> str:
+    """What kernels are compiled for here: the best level, so that similar processors share them, else this processor.
+    """
+    return next(iter(levels()), NATIVE)
+
+
 def library_name() -> str:
-    """Of the file that this Python may load on this processor."""
-    digest = hashlib.sha256("\n".join([sys.version, platform.machine(), *_processor()]).encode())
-    for package, version in _PACKAGES:
-        found = importlib.util.find_spec(package)  # imports nothing
-        if found is not None and found.origin is not None:
-            digest.update(Path(found.origin).with_name(version).read_bytes())
-    return "library-{}.so".format(digest.hexdigest()[:16])
-
-
-def _processor() -> List[str]:
-    """What machine code may depend on: model and instructions of a processor."""
-    try:
-        with open("/proc/cpuinfo", "rb") as file:
-            described = file.read(_DESCRIBED).decode("ascii", "replace").split("\n\n")[0]
-    except OSError:
-        return []
-    return [line for line in described.splitlines() if line.split("\t")[0] in ("vendor_id", "model name", "flags")]
+    """Of the file that is compiled here."""
+    return file_name(level())
 
 
 # ---- the seal
@@ -198,14 +209,8 @@ def _write(folder: str, listed: Dict[str, str]) -> None:
 
 
 def count(folder: str) -> int:
-    """Files of numba for this installation: it takes none of another one, though the sources are equal."""
-    return sum(name.endswith(_BY_NUMBA) for name in _compiled(os.path.join(folder, numba_name())))
-
-
-def numba_name() -> str:
-    """How numba names its folder for the files of a folder: this tree's kernels (numba.core.caching)."""
-    path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "kernels")
-    return "kernels_" + hashlib.sha1(path.encode()).hexdigest()  # noqa: S324  # numba names it so
+    """Number of files that numba has written."""
+    return sum(name.endswith(_BY_NUMBA) for name in _compiled(os.path.join(folder, NUMBA_FOLDER)))
 
 
 def _read(folder: str) -> Dict[str, str]:

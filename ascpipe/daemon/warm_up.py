@@ -1,8 +1,7 @@
 """Compiles the kernels of the workers ahead of their first start."""
-import os
 import subprocess
 import sys
-from typing import NamedTuple, Sequence, Tuple
+from typing import Mapping, NamedTuple, Sequence, Tuple
 
 from ascpipe.control.exec_worker import NO_ROOM_FOR_KERNELS
 from ascpipe.control.launch import child_environment
@@ -20,22 +19,24 @@ class Warm(NamedTuple):
     """Compiled kernels.
 
     Attributes:
-        folder: where they lie.
-        files: how many there are.
-        compiled: how many of them were not there before.
-        damaged: how many were removed first.
-        unlinked: why there is no library of them, if so: workers then need numba, and longer to start.
+        folder: of the compiled kernels.
+        library: path of the library that workers load; empty if there is none, and workers take numba's files.
+        files: number of files of numba.
+        is_new: whether something had to be compiled.
+        damaged: how many files were removed first.
+        unlinked: why there is no library, if so: workers then need numba, and longer to start.
     """
 
     folder: str
+    library: str
     files: int
-    compiled: int
+    is_new: bool
     damaged: int
     unlinked: str
 
 
 def warm_up(cache_dir: str) -> Warm:
-    """Fill the folder of compiled kernels and seal it; files that are damaged are made again.
+    """Compile the kernels that are missing or damaged, and seal them.
 
     Args:
         cache_dir: the setting of that name.
@@ -48,29 +49,43 @@ def warm_up(cache_dir: str) -> Warm:
     folder = kernel_cache.prepare(cache_dir)
     with refusing(folder):
         damaged = len(kernel_cache.drop_damaged(folder))
+    environment = child_environment()
+    library = kernel_cache.library(folder, environment)
+    if library:
+        return Warm(folder, library, kernel_cache.count(folder), False, damaged, "")
+    kernel_cache.require_writable(folder)
+    unlinked = _link(folder, environment)
     before = kernel_cache.count(folder)
+    if unlinked:
+        damaged += _compile_by_numba(folder)
+    with refusing(folder):
+        kernel_cache.seal(folder)
+    library, files = kernel_cache.library(folder, environment), kernel_cache.count(folder)
+    return Warm(folder, library, files, bool(library) or files > before, damaged, unlinked)
+
+
+def _link(folder: str, environment: Mapping[str, str]) -> str:
+    """Have the library made; returns why it is not there, if so."""
+    if not kernel_cache.may_link(environment):
+        return "kernels with bounds checks, or not compiled, are wanted"
+    code, reason = _run((*_LINKING, folder, kernel_cache.level()), folder)
+    return reason if code else ""
+
+
+def _compile_by_numba(folder: str) -> int:
+    """Fill numba's folder; returns how many files were removed first, because they were broken before they were sealed.
+    """
+    removed = 0
     code, reason = _run(_LOADING, folder)
-    if met_broken_kernels(code):  # one that was damaged before it was sealed
-        damaged += before
+    if met_broken_kernels(code):
+        removed = kernel_cache.count(folder)
         kernel_cache.clear(folder)
-        before, (code, reason) = 0, _run(_LOADING, folder)
+        code, reason = _run(_LOADING, folder)
     if code == NO_ROOM_FOR_KERNELS:
         raise DirectoryFullError(folder, reason, room(folder))
     if code:
         raise WorkerError("the kernels in {} cannot be compiled: {}".format(folder, reason))
-    unlinked = _link(folder)
-    with refusing(folder):
-        kernel_cache.seal(folder)
-    files = kernel_cache.count(folder)
-    return Warm(folder, files, files - before, damaged, unlinked)
-
-
-def _link(folder: str) -> str:
-    """Have the library made, unless it is there; returns why not, if so."""
-    if kernel_cache.library(folder, {}) or not kernel_cache.may_link(child_environment()):
-        return ""
-    code, reason = _run((*_LINKING, os.path.join(folder, kernel_cache.library_name())), folder)
-    return reason if code else ""
+    return removed
 
 
 def _run(command: Sequence[str], folder: str) -> Tuple[int, str]:

@@ -1,14 +1,65 @@
 """A kernel that numba compiles, or takes from its cache; see ``door``."""
 import ast
-from typing import Any, Callable, Dict, Sequence
+import functools
+import hashlib
+import os
+from typing import Any, Callable, Dict, Iterator, Optional, Sequence
 
+from numba import config
+from numba.core import caching
 from numba.core.registry import CPUDispatcher
 
 from ascpipe.kernels import records
 from ascpipe.kernels.compiler import types
+from ascpipe.layout.kernel_library import NUMBA_FOLDER
 
-#: entries by their names in a library, for ``linking``
-ENTRIES: Dict[str, "Kernel"] = {}
+#: kernels by their names in a library, for ``linking``
+KERNELS: Dict[str, "Kernel"] = {}
+_only_declares = False
+
+
+def only_declare() -> None:
+    """From here on no kernel is loaded or compiled when it is declared."""
+    global _only_declares
+    _only_declares = True
+
+
+@functools.lru_cache(maxsize=None)
+def _digest(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+class _Locator(caching._CacheLocator):  # type: ignore[misc]  # numba has no types
+    """Finds what numba keeps of a function by the content of its source, so that a copy of the tree finds it, too.
+
+    numba's own locators go by the path and the time stamp of the source.
+    """
+
+    def __init__(self, function: Callable[..., Any], path: str) -> None:
+        self._line = function.__code__.co_firstlineno
+        self._digest = _digest(path)
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> Optional["_Locator"]:
+        return cls(py_func, py_file) if config.CACHE_DIR else None
+
+    def get_cache_path(self) -> str:
+        return os.path.join(config.CACHE_DIR, NUMBA_FOLDER + ("-bounds" if config.BOUNDSCHECK else ""))
+
+    def get_source_stamp(self) -> str:
+        return self._digest
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+
+class _Found(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = [_Locator, *caching.CacheImpl._locator_classes]
+
+
+class _Cache(caching.FunctionCache):  # type: ignore[misc]
+    _impl_class = _Found
 
 
 class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
@@ -22,14 +73,17 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
     def __init__(self, function: Callable[..., Any], signatures: Sequence[str]) -> None:
         super().__init__(function, targetoptions={"nopython": True, "nogil": True, "boundscheck": None})
         self._declared = signatures
-        self.enable_caching()
+        self._cache = _Cache(function)
+
+    def meant(self) -> Iterator[Any]:
+        """Those that it was declared with, as numba has them."""
+        return (_meant(ast.parse(declared, mode="eval").body) for declared in self._declared)
 
     def load(self) -> None:
         """Take it from the cache, or compile it.  Idempotent."""
-        if self.overloads:
+        if self.overloads or _only_declares:
             return
-        for declared in self._declared:
-            signature = _meant(ast.parse(declared, mode="eval").body)
+        for signature in self.meant():
             found = self._cache.load_overload(signature, self.targetctx)
             if found is None:
                 self.compile(signature)

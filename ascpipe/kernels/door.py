@@ -30,7 +30,6 @@ def entry(*signatures: str) -> Callable[[Function], Function]:
         kernel = inner(*signatures)(function)
         if isinstance(kernel, compiled.Kernel):
             kernel.load()
-            compiled.ENTRIES[library.name_of(function)] = kernel
         return kernel
 
     return declare
@@ -43,8 +42,11 @@ def inner(*signatures: str) -> Callable[[Function], Function]:
         signatures: of its arguments and result, as numba writes them; in most cases one.
     """
     def declare(function: Function) -> Function:
-        if _machine_code is not None or compiler.is_off():
+        if _machine_code is not None:
+            return _machine_code.get(library.name_of(function), function)  # type: ignore[return-value]
+        if compiler.is_off():
             return function
-        return compiled.Kernel(function, signatures)  # type: ignore[return-value]
+        kernel = compiled.KERNELS[library.name_of(function)] = compiled.Kernel(function, signatures)
+        return kernel  # type: ignore[return-value]
 
     return declare

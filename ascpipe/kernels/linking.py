@@ -1,35 +1,41 @@
-"""Makes the shared library of the machine code of all entries, for workers to load without numba.
+"""Compiles all kernels to one shared library, which workers load without numba.
 
-    python -m ascpipe.kernels.linking LIBRARY
+    python -m ascpipe.kernels.linking FOLDER LEVEL...
 
-Takes what numba has compiled, as it is, from its cache: only the last step, from LLVM's code to the processor's, is
-done again, since code for a library lies anywhere in memory. Needs a C compiler and the headers of Python.
+There is a library for each level of ``ascpipe.layout.kernel_library``. Several processes translate kernels to LLVM code
+(``lowering``), which is most of the work. Then all of it becomes one module, so that each kernel is optimized once, and
+not again in each of its callers. Needs a C compiler and the headers of Python.
 """
+import contextlib
 import importlib
 import os
 import pkgutil
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
-from typing import Any, Iterable, Iterator, List, Mapping, NamedTuple, Sequence, Set, Tuple
+import time
+import traceback
+from typing import Any, Iterable, Iterator, List, Mapping, NamedTuple, NoReturn, Sequence, Tuple
 
 import llvmlite.binding as llvm
 import numba
 import numpy as np
+from numba import types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.np import numpy_support
 
 from ascpipe import kernels
-from ascpipe.kernels import compiled
-from ascpipe.kernels.compiler import types
-from ascpipe.layout.kernel_library import COMPILERS
+from ascpipe.kernels import compiled, lowering
+from ascpipe.layout.kernel_library import COMPILERS, LEVELS, NATIVE, file_name
 
 _SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "library.c")
 _TIMEOUT_S = 120.0
 _ENVIRONMENT = "_ZN08NumbaEnv"  # what its symbols begin with
-_READS_CONSTANT = "PyList_GetItem"
+_WRAPPER = "_ZN7cpython7ascpipe7kernels"
+_LOOK_S = 0.05
 
 
 class Argument(NamedTuple):
@@ -66,30 +72,51 @@ def arguments_of(kind: Any) -> Iterator[Argument]:
         raise TypeError("a kernel of a library takes {}".format(kind))
 
 
-@global_compiler_lock  # type: ignore[misc]  # numba has no types
-def link(path: str) -> None:
-    """Write the library of all kernels of this package to ``path``.
+def link(folder: str, levels: Sequence[str], jobs: int) -> None:
+    """Write a library of all kernels for each level; this process cannot run compiled kernels any more.
+
+    Args:
+        folder: of the libraries; ``file_name`` has their names.
+        levels: of ``LEVELS``, or NATIVE.
+        jobs: number of processes.
 
     Raises:
-        OSError: there is no compiler, or it cannot be written.
+        OSError: there is no compiler, or the library cannot be written.
         subprocess.CalledProcessError: the compiler fails; it has said why on stderr.
+        RuntimeError: a process that compiles kernels failed.
+        TypeError: a kernel takes, or uses, what a library does not have.
     """
-    for module in pkgutil.iter_modules(kernels.__path__):
-        if module.name != "linking":
-            importlib.import_module("{}.{}".format(kernels.__name__, module.name))
-    entries = sorted(compiled.ENTRIES.items())
-    with tempfile.TemporaryDirectory(prefix="ascpipe-") as folder:
-        objects, environments = _objects([one for _, kernel in entries for one in kernel.overloads.values()], folder)
-        with open(os.path.join(folder, "kernels.h"), "w") as header:
+    command = _command()
+    # Passes over single functions ask what instructions cost; the answer must not depend on this machine.
+    numba.config.CPU_NAME, numba.config.CPU_FEATURES = LEVELS[list(LEVELS)[-1]][:2]
+    compiled.only_declare()
+    for found in pkgutil.iter_modules(kernels.__path__):
+        importlib.import_module("{}.{}".format(kernels.__name__, found.name))
+    by_name = dict(sorted(compiled.KERNELS.items()))
+    declared = list(by_name.values())
+    lowering.declare(declared)
+    with tempfile.TemporaryDirectory(prefix="ascpipe-") as made:
+        _lower(declared, made, jobs)
+        module = _merged(declared, made)
+        with open(os.path.join(made, "kernels.h"), "w") as header:
             header.write(table({name: [(one.fndesc.llvm_cpython_wrapper_name, one.signature.args)
-                                       for one in kernel.overloads.values()] for name, kernel in entries},
-                               environments))
-        made = os.path.join(folder, "made.so")
-        subprocess.run([*_compile(folder), "-o", made, *objects], stdin=subprocess.DEVNULL, check=True,
-                       timeout=_TIMEOUT_S)
-        beside = "{}.{}".format(path, os.getpid())
-        shutil.copyfile(made, beside)
-        os.replace(beside, path)
+                                       for one in kernel.overloads.values()] for name, kernel in by_name.items()},
+                               [variable.name for variable in module.global_variables
+                                if variable.name.startswith(_ENVIRONMENT)]))
+        support = os.path.join(made, "library.o")
+        with subprocess.Popen([*command, "-I" + made, "-c", _SOURCE, "-o", support],
+                              stdin=subprocess.DEVNULL) as compiling:
+            objects = [_emit(declared[0].targetctx.codegen(), module.clone(), level, made) for level in levels]
+            if compiling.wait(_TIMEOUT_S):
+                raise subprocess.CalledProcessError(compiling.returncode, command)
+        for level, path in zip(levels, objects):
+            linked = path + ".so"
+            subprocess.run([*command, "-shared", "-Wl,-z,now", "-s", "-o", linked, support, path], check=True,
+                           stdin=subprocess.DEVNULL, timeout=_TIMEOUT_S)
+            final = os.path.join(folder, file_name(level))
+            beside = "{}.{}".format(final, os.getpid())
+            shutil.copyfile(linked, beside)
+            os.replace(beside, final)
 
 
 def table(kernels_by_name: Mapping[str, Sequence[Tuple[str, Sequence[Any]]]], environments: Iterable[str]) -> str:
@@ -117,46 +144,118 @@ def table(kernels_by_name: Mapping[str, Sequence[Tuple[str, Sequence[Any]]]], en
                       "static void **const kEnvironments[] = {{{}}};\n".format(",\n".join("&" + s for s in symbols))])
 
 
-def _objects(results: Sequence[Any], folder: str) -> Tuple[List[str], Set[str]]:
-    """Machine code of each for a library: object files, and the symbols of the environments that they want.
+def _merged(kernels: Sequence[compiled.Kernel], folder: str) -> Any:
+    """One module of the LLVM code of all kernels."""
+    module = llvm.parse_assembly(str(kernels[0].targetctx.codegen()._create_empty_module("kernels")))
+    for number in range(len(kernels)):
+        with open(_path(folder, number), "rb") as file:
+            module.link_in(llvm.parse_bitcode(file.read()))
+    return module
 
-    Raises:
-        TypeError: one of them uses constants of an environment, which a library does not have.
-    """
-    _, processor, features = next(iter(compiled.ENTRIES.values())).targetctx.codegen().magic_tuple()
+
+def _set_linkage(module: Any, linkage: str) -> None:
+    """Of all functions but the wrappers, which are called from outside."""
+    for function in module.functions:
+        if not function.is_declaration and not function.name.startswith(_WRAPPER):
+            function.linkage = linkage
+
+
+@global_compiler_lock  # type: ignore[misc]  # numba has no types
+def _emit(codegen: Any, module: Any, level: str, folder: str) -> str:
+    """Optimize a module as numba does; returns the path of an object file of its machine code for a level."""
+    processor, features = ((llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()) if level == NATIVE else
+                           (LEVELS[level].processor, LEVELS[level].without))
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=processor, features=features, opt=numba.config.OPT, reloc="pic", codemodel="default")
-    paths, environments = [], set()
-    for number, one in enumerate(results):
-        module = one.library._get_module_for_linking().clone()
-        environments |= {variable.name for variable in module.global_variables
-                         if variable.name.startswith(_ENVIRONMENT)}
-        if any(function.name == _READS_CONSTANT for function in module.functions):
-            raise TypeError("{} uses constants, which a library does not have".format(one.fndesc.qualname))
-        paths.append(os.path.join(folder, "{}.o".format(number)))
-        with open(paths[-1], "wb") as file:
-            file.write(machine.emit_object(module))
-    return paths, environments
+    codegen._tm = machine  # which passes ask what an instruction costs
+    _set_linkage(module, "linkonce_odr")  # as numba links callees: what is inlined depends on it
+    for options in ({"loop_vectorize": False, "slp_vectorize": False, "opt": 0, "cost": "cheap"}, {}):
+        codegen._module_pass_manager(**options).run(module)
+    _set_linkage(module, "internal")
+    path = os.path.join(folder, level + ".o")
+    with open(path, "wb") as file:
+        file.write(machine.emit_object(module))
+    return path
 
 
-def _compile(folder: str) -> List[str]:
-    """The compiler and what it is told, but the object files."""
+def _lower(kernels: Sequence[compiled.Kernel], folder: str, jobs: int) -> None:
+    """Write the LLVM code of each kernel to ``_path``, in ``jobs`` processes, of which this is one.
+
+    Raises:
+        RuntimeError: another process failed; it has said why on stderr.
+    """
+    # The longest first, so that all processes end at about the same time.
+    numbers = sorted(range(len(kernels)), key=lambda one: -len(kernels[one].py_func.__code__.co_code))
+    children = []
+    for _ in range(1, jobs):
+        child = os.fork()
+        if child == 0:
+            _be_child(kernels, numbers, folder)
+        children.append(child)
+    try:
+        _lower_some(kernels, numbers, folder)
+    finally:
+        codes = [_ended(child) for child in children]
+    if any(codes):
+        raise RuntimeError("a process that compiles kernels ended with {}".format(max(codes)))
+
+
+def _lower_some(kernels: Sequence[compiled.Kernel], numbers: Sequence[int], folder: str) -> None:
+    """Write the LLVM code of each kernel that no other process has taken."""
+    for number in numbers:
+        with contextlib.suppress(FileExistsError), open(_path(folder, number), "xb") as file:
+            file.write(lowering.lower(kernels[number]))
+
+
+def _be_child(kernels: Sequence[compiled.Kernel], numbers: Sequence[int], folder: str) -> NoReturn:
+    code = 1
+    try:
+        _lower_some(kernels, numbers, folder)
+        code = 0
+    except BaseException:  # noqa: BLE001  (nothing of the parent may run here)
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _ended(child: int) -> int:
+    """Exit code of a child, or minus the number of its signal; one that takes too long is killed."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    while True:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(_LOOK_S)
+
+
+def _path(folder: str, number: int) -> str:
+    """Of the LLVM code of a kernel."""
+    return os.path.join(folder, "{}.bc".format(number))
+
+
+def _command() -> List[str]:
+    """The compiler and its options.
+
+    Raises:
+        OSError: there is none.
+    """
     compiler = next((found for found in (shutil.which(name) for name in COMPILERS) if found), None)
     if compiler is None:
         raise OSError("there is no C compiler ({})".format(", ".join(COMPILERS)))
-    helpers = os.path.dirname(numba.__file__)
-    includes = [folder, helpers, sysconfig.get_paths()["include"], np.get_include()]
-    return [compiler, "-shared", "-fPIC", "-O2", "-w", "-pthread", "-Wl,-z,now", *("-I" + path for path in includes),
-            _SOURCE]
+    includes = [os.path.dirname(numba.__file__), sysconfig.get_paths()["include"], np.get_include()]
+    return [compiler, "-fPIC", "-O2", "-w", "-pthread", *("-I" + path for path in includes)]
 
 
 def main() -> None:
     """Link; why it cannot be done is the last line of stderr."""
     try:
-        link(sys.argv[1])
+        link(sys.argv[1], sys.argv[2:], len(os.sched_getaffinity(0)))
     except subprocess.CalledProcessError as error:
         sys.exit("{} ended with {}".format(error.cmd[0], error.returncode))
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:
         sys.exit(str(error))
 
 

@@ -34,7 +34,7 @@ MAY_IMPORT = {
 LEAF = "ascpipe.layout"  # what processes agree on
 MEETS_TENSORFLOW = {"mx_rec", "ascpipe.standins", "ascpipe.tf", "ascpipe.tfops"}
 # A worker that loads a library of kernels needs no numba; kernels take what they need from the first of these.
-MEETS_NUMBA = {"ascpipe.kernels.compiler", "ascpipe.kernels.compiled", "ascpipe.kernels.linking"}
+MEETS_NUMBA = {"ascpipe.kernels." + name for name in ("compiler", "compiled", "linking", "lowering")}
 
 HEAVY = re.compile(r"^(numba|llvmlite|tensorflow)(\.|$)")
 

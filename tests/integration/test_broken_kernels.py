@@ -5,10 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from numba.core.caching import _CacheLocator
 
 from ascpipe.daemon import kernel_cache, warm_up
-from ascpipe.kernels import atomics
 from tests.support.daemons import DaemonProcess
 from tests.support.waiting import wait_until
 
@@ -21,13 +19,21 @@ DAMAGES = {
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A copy of the compiled kernels of this tree, not sealed; other trees with the same sources share the folder."""
-    ready = warm_up.warm_up("").folder
+    """A folder of compiled kernels that has nothing but their library."""
+    ready = warm_up.warm_up("")
     monkeypatch.setenv("ASCPIPE_CACHE_DIR", str(tmp_path / "cache"))
-    copy = kernel_cache.prepare(str(tmp_path / "cache"))
-    mine = _CacheLocator.get_suitable_cache_subpath(atomics.__file__)
-    shutil.copytree(os.path.join(ready, mine), os.path.join(copy, mine))
-    return copy
+    made = kernel_cache.prepare(str(tmp_path / "cache"))
+    shutil.copy(ready.library, made)
+    kernel_cache.seal(made)
+    return made
+
+
+def compile_some(folder):
+    """Have numba compile a few kernels into a folder; returns the files and their times."""
+    subprocess.run([sys.executable, "-c", "import ascpipe.kernels.atomics, ascpipe.kernels.bits"], cwd="/", check=True,
+                   env=dict(os.environ, NUMBA_CACHE_DIR=folder, KERNEL_LIBRARY=""))
+    return {name: os.stat(os.path.join(path, name)).st_mtime_ns
+            for path, _, names in os.walk(folder) for name in names if name.startswith(("atomics", "bits"))}
 
 
 def damage_some(folder):
@@ -48,14 +54,19 @@ def warmup():
 
 
 @pytest.mark.timeout_s(240)
-def test_damaged_kernels_are_found_by_their_digests_and_only_they_are_made_again(folder):
-    warmup()  # the library has kernels that no worker loads; where another tree has linked it they are compiled now
-    assert warmup().stdout.endswith(" 0 of them new\n")
+def test_kernels_of_numba_that_are_damaged_are_found_by_their_digests_and_only_they_are_made_again(folder):
+    before = compile_some(folder)
+    kernel_cache.seal(folder)
     count = damage_some(folder)
-    again = warmup()
-    assert again.returncode == 0, again.stderr
-    assert "{0} of them new; {0} damaged ones were removed".format(count) in again.stdout
-    assert warmup().stdout.endswith(" 0 of them new\n")
+    removed = [os.path.basename(name) for name in kernel_cache.drop_damaged(folder)]
+    assert len(removed) == count
+    after = compile_some(folder)
+    assert set(after) == set(before)
+    functions = {name.rsplit(".", 2 if name.endswith(".nbc") else 1)[0] for name in removed}
+    kept = [name for name in before if not name.startswith(tuple(functions))]
+    assert kept and all(after[name] == before[name] for name in kept)
+    kernel_cache.seal(folder)
+    assert kernel_cache.drop_damaged(folder) == []
 
 
 def mapped(pid):
@@ -64,9 +75,8 @@ def mapped(pid):
         return {os.path.basename(line.split()[-1]) for line in maps if "r-xp" in line and "/" in line}
 
 
-@pytest.mark.timeout_s(120)
-def test_workers_load_the_library_and_no_numba_and_numba_once_the_library_is_damaged(folder):
-    assert warmup().returncode == 0
+@pytest.mark.timeout_s(300)
+def test_workers_load_the_library_and_no_numba_and_warmup_replaces_one_that_is_damaged(folder):
     library = kernel_cache.library_name()
 
     def of_a_worker():
@@ -82,16 +92,35 @@ def test_workers_load_the_library_and_no_numba_and_numba_once_the_library_is_dam
     with open(os.path.join(folder, library), "r+b") as file:
         file.seek(10000)
         file.write(b"\0damaged\0")
-    files, log = of_a_worker()
-    assert library not in files and "libllvmlite.so" in files
-    assert "compiled kernel {} was damaged".format(library) in log
-    assert warmup().returncode == 0
-    assert library in of_a_worker()[0]
+    again = warmup()
+    assert again.returncode == 0, again.stderr
+    assert "are now compiled" in again.stdout and "; 1 damaged files were removed" in again.stdout
+    files, _ = of_a_worker()
+    assert library in files and "libllvmlite.so" not in files
+
+
+@pytest.mark.long  # compiles everything
+@pytest.mark.timeout_s(400)
+def test_workers_load_numba_once_the_library_is_damaged(folder):
+    library = kernel_cache.library_name()
+    with open(os.path.join(folder, library), "r+b") as file:
+        file.seek(10000)
+        file.write(b"\0damaged\0")
+    daemon = DaemonProcess("unit")
+    try:
+        worker = wait_until(lambda: [one["pid"] for one in daemon.workers("table") if one["pid"]], 300.0)[0]
+        files = mapped(worker)
+        assert library not in files and "libllvmlite.so" in files
+        assert "compiled kernel {} was damaged".format(library) in daemon.log()
+    finally:
+        daemon.end()
 
 
 @pytest.mark.long  # compiles everything
 @pytest.mark.timeout_s(400)
 def test_a_daemon_whose_kernels_are_broken_and_were_never_sealed_clears_them_and_starts_its_workers(folder):
+    os.unlink(os.path.join(folder, kernel_cache.library_name()))
+    compile_some(folder)
     damage_some(folder)
     daemon = DaemonProcess("unit")
     try:

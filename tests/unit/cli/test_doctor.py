@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from ascpipe import names
 from ascpipe.cli import doctor, main
 from ascpipe.daemon import kernel_cache
+from ascpipe.layout import kernel_library
 from ascpipe.shm.memory import Places
 from ascpipe.tfops import load
 
@@ -118,8 +119,8 @@ def test_a_cache_that_can_be_neither_read_nor_made_is_a_problem_and_not_only_col
 def test_compiled_kernels_without_a_library_in_a_folder_that_cannot_be_written_are_a_problem(monkeypatch, tmp_path):
     monkeypatch.setenv("ASCPIPE_CACHE_DIR", str(tmp_path))
     folder = Path(kernel_cache.folder_of(str(tmp_path)))
-    (folder / kernel_cache.numba_name()).mkdir(mode=0o700, parents=True)
-    (folder / kernel_cache.numba_name() / "a.nbi").write_text("")
+    (folder / kernel_library.NUMBA_FOLDER).mkdir(mode=0o700, parents=True)
+    (folder / kernel_library.NUMBA_FOLDER / "a.nbi").write_text("")
     assert state_of(doctor.kernels(), "kernels") == [doctor.WARNING]
     with monkeypatch.context() as without_a_compiler:
         without_a_compiler.setenv("PATH", "")

@@ -10,6 +10,10 @@ import pytest
 
 from ascpipe.daemon import kernel_cache
 from ascpipe.errors import RunDirError
+from ascpipe.layout import kernel_library
+
+V2 = "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3"
+V3 = V2 + " abm avx avx2 bmi1 bmi2 f16c fma movbe xsave"
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -23,15 +27,15 @@ def test_the_folder_is_ours_alone_and_the_same_for_the_same_sources(tmp_path):
 def test_a_change_of_any_source_changes_the_folder(tmp_path, monkeypatch):
     source = tmp_path / "kernel.py"
     source.write_text("a = 1")
-    monkeypatch.setattr(kernel_cache, "_sources", lambda: [source])
-    before = kernel_cache.sources_digest()
+    monkeypatch.setattr(kernel_library, "sources", lambda: [source])
+    before = kernel_library.sources_digest.__wrapped__()
     source.write_text("a = 2")
-    assert kernel_cache.sources_digest() != before
+    assert kernel_library.sources_digest.__wrapped__() != before
 
 
 def test_what_is_compiled_and_what_it_imports_of_ours_counts_as_source():
     """A number of ``words.py`` is a constant in the code of every kernel that imports it."""
-    sources = {os.path.relpath(path, ROOT) for path in kernel_cache._sources()}
+    sources = {os.path.relpath(path, ROOT) for path in kernel_library.sources()}
     compiled = {path for folder in ("ascpipe", "workers") for path in ROOT.glob(folder + "/**/*.py")
                 if re.search("^ *@(entry|inner|intrinsic|register_jitable)", path.read_text(), re.M)}
     assert len(compiled) > 10
@@ -47,7 +51,7 @@ def test_what_is_compiled_and_what_it_imports_of_ours_counts_as_source():
 
 
 def test_decisions_that_are_not_compiled_do_not_cost_a_compilation():
-    sources = {os.path.relpath(path, ROOT) for path in kernel_cache._sources()}
+    sources = {os.path.relpath(path, ROOT) for path in kernel_library.sources()}
     assert {os.path.dirname(path) for path in sources} == {"ascpipe/kernels", "ascpipe/layout"}
 
 
@@ -95,7 +99,7 @@ def test_that_kernels_are_compiled_is_said_where_there_are_none_and_no_one_else_
     said = kernel_cache.compiles_first(folder, {})
     assert folder in said and "ascpipe warmup" in said and "\n" not in said
     assert not kernel_cache.compiles_first(folder, {"NUMBA_DISABLE_JIT": "1"})  # nothing is compiled
-    for name, own in (("kernels_of_another_installation", False), (kernel_cache.numba_name(), True)):
+    for name, own in (("kernels_of_another_installation", False), (kernel_library.NUMBA_FOLDER, True)):
         os.mkdir(os.path.join(folder, name))
         Path(folder, name, "kernel.f-1.py37m.nbi").write_bytes(b"")
         assert bool(kernel_cache.compiles_first(folder, {})) != own
@@ -107,3 +111,33 @@ def test_numba_keeps_what_it_compiles_of_this_installation_where_that_is_counted
     assert kernel_cache.count(str(tmp_path)) == 0
     subprocess.run([sys.executable, "-c", script], env=environment, cwd=str(tmp_path), check=True, timeout=120)
     assert kernel_cache.count(str(tmp_path)) > 0
+
+
+@pytest.mark.parametrize("flags, levels", [
+    ("", []), (V2.replace(" popcnt", ""), []), (V2, ["x86-64-v2"]), (V3.replace(" movbe", ""), ["x86-64-v2"]),
+    (V3, ["x86-64-v3", "x86-64-v2"]), (V3 + " avx512f", ["x86-64-v3", "x86-64-v2"])])
+def test_a_processor_has_the_levels_of_which_it_has_all_instructions(flags, levels):
+    assert kernel_library.levels_of(("fpu " + flags).split()) == levels
+
+
+def test_why_no_installed_library_fits_is_said_where_there_are_some():
+    names = ["library.c", "library-0123-x86-64-v2.cpython-37m.so"]
+    assert kernel_cache.why_none_fits(["library.c"], {"flags": ""}) == ""
+    assert "x86-64-v2, and this one lacks popcnt" in kernel_cache.why_none_fits(
+        names, {"flags": V2.replace(" popcnt", "")})
+    assert "another Python" in kernel_cache.why_none_fits(names, {"flags": V3})
+
+
+def test_the_installed_library_for_the_best_level_is_loaded_before_one_of_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(kernel_cache, "levels", lambda: ["x86-64-v3", "x86-64-v2"])
+    monkeypatch.setattr(kernel_cache, "installed_folder", lambda: str(tmp_path))
+    cache = kernel_cache.prepare(str(tmp_path / "cache"))
+    cached = Path(cache, kernel_cache.library_name())
+    cached.write_bytes(b"machine code")
+    kernel_cache.seal(cache)
+    assert kernel_cache.library(cache, {}) == str(cached)
+    for level in ("x86-64-v2", "x86-64-v3"):
+        path = tmp_path / kernel_library.file_name(level)
+        path.write_bytes(b"")
+        assert kernel_cache.library(cache, {}) == str(path)
+    assert kernel_cache.library(cache, {"NUMBA_BOUNDSCHECK": "1"}) == ""

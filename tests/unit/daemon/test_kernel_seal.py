@@ -4,11 +4,12 @@ import os
 import pytest
 
 from ascpipe.daemon import kernel_cache
+from ascpipe.layout import kernel_library
 
 
 @pytest.fixture
 def folder(tmp_path):
-    made = tmp_path / kernel_cache.numba_name()
+    made = tmp_path / kernel_library.NUMBA_FOLDER
     made.mkdir()
     for name in ("m.a.py37.nbi", "m.a.py37.1.nbc", "m.b.py37.nbi", "notes.txt"):
         (made / name).write_bytes(name.encode() * 100)
@@ -22,7 +23,7 @@ def test_a_file_that_is_not_as_it_was_sealed_is_removed_alone(folder, damage):
     kernel_cache.seal(str(folder.parent))
     path = folder / "m.a.py37.1.nbc"
     path.write_bytes(damage(path.read_bytes()))
-    assert kernel_cache.drop_damaged(str(folder.parent)) == [os.path.join(kernel_cache.numba_name(), "m.a.py37.1.nbc")]
+    assert kernel_cache.drop_damaged(str(folder.parent)) == ["numba/m.a.py37.1.nbc"]
     assert sorted(os.listdir(str(folder))) == ["m.a.py37.nbi", "m.b.py37.nbi", "notes.txt"]
     assert kernel_cache.drop_damaged(str(folder.parent)) == []
 
@@ -33,7 +34,7 @@ def test_a_file_that_is_new_is_left_alone_until_it_is_sealed(folder):
     assert kernel_cache.drop_damaged(str(folder.parent)) == []
     kernel_cache.seal(str(folder.parent))
     (folder / "c.nbi").write_bytes(b"d")
-    assert kernel_cache.drop_damaged(str(folder.parent)) == [os.path.join(kernel_cache.numba_name(), "c.nbi")]
+    assert kernel_cache.drop_damaged(str(folder.parent)) == [os.path.join(kernel_library.NUMBA_FOLDER, "c.nbi")]
 
 
 def test_what_is_made_again_after_damage_is_sealed_anew_with_its_index(folder):
@@ -45,14 +46,14 @@ def test_what_is_made_again_after_damage_is_sealed_anew_with_its_index(folder):
     assert kernel_cache.drop_damaged(str(folder.parent)) == []
     kernel_cache.seal(str(folder.parent))
     (folder / "m.a.py37.nbi").write_bytes(b"")
-    assert kernel_cache.drop_damaged(str(folder.parent)) == [os.path.join(kernel_cache.numba_name(), "m.a.py37.nbi")]
+    assert kernel_cache.drop_damaged(str(folder.parent)) == [os.path.join(kernel_library.NUMBA_FOLDER, "m.a.py37.nbi")]
 
 
 def test_damage_is_not_sealed_over(folder):
     kernel_cache.seal(str(folder.parent))
     (folder / "m.a.py37.nbi").write_bytes(b"other")
     kernel_cache.seal(str(folder.parent))
-    assert kernel_cache.drop_damaged(str(folder.parent)) == [os.path.join(kernel_cache.numba_name(), "m.a.py37.nbi")]
+    assert kernel_cache.drop_damaged(str(folder.parent)) == [os.path.join(kernel_library.NUMBA_FOLDER, "m.a.py37.nbi")]
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff\xfe"])
@@ -68,7 +69,7 @@ def test_a_seal_that_is_up_to_date_is_not_written_again(folder):
     before = os.stat(str(folder.parent / kernel_cache.SEAL)).st_ino
     kernel_cache.seal(str(folder.parent))
     assert os.stat(str(folder.parent / kernel_cache.SEAL)).st_ino == before
-    assert sorted(os.listdir(str(folder.parent))) == [kernel_cache.numba_name(), kernel_cache.SEAL]
+    assert sorted(os.listdir(str(folder.parent))) == [kernel_library.NUMBA_FOLDER, kernel_cache.SEAL]
 
 
 @pytest.fixture
@@ -89,14 +90,10 @@ def test_a_library_is_loaded_only_if_the_seal_vouches_for_it(folder, library):
     assert kernel_cache.library(whole, {}) == "" and not library.exists()
 
 
-def test_a_library_of_another_processor_or_python_is_none_of_ours(folder, library, monkeypatch):
+def test_a_library_for_another_level_is_not_loaded(folder, library, monkeypatch):
     kernel_cache.seal(str(folder.parent))
-    monkeypatch.setattr(kernel_cache, "_processor", lambda: ["flags\t: fpu avx512_new"])
-    kernel_cache.library_name.cache_clear()
-    try:
-        assert kernel_cache.library(str(folder.parent), {}) == ""
-    finally:
-        kernel_cache.library_name.cache_clear()
+    monkeypatch.setattr(kernel_cache, "levels", list)
+    assert kernel_cache.library(str(folder.parent), {}) == ""
 
 
 @pytest.mark.parametrize("name", ["NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"])

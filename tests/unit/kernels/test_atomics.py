@@ -9,6 +9,7 @@ from numba import njit
 
 from ascpipe.kernels import atomics
 from tests.reference import atomics as atomics_reference
+from tests.support.compiling import compiles
 
 LIMIT = 2**32 - 1
 
@@ -64,6 +65,7 @@ def test_64_bit_words_keep_their_sign():
     assert array.tolist() == [0, 2**62, 0]
 
 
+@compiles
 def test_compiled_code_can_use_them():
     @njit
     def take_turns(array, n):

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from ascpipe.kernels import compiler, door
+from tests.support import compiling
 
-compiled = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+compiled = pytest.mark.skipif(not compiling.HERE or numba.config.DISABLE_JIT, reason=compiling.REASON)
 
 NAME = "ascpipe.kernels.made_for_a_test"
 SOURCE = '''
@@ -143,6 +144,7 @@ def test_a_second_process_compiles_nothing(source, tmp_path):
     assert printed[1] == ["['outer']", "15 8", "0"]
 
 
+@compiling.compiles
 def test_without_the_compiler_a_declared_function_stays_as_it_is(monkeypatch):
     monkeypatch.setattr(compiler.config, "DISABLE_JIT", 1)
 

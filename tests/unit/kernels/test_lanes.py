@@ -7,8 +7,11 @@ from numba import njit
 from ascpipe.kernels.lanes import match_keys
 from ascpipe.kernels.records import LINE, LINE_KEYS
 from tests.reference import lanes as reference
+from tests.support.compiling import compiles
 
 NUMBERS = st.one_of(st.integers(0, 2), st.sampled_from([-(2**63), -1, 2**32, 2**63 - 1]))
+
+pytestmark = compiles
 
 
 @njit

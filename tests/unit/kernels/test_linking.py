@@ -1,5 +1,7 @@
 """The library of machine code: what it checks of arguments, and what a process needs that loads it."""
 import os
+import re
+import shutil
 import subprocess
 import sys
 
@@ -10,6 +12,7 @@ from numba import types
 
 from ascpipe.kernels import linking
 from ascpipe.kernels.linking import Argument, arguments_of
+from ascpipe.layout import kernel_library
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT or numba.config.BOUNDSCHECK,
                                 reason="a library has neither Python code nor checks of indexes")
@@ -61,9 +64,18 @@ print("refused")
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("linked") / "library.so")
-    linking.link(path)
-    return path
+    """The library of this session; one is linked where tests are run without."""
+    if os.environ["KERNEL_LIBRARY"]:
+        return os.environ["KERNEL_LIBRARY"]
+    folder = tmp_path_factory.mktemp("linked")
+    linked = link(folder)
+    assert linked.returncode == 0, linked.stderr
+    return str(folder / kernel_library.file_name("x86-64-v2"))
+
+
+def link(folder, **environment):
+    return subprocess.run([sys.executable, "-m", "ascpipe.kernels.linking", str(folder), "x86-64-v2"], text=True,
+                          capture_output=True, env=dict(os.environ, KERNEL_LIBRARY="", **environment), timeout=300)
 
 
 def run(code, library):
@@ -107,16 +119,54 @@ def test_a_type_that_no_kernel_has_taken_yet_is_refused(kind):
         list(arguments_of(kind))
 
 
-@pytest.mark.parametrize("path, code, said", [("", None, "there is no C compiler (gcc, cc, clang)"),
-                                              ("here", "#!/bin/sh\nexit 3\n", "gcc ended with 3")])
-def test_what_keeps_a_library_from_being_linked_is_said_in_one_line(monkeypatch, capsys, tmp_path, path, code, said):
-    if code is not None:
-        (tmp_path / path).mkdir()
-        (tmp_path / path / "gcc").write_text(code)
-        (tmp_path / path / "gcc").chmod(0o700)
-    monkeypatch.setenv("PATH", str(tmp_path / path))
-    monkeypatch.setattr(sys, "argv", ["linking", str(tmp_path / "library.so")])
+def test_a_missing_compiler_is_reported_before_anything_is_compiled(tmp_path):
+    done = link(tmp_path, PATH="")
+    assert done.returncode == 1
+    assert done.stderr == "there is no C compiler (gcc, cc, clang)\n"
+    assert os.listdir(str(tmp_path)) == []
+
+
+def test_a_compiler_that_fails_is_named_in_the_last_line(monkeypatch):
+    def fail(folder, levels, jobs):
+        raise subprocess.CalledProcessError(3, ["/usr/bin/gcc", "-c"])
+
+    monkeypatch.setattr(linking, "link", fail)
+    monkeypatch.setattr(sys, "argv", ["linking", "folder", "x86-64-v2"])
     with pytest.raises(SystemExit) as ended:
         linking.main()
-    assert str(ended.value.code).endswith(said)
-    assert not (tmp_path / "library.so").exists()
+    assert ended.value.code == "/usr/bin/gcc ended with 3"
+
+
+#: translates two kernels that count references and puts them together; prints the names of the functions that count
+TWO_KERNELS = """
+import llvmlite.binding as llvm
+from ascpipe.kernels import compiled, lowering
+compiled.only_declare()
+from ascpipe.kernels import free_slots, retire
+kernels = list(compiled.KERNELS.values())
+lowering.declare(kernels)
+module = llvm.parse_assembly("")
+for kernel in (free_slots.release_slots, retire.assign_keys):
+    module.link_in(llvm.parse_bitcode(lowering.lower(kernel)))
+print(sorted(function.name for function in module.functions if "cref" in function.name))
+"""
+
+
+@pytest.mark.timeout_s(120)
+def test_functions_that_count_references_have_the_names_that_the_optimizer_knows():
+    done = run(TWO_KERNELS, "")
+    assert done.stdout == "['NRT_decref', 'NRT_incref']\n", done.stderr
+
+
+@pytest.mark.parametrize("level", sorted(kernel_library.LEVELS))
+def test_a_library_has_no_instructions_beyond_its_level(level):
+    folder = os.path.dirname(os.environ["KERNEL_LIBRARY"])
+    path = os.path.join(folder, kernel_library.file_name(level))
+    if not os.path.exists(path) or shutil.which("objdump") is None:
+        pytest.skip("no library for {}, or no objdump".format(level))
+    code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], stdout=subprocess.PIPE, text=True,
+                          check=True).stdout
+    beyond = {"x86-64-v2": r"%[xy]mm\d+,.*%[xy]mm\d+,.*%[xy]mm|%ymm|%zmm|\t(shlx|shrx|sarx|rorx|andn|bls\w|mulx|bzhi) ",
+              "x86-64-v3": r"%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])"}[level]
+    assert len(code) > 10 ** 6
+    assert not re.findall(beyond, code)

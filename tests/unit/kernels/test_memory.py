@@ -7,6 +7,9 @@ from numba import njit
 from ascpipe.kernels.memory import array_at
 from ascpipe.kernels.records import CHANGE
 from tests.reference import memory as reference
+from tests.support.compiling import compiles
+
+pytestmark = compiles
 
 
 @njit

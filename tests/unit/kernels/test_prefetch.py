@@ -1,8 +1,13 @@
 """A prefetch is a hint: it changes nothing and cannot fail."""
 import numpy as np
+import pytest
 from numba import njit
 
 from ascpipe.kernels.prefetch import prefetch
+from tests.support import compiling
+
+if not compiling.HERE:
+    pytest.skip(compiling.REASON, allow_module_level=True)
 
 
 @njit("void(int32[::1], int64[::1], uint64)")
