@@ -28,7 +28,7 @@ SUITES := test-integration test-tf-a test-tf-f test-tf-o test-ranks test-fault t
 
 LONG := test-long-kills test-long-attacks test-long-hangs test-unit-bounds
 
-.PHONY: setup dev-setup build python wheels sdist ranks fmt lint types test test-long test-sweeps test-tf soak demo docs \
+.PHONY: setup dev-setup build python wheels sdist ranks fmt lint types test check test-smoke test-long test-sweeps test-tf soak demo docs \
 	bench bench-usual bench-ranks clean $(SUITES) $(LONG)
 .DEFAULT_GOAL := test
 
@@ -73,6 +73,19 @@ test: dev-setup
 	@rm -rf build/test-results
 	@$(MAKE) -k -j3 --output-sync=target $(SUITES); code=$$?; \
 		$(PY) -m tests.results summary $(SUITES:test-%=%) && exit $$code
+
+# For each small change: what finds most mistakes soonest, and a test or two of everything else.
+check: dev-setup
+	@rm -rf build/test-results
+	@$(MAKE) -k -j2 --output-sync=target test-unit test-house types test-smoke lint; code=$$?; \
+		$(PY) -m tests.results summary unit house smoke && exit $$code
+
+SMOKE := tests/tf/test_documented_program.py tests/tf/test_training_exactness.py tests/integration/test_readme.py \
+	tests/integration/test_run_command.py tests/fault/test_kills_of_workers.py tests/ranks/test_exactness.py \
+	tests/model/test_lease.py tests/conformance/test_segment.py tests/cpp/test_core.py
+
+test-smoke: dev-setup
+	$(PYTEST) -m "smoke and not long" $(SMOKE) $(ARGS)
 
 test-unit: dev-setup
 	$(PYTEST) tests/unit $(ARGS)

@@ -32,7 +32,7 @@ class Outcome:
     ranks: int = 1
 
     def __str__(self) -> str:
-        return "demo: ok {}steps={} auc={:.4f} loss={:.4f} examples_per_s={:.0f} ids_per_s={:.0f}".format(
+        return "demo: ok {}steps={} auc={:.3f} loss={:.3f} examples_per_s={:.0f} ids_per_s={:.0f}".format(
             "ranks={} ".format(self.ranks) if self.ranks > 1 else "", self.steps, self.auc, self.loss,
             self.examples_per_s, self.ids_per_s)
 

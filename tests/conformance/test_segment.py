@@ -10,6 +10,8 @@ import pytest
 from ascpipe.errors import OutOfSharedMemoryError, SegmentError
 from ascpipe.shm import segment, syscalls
 
+pytestmark = pytest.mark.smoke
+
 SIZE = 1 << 16
 BOTH = pytest.mark.parametrize("use_memfd", [False, True])
 

@@ -145,6 +145,7 @@ def print_initial_rows():
     program.unlink()
 
 
+@pytest.mark.smoke
 @pytest.mark.timeout_s(240)
 def test_initial_rows_are_bit_equal_to_their_twin(print_initial_rows):
     require_equal_rows(print_initial_rows, [(*case, ()) for case in initial_row_cases()])

@@ -10,6 +10,7 @@ from tests.support.programs import running
 pytestmark = pytest.mark.timeout_s(240)
 
 
+@pytest.mark.smoke
 def test_workers_are_killed_while_training_goes_on_also_between_a_claim_and_its_retirement():
     killed, between = running.run("deaths", "killed_workers:table+key,4", "killed_between_plan_and_retire:3",
                                   ring_frames=16)

@@ -40,6 +40,7 @@ def printed_by(tmp_path_factory, _module_leaves_nothing_behind):
 
 
 @pytest.mark.timeout_s(150)
+@pytest.mark.smoke
 def test_the_program_in_the_readme_prints_what_is_printed_below_it(tmp_path):
     (program,) = programs(README)
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], cwd=str(tmp_path), capture_output=True,

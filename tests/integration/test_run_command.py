@@ -162,6 +162,7 @@ def demo(*arguments):
 
 
 @pytest.mark.timeout_s(180)
+@pytest.mark.smoke
 def test_a_session_demo_trains_evaluates_and_saves(tmp_path):
     folder = str(tmp_path / "saved")
     told = demo("--saved", folder)

@@ -1,8 +1,12 @@
 """Which process may have the lease while it waits for what."""
 
+import pytest
+
 from tests.model.lease import AT_ONCE, NEVER, OPERATIONS, WHEN_READY, deadlocks
 
 PAIRS = (2 ** len(OPERATIONS) - 1) ** 2
+
+pytestmark = pytest.mark.smoke
 
 
 def test_one_lease_for_all_tables_never_deadlocks_if_a_share_is_given_up_before_training():

@@ -66,6 +66,7 @@ def trained(folder, case, counts, launcher="gloo", cancelled=False, **settings):
     return want
 
 
+@pytest.mark.smoke
 def test_two_ranks_train_what_one_trains(launcher, tmp_path):
     trained(tmp_path, {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 60, "evaluate_each": 20},
             [2], launcher)

@@ -133,6 +133,7 @@ EVERY = [Switches(*switches) for switches in itertools.product(TIERS, *[(False, 
 @pytest.mark.parametrize("use", SOME + [
     pytest.param(use, marks=pytest.mark.long) for use in EVERY if use not in SOME and use != Switches()],
     ids=lambda use: "-".join([use.tier] + [name for name, value in use._asdict().items() if value is True]))
+@pytest.mark.smoke
 def test_losses_and_saves_are_the_same_with(use, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "saved"

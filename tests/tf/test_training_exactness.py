@@ -51,6 +51,7 @@ def test_first_rows_depend_on_seed_and_key_alone(first):
 
 
 @pytest.mark.parametrize("name", PEERS)
+@pytest.mark.smoke
 def test_losses_equal_those_of_plain_variables(name, first):
     expected = programs.plain_losses(SOURCE, PEERS[name][1], first)
     losses = usual_losses(name)
