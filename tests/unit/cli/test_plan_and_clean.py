@@ -116,8 +116,8 @@ def test_clean_of_everything_leaves_nothing_of_this_user_but_what_is_not_ours(ba
     monkeypatch.setenv("XDG_CACHE_HOME", str(base / "home-cache"))
     killed = left_by("private-1-0123456789ab", "lock", "daemon.log")
     folders = [Path(kernel_cache.folder_of(str(base / "cache"))), base / "cache/kernels-0000000000000001",
-               base / "home-cache/ascpipe/wheels/0123", base / "home-cache/ascpipe/ops-0123",
-               base / "home-cache/ascpipe/environment-0123", Path(kept_logs.base_dir(), "private-2-0123456789ab")]
+               base / "home-cache/ascpipe/wheels/0123", base / "cache/ops-0123",
+               base / "cache/environment-0123", Path(kept_logs.base_dir(), "private-2-0123456789ab")]
     for folder in folders:
         folder.mkdir(parents=True)
     (base / "cache" / "notes.txt").write_text("mine")
