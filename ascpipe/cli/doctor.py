@@ -285,7 +285,8 @@ def kernels() -> Iterator[Finding]:
     folder = kernel_cache.folder_of(setting)
     if os.path.isdir(folder):
         make_safe_dir(folder)  # it is there: this checks only
-    if not os.path.isdir(folder) or not kernel_cache.count(folder):
+    library = kernel_cache.library(folder, os.environ)
+    if not library and (not os.path.isdir(folder) or not kernel_cache.count(folder)):
         reason = why_not_writable(folder)
         if reason:
             yield Finding("kernels", PROBLEM, "not compiled, and they cannot be: {}".format(reason),
@@ -293,7 +294,7 @@ def kernels() -> Iterator[Finding]:
             return
         yield Finding("kernels", WARNING, "not compiled: nothing in {}".format(folder),
                       "`ascpipe warmup`; else the first batch waits for that, a minute or two")
-    elif not kernel_cache.library(folder, os.environ):
+    elif not library:
         kernel_cache.require_writable(folder)
         text = "compiled, in {}, but there is no library of them".format(folder)
         if any(map(shutil.which, COMPILERS)):
@@ -301,7 +302,7 @@ def kernels() -> Iterator[Finding]:
         else:  # nothing is wrong, and nothing mends it but another package
             yield Finding("kernels", OK, text + ": no C compiler is here; daemons take half a second longer to start")
     else:
-        yield Finding("kernels", OK, "compiled, in {}".format(folder))
+        yield Finding("kernels", OK, "compiled, {}".format(library))
     others = kernel_cache.folders_of_others(setting)
     if others:
         yield Finding("kernels", OK, "of {} there, too (`ascpipe clean` removes them)".format(
