@@ -269,7 +269,8 @@ class Display:
         parts = {name: one.parts() for name, one in running.items()}
         fractions = {name: plan.fraction(one.task, now - one.began, parts[name]) for name, one in running.items()}
         fractions.update(dict.fromkeys(done, 1.0))
-        left = plan.remaining_s(every, fractions, elapsed, os.cpu_count() or 1)
+        left = max([plan.remaining_s(every, fractions, elapsed, os.cpu_count() or 1), 1.0,
+                    *(plan.remaining_of_parts_s(now - one.began, parts[name]) for name, one in running.items())])
         say(plan.status(every, parts, done, elapsed, left))
         self.last, self.spoke = what, now
 

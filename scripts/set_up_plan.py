@@ -97,6 +97,11 @@ def fraction(task: Task, ran_s: float, parts: Optional[Tuple[int, int]]) -> floa
     return min(0.95, ran_s / (2 * task.seconds))  # others run beside it
 
 
+def remaining_of_parts_s(ran_s: float, parts: Optional[Tuple[int, int]]) -> float:
+    """Estimated seconds that a running task still takes, from the parts it has done so far; 0 if it has done none."""
+    return ran_s * (parts[1] - parts[0]) / parts[0] if parts is not None and parts[0] else 0.0
+
+
 def remaining_s(all_tasks: Sequence[Task], fractions: Dict[str, float], elapsed_s: float, cores: int) -> float:
     """Estimated seconds until all tasks are done.
 
