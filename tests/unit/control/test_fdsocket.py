@@ -114,6 +114,7 @@ def test_a_receiver_may_wait_for_years(ends):
 
 def test_descriptors_that_come_with_a_message_that_needs_none_are_closed(ends):
     read, write = os.pipe()
+    os.set_blocking(read, False)
     fdsocket.send(ends[0], {"verb": "hello"}, [write])
     os.close(write)
     assert fdsocket.receive_body(ends[1], 1.0) == {"verb": "hello"}
