@@ -34,6 +34,17 @@ def test_rows_are_read_as_they_were_written_and_others_are_told_apart(engine, tm
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_write_keeps_the_neighbours_of_a_row_unless_all_rows_of_the_block_are_alone(engine, tmp_path):
+    file = engine.create(str(tmp_path), 128)
+    engine.grow(file, 10, STEP)
+    old = MemoryRows(128, [0, 1, 2], [10, 11, 12], 1)
+    assert not old.write(engine, file).any()
+    new = MemoryRows(128, [0, 1], [20, 21], 2, alone=np.array([1, 0], np.uint8))
+    assert not new.write(engine, file).any()
+    neighbour = MemoryRows(128, [2], [12], 1)
+    assert neighbour.read(engine, file).tolist() == [0]
+
+
 def test_a_file_is_described_and_taken_over_by_its_descriptor(engine, tmp_path):
     file = engine.create(str(tmp_path), 512)
     engine.grow(file, 3, STEP)

@@ -150,3 +150,9 @@ def test_what_is_read_is_what_msgpack_reads_and_it_raises_nothing(data, inside):
 def test_a_map_that_is_too_long_is_not_sent():
     with pytest.raises(MessageError, match="65"):
         codec.pack({str(i): "x" * 4000 for i in range(20)})
+
+
+def test_keys_and_values_of_a_map_both_count_among_the_values():
+    maps = {"a": [{str(i): 0 for i in range(codec.MAX_MAP)} for _ in range(codec.MAX_VALUES // (2 * codec.MAX_MAP))]}
+    with pytest.raises(MessageError, match="values or more, at most 16384"):
+        codec.unpack(msgpack.packb(maps))

@@ -110,3 +110,15 @@ def test_a_receiver_may_wait_for_years(ends):
     timer.start()
     assert fdsocket.receive(ends[1], 1e9)[0] == {"n": 1}
     timer.join()
+
+
+def test_descriptors_that_come_with_a_message_that_needs_none_are_closed(ends):
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    fdsocket.send(ends[0], {"verb": "hello"}, [write])
+    os.close(write)
+    assert fdsocket.receive_body(ends[1], 1.0) == {"verb": "hello"}
+    try:
+        assert os.read(read, 1) == b""  # nobody has the other end
+    finally:
+        os.close(read)

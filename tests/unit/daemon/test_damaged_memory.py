@@ -7,8 +7,9 @@ from ascpipe.control import codec, messages
 from ascpipe.daemon.lifecycle import DISK_WORKER, KEY, TABLE, Worker
 from ascpipe.daemon.session_memory import SessionMemory
 from ascpipe.daemon.statistics import describe_memory
+from ascpipe.errors import DaemonStoppedError, KeyWorkerDiedError, number_of
 from ascpipe.layout import structs
-from ascpipe.layout.words import SUBMITTED
+from ascpipe.layout.words import DEDUPED, SUBMITTED
 from ascpipe.shm.memory import Places
 
 WORKERS = [Worker(KEY, 0), Worker(TABLE, 0), DISK_WORKER]
@@ -43,6 +44,26 @@ def test_no_word_in_shared_memory_is_an_error_of_what_the_daemon_does_there(memo
     memory.batches_of(3)
     memory.clear_claims(3)
     memory.trainer_waits()
+
+
+def test_the_claim_of_a_frame_that_one_of_two_tables_has_deduped_is_cleared(memory):
+    shape = structs.ring_shape(2, 0)
+    ring = memory.rings[0]
+    frames = ring.view(structs.FRAME, shape.frames_offset, structs.MAX_FRAMES)
+    words = ring.view(structs.RING_TABLE, shape.tables_offset, 2)["words"]
+    words[0, 5], words[1, 5] = DEDUPED, SUBMITTED
+    words[:, 6] = DEDUPED
+    frames["claim"][5:7] = 7
+    memory.clear_claims(7)
+    assert frames["claim"][5:7].tolist() == [0, 7]
+
+
+def test_the_first_failure_of_a_session_stays(memory):
+    header = memory.session.view(structs.SESSION)[0]
+    for error in (KeyWorkerDiedError("first", 1, "a cause"), DaemonStoppedError("second")):
+        memory.fail(error, "")
+        assert header["failed"] == number_of(KeyWorkerDiedError.code)
+        assert b"first" in bytes(header["failure_text"])
 
 
 def test_claims_are_cleared_wherever_the_header_of_the_ring_says_that_frames_lie(memory):

@@ -133,6 +133,9 @@ def test_an_idle_worker_that_cannot_run_is_not_tried_for_ever_and_fails_the_next
     life.handle(TrainerRegistered(), 1.0)
     fail, _ = life.handle(SessionStarted(), 1.0)
     assert isinstance(fail.error, KeyWorkerDiedError)
+    life.handle(TrainerGone(), 2.0)
+    life.handle(TrainerRegistered(), 3.0)
+    assert life.handle(SessionStarted(), 3.0) == [AttachWorkers()]  # its workers are new
 
 
 def test_a_named_daemon_serves_the_next_trainer_with_fresh_workers():
