@@ -294,22 +294,30 @@ void ReadAndWriteAtRandom(RowEngine* engine, int file, std::int64_t row_bytes, i
 
 }  // namespace
 
+DiskFigures FiguresOfThreeThreads(std::int64_t row_bytes, bool buffered) {
+  const Directory directory;
+  RowEngine engine(8);
+  const std::int64_t slots = 6 * RowFormat(row_bytes).slots_per_block();
+  const int file = Open(&engine, directory.path(), row_bytes, buffered, slots);
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 3; ++number) {
+    threads.emplace_back(ReadAndWriteAtRandom, &engine, file, row_bytes, number, 3, slots, buffered ? 20 : 60);
+  }
+  for (std::thread& thread : threads) thread.join();
+  return Figures(engine, file);
+}
+
 TEST(ThreadsThatReadAndWriteTheSameBlocksFindWhatTheyWrote) {
   for (const bool buffered : {false, true}) {
     for (const std::int64_t row_bytes : {100, 1000, 5000}) {
-      const Directory directory;
-      RowEngine engine(8);
-      const std::int64_t slots = 6 * RowFormat(row_bytes).slots_per_block();
-      const int file = Open(&engine, directory.path(), row_bytes, buffered, slots);
-      std::vector<std::thread> threads;
-      for (int number = 0; number < 3; ++number) {
-        threads.emplace_back(ReadAndWriteAtRandom, &engine, file, row_bytes, number, 3, slots, buffered ? 20 : 60);
+      bool met = row_bytes > 1000;  // whether several threads wanted a block at once, which is a matter of chance
+      for (int run = 0; run == 0 || (!met && run < 50); ++run) {
+        const DiskFigures figures = FiguresOfThreeThreads(row_bytes, buffered);
+        CHECK_EQ(figures.rows_failed + figures.damaged_neighbours, 0);
+        CHECK_EQ(figures.queued + figures.under_way, 0);
+        met = met || figures.delayed > 0;
       }
-      for (std::thread& thread : threads) thread.join();
-      const DiskFigures figures = Figures(engine, file);
-      CHECK_EQ(figures.rows_failed + figures.damaged_neighbours, 0);
-      CHECK_EQ(figures.queued + figures.under_way, 0);
-      CHECK(row_bytes > 1000 || figures.delayed > 0);  // blocks were wanted by several at once
+      CHECK(met);
     }
   }
 }

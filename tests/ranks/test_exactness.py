@@ -85,6 +85,7 @@ def test_two_ranks_train_bags_of_ids_as_one_does(tmp_path, way):
     trained(tmp_path, {"tables": sizes, "features": BAGS, "steps": 40, "evaluate_each": 20, **way}, [2])
 
 
+@pytest.mark.long
 def test_two_ranks_train_a_modified_graph_as_one_does(tmp_path):
     trained(tmp_path, {"tables": SMALL, "features": THREE, "steps": 40, "modify": True, "evaluate_each": 20}, [2])
 

@@ -51,7 +51,7 @@ def test_the_demo_learns_on_two_ranks_what_it_learns_on_one(tmp_path):
     pytest.param(["--use_estimator", "--modify_graph", "--cache_mode", "DDR", "--static", "--one_shot"],
                  id="other estimator", marks=pytest.mark.long),
     pytest.param(["--access_and_evict", "--use_dynamic_expansion"], id="grows", marks=pytest.mark.long),
-    pytest.param(["--modify_graph", "--cache_mode", "DDR", "--static"], id="other")])
+    pytest.param(["--modify_graph", "--cache_mode", "DDR", "--static"], id="other", marks=pytest.mark.long)])
 def test_the_example_with_two_tables_trains_on_two_ranks_what_it_trains_on_one(tmp_path, options):
     script = os.path.join(ROOT, "examples/two_tables/main.py")
     for ranks in (1, 2):
