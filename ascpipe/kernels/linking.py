@@ -249,10 +249,14 @@ def _command() -> List[str]:
     return [compiler, "-fPIC", "-O2", "-w", "-pthread", *("-I" + path for path in includes)]
 
 
-def main() -> None:
-    """Link; why it cannot be done is the last line of stderr."""
+def main(arguments: Sequence[str]) -> None:
+    """Link; if that fails, the last line of stderr gives the reason.
+
+    Args:
+        arguments: folder of the libraries, and their levels.
+    """
     try:
-        link(sys.argv[1], sys.argv[2:], len(os.sched_getaffinity(0)))
+        link(arguments[0], arguments[1:], len(os.sched_getaffinity(0)))
     except subprocess.CalledProcessError as error:
         sys.exit("{} ended with {}".format(error.cmd[0], error.returncode))
     except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:
@@ -260,4 +264,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -1,8 +1,8 @@
-"""Makes the libraries that a wheel has: one for each level.
+"""Makes the libraries of a wheel, one for each level of x86-64.
 
     python -m ascpipe.kernels.wheel_libraries FOLDER
 
-What is there for the sources as they are is not made again; libraries of other sources are removed.
+Libraries that FOLDER has for the same sources are kept; libraries of other sources are removed.
 """
 import os
 import sys
@@ -20,8 +20,7 @@ def main() -> None:
         os.unlink(os.path.join(folder, name))
     missing = [level for name, level in wanted.items() if not os.path.exists(os.path.join(folder, name))]
     if missing:
-        sys.argv[1:] = [folder, *missing]
-        linking.main()
+        linking.main([folder, *missing])
 
 
 if __name__ == "__main__":
