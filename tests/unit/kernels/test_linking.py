@@ -131,9 +131,8 @@ def test_a_compiler_that_fails_is_named_in_the_last_line(monkeypatch):
         raise subprocess.CalledProcessError(3, ["/usr/bin/gcc", "-c"])
 
     monkeypatch.setattr(linking, "link", fail)
-    monkeypatch.setattr(sys, "argv", ["linking", "folder", "x86-64-v2"])
     with pytest.raises(SystemExit) as ended:
-        linking.main()
+        linking.main(["folder", "x86-64-v2"])
     assert ended.value.code == "/usr/bin/gcc ended with 3"
 
 
