@@ -26,10 +26,9 @@ MADE = ("libascpipe_ops.so", "libascpipe_disk.so", "build_info.json")  # in tfop
 KERNELS = HERE / "build/kernels"
 NEWEST = "1.15.5"
 # Where `make setup` has made an environment, it has all that is needed to compile, and the objects in the tree are of
-# its TensorFlow. Elsewhere pip installs that for the build alone. Of ninja this version: a later one takes the script
-# of an environment that pip hides for its program, and that script starts itself, without end.
+# its TensorFlow. Elsewhere pip installs it for the build alone.
 OF_TREE = HERE / ".venv/bin/python"
-NEEDED = ["numba==0.56.4", "numpy>=1.18,<1.19", "protobuf>=3.20.3,<3.21", "ninja==1.11.1.1"]
+NEEDED = ["numba==0.56.4", "numpy>=1.18,<1.19", "protobuf>=3.20.3,<3.21"]
 ASK_FOR_TENSORFLOW = """
 import json, pkg_resources
 names = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu")

@@ -47,7 +47,9 @@ def pytest_configure(config):
         del os.environ[name]
     os.environ["ASCPIPE_HASH_SEED"] = str(BASE_SEED + 1)  # 0 would be another one for each daemon
     os.environ["NUMBA_CACHE_DIR"] = kernel_cache.prepare("")
-    os.environ["KERNEL_LIBRARY"] = kernel_cache.library(os.environ["NUMBA_CACHE_DIR"], os.environ)
+    # TEST_KERNEL_LIBRARY names a library of another level, such as one of a wheel.
+    os.environ["KERNEL_LIBRARY"] = os.environ.get("TEST_KERNEL_LIBRARY") or kernel_cache.library(
+        os.environ["NUMBA_CACHE_DIR"], os.environ)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     config.stash[_stderr_key] = os.dup(2)  # fd 2 itself is captured while tests run
     signal.signal(signal.SIGALRM, _too_long(config))

@@ -1,4 +1,5 @@
 """Wheels of the tree: what is in them, that they work outside of the tree, and that nothing is left of them."""
+import json
 import os
 import re
 import shutil
@@ -12,12 +13,17 @@ from pathlib import Path
 import pytest
 
 import ascpipe
+from ascpipe.daemon import kernel_cache
+from ascpipe.layout import kernel_library
 from tests.support import tree
 
 LIBRARIES = {"ascpipe/tfops/" + name for name in ("libascpipe_ops.so", "libascpipe_disk.so", "build_info.json")}
 REAL = os.path.realpath(sys.executable)
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 pytestmark = pytest.mark.timeout_s(180)
+#: AVX and BMI instructions for v2, AVX-512 for v3
+BEYOND = {"x86-64-v2": r"\t(?:v[a-z]\w+|shlx|shrx|sarx|rorx|andn|bls\w+|mulx|bzhi|pdep|pext)\s(?![a-z]*:)|%[yz]mm",
+          "x86-64-v3": r"%zmm|%k[0-7]|%[xy]mm(?:1[6-9]|2\d|3[01])"}
 NOT_LINKED = re.compile(r"ascpipe|mx_rec|__editable__|__pycache__|.*\.pth$")
 
 
@@ -100,10 +106,41 @@ def test_mx_rec_asks_for_the_ascpipe_of_its_version_and_is_of_every_platform(whe
     assert about + "LICENSE" in files
 
 
-def test_the_program_of_the_readme_learns_outside_of_the_tree(installed, tmp_path):
+#: goes before the last line of README's program, while its workers run; prints the files that each worker has mapped
+MAPS = """
+import json as _json, os as _os
+_mapped = {}
+for _pid in filter(str.isdigit, _os.listdir("/proc")):
+    try:
+        with open("/proc/" + _pid + "/cmdline") as _file:
+            _title = _file.read().replace("\\0", " ").strip()
+        if " worker 0 of private-{}-".format(_os.getpid()) not in _title:
+            continue
+        with open("/proc/" + _pid + "/maps") as _file:
+            _mapped[_title.split(" of ")[0]] = sorted({_line.split()[-1] for _line in _file if "r-xp" in _line})
+    except OSError:
+        continue
+print("MAPPED " + _json.dumps(_mapped))
+"""
+
+
+def test_the_readme_program_runs_without_compiler_cache_and_numba(installed, tmp_path):
     program = re.search(r"```python\n(.*?)```", (tree.ROOT / "README.md").read_text(), re.S).group(1)
-    done = run(installed, "-W", "ignore", "-c", program, cwd=str(tmp_path))
-    assert re.match(r"loss 0\.\d+, rows 1000$", done.stdout.splitlines()[-1])
+    at = program.index("asc.shutdown()")
+    home, empty = tmp_path / "home", tmp_path / "no_programs"
+    home.mkdir()
+    empty.mkdir()
+    done = run(installed, "-W", "ignore", "-c", program[:at] + MAPS + program[at:], cwd=str(tmp_path),
+               env={"HOME": str(home), "PATH": str(empty), "XDG_RUNTIME_DIR": os.environ["XDG_RUNTIME_DIR"]})
+    (loss, mapped) = done.stdout.splitlines()[-2:]
+    assert re.match(r"loss 0\.\d+, rows 1000$", loss)
+    files = json.loads(mapped.partition(" ")[2])
+    assert set(files) == {"ascpipe: key worker 0", "ascpipe: table worker 0"}
+    for paths in files.values():
+        assert not [path for path in paths if "llvmlite" in path]
+        assert [path for path in paths if "/site-packages/ascpipe/kernels/library-" in path]
+    assert not [path for path in home.rglob("*") if path.suffix in (".so", ".nbi", ".nbc")]
+    assert "compiled now" not in done.stderr
 
 
 def test_the_commands_of_the_wheel_work(installed, tmp_path):
@@ -117,6 +154,40 @@ def test_the_ops_are_not_built_where_their_sources_are_not_and_it_is_said_why(in
     done = subprocess.run([str(installed), "-m", "ascpipe.tfops.build"], stderr=subprocess.PIPE, cwd="/",
                           text=True)
     assert done.returncode == 1 and done.stderr.startswith("E226: ") and len(done.stderr.splitlines()) == 1
+
+
+# ---- the compiled kernels
+
+#: tests of dedup, index, victims and slots, which compare kernels with their twins
+OF_KERNELS = ["tests/unit/kernels/test_{}.py".format(name) for name in (
+    "unique", "index", "victims", "free_slots")]
+
+
+@pytest.fixture(scope="module", params=sorted(kernel_library.LEVELS))
+def library(request, wheels, tmp_path_factory):
+    """The library of a level that the wheel has, and its level."""
+    name = kernel_library.file_name(request.param)
+    path = tmp_path_factory.mktemp("library") / name
+    path.write_bytes(files_of(wheels[0])["ascpipe/kernels/" + name])
+    return request.param, path
+
+
+def test_kernels_of_each_level_equal_their_twins(library):
+    level, path = library
+    if level not in kernel_cache.levels():
+        pytest.skip("this processor has no " + level)
+    done = run(sys.executable, "-m", "pytest", *OF_KERNELS, cwd=str(tree.ROOT),
+               env=dict(os.environ, TEST_KERNEL_LIBRARY=str(path)))
+    assert "compiled kernels: {}".format(path) in done.stdout and " passed" in done.stdout
+
+
+def test_the_library_of_each_level_has_no_instructions_beyond_it(library):
+    level, path = library
+    if shutil.which("objdump") is None:
+        pytest.skip("there is no objdump")
+    code = run("objdump", "-d", "--no-show-raw-insn", path).stdout
+    assert len(code) > 10 ** 6
+    assert not re.findall(BEYOND[level], code)
 
 
 # ---- beside another product

@@ -1,7 +1,7 @@
 """The copy of the tree in which faults are planted.
 
 Files are hard links of those of the tree, so a copy takes seconds. None is ever written through such a link: a file
-that changes is replaced by a new one. What compilers and ninja append to (``tfops/build``) is really copied.
+that changes is replaced by a new one. What compilers write to (``tfops/build``) is really copied.
 """
 import fcntl
 import os
@@ -102,7 +102,7 @@ class Scratch:
             raise CannotBuildError(done.stderr[-4000:])
 
     def _copy_build(self) -> None:
-        """Copy what was compiled, with its times, which ninja compares."""
+        """Copy what was compiled, with its times."""
         for name in ("build", "libascpipe_ops.so", "libascpipe_disk.so", "build_info.json"):
             source, target = ROOT / "tfops" / name, self.root / "tfops" / name
             if target.is_dir():

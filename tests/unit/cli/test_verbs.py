@@ -68,5 +68,6 @@ def test_all_daemons_where_none_runs_are_3(words):
 
 def test_clean_tells_json_of_what_it_would_remove(tmp_path, monkeypatch):
     monkeypatch.setenv("ASCPIPE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # other tests leave run directories in that of the session
     done = CliRunner().invoke(main, ["clean", "--dry-run", "--json"])
     assert (done.exit_code, json.loads(done.output)) == (0, {"removed": False, "found": []})
