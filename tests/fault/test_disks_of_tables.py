@@ -31,7 +31,7 @@ def usual(tmp_path_factory):
     return told["losses"], told["state"], told["steps"]
 
 
-@pytest.mark.parametrize("case", ["slow", "stuck", "gone"])
+@pytest.mark.parametrize("case", [pytest.param("slow", marks=pytest.mark.long), "stuck", "gone"])
 def test_a_disk_that_answers_late_or_has_no_directory_any_more_changes_no_bit(case, usual, tmp_path):
     told = trained(case, tmp_path)
     assert (told["losses"], told["state"], told["steps"]) == usual

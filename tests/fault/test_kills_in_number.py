@@ -99,7 +99,7 @@ ALLOWED = {(True, "training"): {"E110"}, (False, "training"): {"E110"},
            (True, "start-up"): {"E110", "E212"}, (False, "start-up"): {"E110", "E212", "E213", "went on with another"}}
 
 
-@few_and_many(4, 100)
+@few_and_many(2, 100)
 def test_a_supervisor_that_is_killed_at_any_instant_is_an_error_of_its_trainer_and_nothing_is_left(
         kills, trainers, draw, left, run_home):
     seconds, outcomes = [], collections.Counter()
@@ -160,7 +160,7 @@ def test_an_interrupt_is_known_also_where_it_comes_as_the_cause_of_a_systemerror
     assert is_interrupted(err) is expected
 
 
-@few_and_many(6, 50)
+@few_and_many(3, 50)
 def test_ctrl_c_at_any_instant_ends_a_trainer_by_keyboardinterrupt_and_nothing_is_left(
         kills, trainers, draw, left, run_home):
     seconds = []
@@ -181,7 +181,7 @@ def test_ctrl_c_at_any_instant_ends_a_trainer_by_keyboardinterrupt_and_nothing_i
     print_figures("interrupts", seconds)
 
 
-@few_and_many(8, 200)
+@few_and_many(3, 200)
 def test_of_a_trainer_that_is_killed_before_its_first_step_nothing_is_left(kills, trainers, draw, left, run_home):
     seconds, with_daemon = [], 0
     for number in range(kills):

@@ -26,7 +26,8 @@ def ends(kind, seeds):
     return collections.Counter(run["ended"][:40] for run in runs), sum(run["stores"] for run in runs)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [
+    kind if kind in ("everywhere", "disk") else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS])
 def test_wild_stores_end_the_session_with_a_code_and_the_next_one_trains(kind, seed):
     ended, stores = ends(kind, range(seed, seed + 12))
     assert stores > 12

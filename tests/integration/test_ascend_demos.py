@@ -25,27 +25,43 @@ HBM, DDR, SSD = {"CACHE_MODE": "HBM"}, {"CACHE_MODE": "DDR"}, {"CACHE_MODE": "SS
 #: What changes the model, so that losses are others.
 PLAIN, SINGLE, TIMES, PADDED = {}, {"USE_MULTI_LOOKUP": 0}, {"USE_TIMESTAMP": 1}, {"USE_PADDING_KEYS": 1}
 COUNTED = {"USE_TIMESTAMP": 1, "MULTI_LOOKUP_TIMES": 4}
-#: Each tier with each mode and each shape once, and each switch; a group has both tiers or both modes at least.
+#: Each tier, mode, shape and switch occurs once at least.
 TRAINED = {
     "plain": [
-        {**HBM, **FEATURES, **DYNAMIC, **PLAIN, "MXREC_LOG_LEVEL": "Debug"},
+        {**HBM, **FEATURES, **DYNAMIC, **PLAIN, "MXREC_LOG_LEVEL": "Debug", "PRECISION_CHECK": 1, "USE_DP": 1},
+        {**DDR, **MODIFIED, **EXPANSION, **PLAIN, "USE_TUPLE_DATA_FORMAT": 1, "USE_ONE_SHOT": 1}],
+    "single": [
+        {**DDR, **FEATURES, **EXPANSION, **SINGLE, "USE_DETERMINISTIC": 1}],
+    "timestamps": [
+        {**HBM, **MODIFIED, **STATIC, **TIMES}],
+    "four_lookups_are_counted": [
+        {**SSD, **FEATURES, **STATIC, **COUNTED},
+        {**HBM, **MODIFIED, **DYNAMIC, **COUNTED}],
+    "padding_keys": [
+        {**DDR, **MODIFIED, **DYNAMIC, **PADDED}]}
+#: With these, each tier occurs with each mode and each shape, and each group has both tiers or both modes.
+FURTHER = {
+    "plain": [
         {**HBM, **FEATURES, **STATIC, **PLAIN, "PRECISION_CHECK": 1, "USE_DP": 1},
         {**HBM, **MODIFIED, **EXPANSION, **PLAIN, "USE_ONE_SHOT": 1},
-        {**DDR, **MODIFIED, **EXPANSION, **PLAIN, "USE_TUPLE_DATA_FORMAT": 1},
         {**SSD, **MODIFIED, **DYNAMIC, **PLAIN}],
     "single": [
-        {**DDR, **FEATURES, **EXPANSION, **SINGLE, "USE_DETERMINISTIC": 1},
         {**DDR, **MODIFIED, **STATIC, **SINGLE, "USE_DP": 1}],
     "timestamps": [
         {**HBM, **FEATURES, **EXPANSION, **TIMES, "USE_ONE_SHOT": 1},
         {**HBM, **MODIFIED, **STATIC, **TIMES, "USE_TUPLE_DATA_FORMAT": 1, "USE_DETERMINISTIC": 1}],
     "four_lookups_are_counted": [
-        {**DDR, **FEATURES, **DYNAMIC, **COUNTED},
-        {**HBM, **MODIFIED, **DYNAMIC, **COUNTED},
-        {**SSD, **FEATURES, **STATIC, **COUNTED}],
+        {**DDR, **FEATURES, **DYNAMIC, **COUNTED}],
     "padding_keys": [
         {**DDR, **FEATURES, **STATIC, **PADDED},
         {**DDR, **MODIFIED, **DYNAMIC, **PADDED, "PRECISION_CHECK": 1}]}
+ROWS = [switches for group in TRAINED.values() for switches in group]
+LONG_ROWS = [switches for group in FURTHER.values() for switches in group]
+
+
+def long(cases):
+    """Mark cases as long."""
+    return [pytest.param(case, marks=pytest.mark.long) for case in cases]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +96,7 @@ def named(switches):
                     for name, value in switches.items())
 
 
-@pytest.mark.parametrize("switches", [switches for group in TRAINED.values() for switches in group], ids=named)
+@pytest.mark.parametrize("switches", ROWS + long(LONG_ROWS), ids=named)
 def test_the_session_demo_trains_evaluates_and_saves(switches, trained):
     folder, told = trained(switches)
     assert (len(told["losses"]), len(told["sizes"]), len(told["evaluations"])) == (STEPS, STEPS, STEPS // INTERVAL)
@@ -94,12 +110,22 @@ def test_the_session_demo_trains_evaluates_and_saves(switches, trained):
         assert (folder / "export_graph/new_graph.pbtxt").is_file()
 
 
-@pytest.mark.parametrize("group", TRAINED)
-def test_losses_and_sizes_are_the_same_in_every_tier_mode_and_shape_of(group, trained):
-    _, first = trained(TRAINED[group][0])
-    for switches in TRAINED[group][1:]:
+def assert_same(trained, group):
+    _, first = trained(group[0])
+    for switches in group[1:]:
         _, told = trained(switches)
         assert same(told, first), named(switches)
+
+
+@pytest.mark.parametrize("group", [name for name, rows in TRAINED.items() if len(rows) > 1])
+def test_losses_and_sizes_are_the_same_in_two_runs_of(group, trained):
+    assert_same(trained, TRAINED[group])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("group", TRAINED)
+def test_losses_and_sizes_are_the_same_in_every_tier_mode_and_shape_of(group, trained):
+    assert_same(trained, TRAINED[group] + FURTHER[group])
 
 
 def same(one, other):
@@ -121,37 +147,43 @@ def test_a_table_of_as_many_rows_as_there_are_keys_ends_exactly_full(trained):
 
 def test_repeated_lookups_of_a_feature_count_its_ids_each_time(trained):
     _, four = trained(TRAINED["four_lookups_are_counted"][0])
-    _, two = trained(TRAINED["timestamps"][1])
+    _, two = trained(TRAINED["timestamps"][0])
     # With five or three lookups a key is admitted at once, up to the step that raises the threshold to five.
     assert four["sizes"][0][0] == two["sizes"][0][0] > 0
     assert two["sizes"][0][1] < 200
     assert four["sizes"][-1][0] > two["sizes"][-1][0]
 
 
-def shortly(*groups):
-    """Groups of ``TRAINED``; those that are not named show no further tier, mode or shape, and are long."""
-    return [group if group in groups else pytest.param(group, marks=pytest.mark.long) for group in TRAINED]
-
-
-@pytest.mark.parametrize("group", shortly("plain"))
-def test_predicting_with_the_last_checkpoint_gives_the_last_evaluation_of(group, trained, daemon):
-    # A one-shot iterator has none after the first: there it is that of a run with another one.
-    *_, last = trained(next(one for one in TRAINED[group] if "USE_ONE_SHOT" not in one))[1]["evaluations"]
-    for switches in TRAINED[group]:
-        folder, _ = trained(switches)
+@pytest.mark.parametrize("rows", [ROWS[:2], pytest.param(ROWS + LONG_ROWS, marks=pytest.mark.long)],
+                         ids=["two", "all"])
+def test_predicting_with_the_last_checkpoint_gives_the_last_evaluation_of(rows, trained, daemon):
+    for switches in rows:
+        folder, told = trained(switches)
+        # A one-shot iterator has one evaluation only: the last one is the one of a run with another iterator.
+        (group,) = [TRAINED[name] + FURTHER[name] for name in TRAINED if switches in TRAINED[name] + FURTHER[name]]
+        *_, last = trained(next(one for one in group if "USE_ONE_SHOT" not in one))[1]["evaluations"]
         found = demo("ascend_demo", daemon, folder, sizes_of(switches), USE_MODE="predict", **switches)
         assert plain(found["evaluations"]) == plain([last]), named(switches)
 
 
-@pytest.mark.parametrize("group", shortly("timestamps", "four_lookups_are_counted"))
-def test_loading_and_training_goes_on_alike_in_every_tier_mode_and_shape_of(group, trained, daemon):
+def assert_goes_on_alike(group, trained, daemon):
     found = []
-    for switches in TRAINED[group]:
+    for switches in group:
         folder, told = trained(switches)
         found.append(demo("ascend_demo", daemon, folder, sizes_of(switches), USE_MODE="load_and_train", **switches))
         assert (folder / "saved-model/sparse-model-{}".format(2 * STEPS)).is_dir()
         assert plain(found[-1]["losses"]) != plain(told["losses"])
         assert same(found[-1], found[0]), named(switches)
+
+
+def test_training_goes_on_alike_on_disk_and_on_the_device(trained, daemon):
+    assert_goes_on_alike(TRAINED["four_lookups_are_counted"], trained, daemon)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("group", TRAINED)
+def test_loading_and_training_goes_on_alike_in_every_tier_mode_and_shape_of(group, trained, daemon):
+    assert_goes_on_alike(TRAINED[group] + FURTHER[group], trained, daemon)
 
 
 # ---- the Estimator demo -----------------------------------------------------------------------------------
@@ -189,14 +221,19 @@ def test_the_estimator_demo_trains_evaluates_predicts_and_exports_alike_in_both_
 
 
 def test_the_estimator_demo_slices_keys_that_are_text_in_between_and_keys_of_no_iterator(estimator, tmp_path):
-    hbm = estimator("hbm", "train", ENABLE_SLICER_TEST=1, **HBM, **DYNAMIC, **MODIFIED)
-    assert len(hbm["train"]) == E_STEPS
-    ddr = estimator("ddr", "train", ENABLE_SLICER_TEST=1, USE_DETERMINISTIC=1, **DDR, **STATIC, **MODIFIED)
-    assert (plain(ddr["train"]), ddr["sizes"]) == (plain(hbm["train"]), hbm["sizes"])
+    assert len(estimator("hbm", "train", ENABLE_SLICER_TEST=1, **HBM, **DYNAMIC, **MODIFIED)["train"]) == E_STEPS
     for report in ("lookup_slicing", "orphan_slicing"):
         assert (tmp_path / "hbm" / report / "slicing_summary.csv").is_file()
 
 
+@pytest.mark.long
+def test_the_estimator_demo_slices_keys_alike_in_both_tiers(estimator):
+    hbm = estimator("hbm", "train", ENABLE_SLICER_TEST=1, **HBM, **DYNAMIC, **MODIFIED)
+    ddr = estimator("ddr", "train", ENABLE_SLICER_TEST=1, USE_DETERMINISTIC=1, **DDR, **STATIC, **MODIFIED)
+    assert (plain(ddr["train"]), ddr["sizes"]) == (plain(hbm["train"]), hbm["sizes"])
+
+
+@pytest.mark.long  # the session demo has admission and eviction in both modes
 def test_the_estimator_demo_admits_and_evicts_alike_in_both_modes(estimator):
     switches = {**HBM, **EXPANSION, "USE_TIMESTAMP": 1}
     one = estimator("features", "train", USE_ONE_SHOT=1, **switches)
@@ -205,6 +242,7 @@ def test_the_estimator_demo_admits_and_evicts_alike_in_both_modes(estimator):
     assert 0 < one["sizes"][0][1] < 200  # of the items' ids, those that occurred twice
 
 
+@pytest.mark.long
 def test_the_estimator_demo_drops_values_out_in_training(estimator):
     sizes = {"keep_prob": 0.8}
     told = estimator("dropout", "train", sizes, **HBM, **MODIFIED, **DYNAMIC, USE_MULTI_LOOKUP=0)

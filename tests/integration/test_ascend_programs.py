@@ -49,23 +49,36 @@ def test_optimizers_of_a_program_scale_losses_and_leave_infinite_steps_out(told)
     device = told("ascend_dlrm", "--saved", "saved", folder="device")
     infinite = 7
     assert [step for step, loss in enumerate(device["losses"]) if math.isnan(loss)] == [infinite]
-    # It grows with every fifth step, and halves with the one that was left out.
+    # The scale grows with every fifth step, and halves with the one that was left out.
     assert device["scales"] == [1024.0] * 4 + [2048.0] * 3 + [1024.0] * 2 + [2048.0] * 5 + [4096.0] * 5 + [8192.0] * 5
     assert any(later < sooner for sooner, later in zip(device["sizes"], device["sizes"][1:]))
     assert len(device["evaluations"]) == 2
-    assert str(told("ascend_dlrm", "--saved", "saved", "--host-rows", "100", folder="host")) == str(device)
+
+
+@pytest.mark.long
+def test_optimizers_of_a_program_do_the_same_with_host_rows(told):
+    found = [told("ascend_dlrm", "--saved", "saved", *arguments, folder=str(len(arguments)))
+             for arguments in ([], ["--host-rows", "100"])]
+    assert str(found[0]) == str(found[1])
 
 
 def test_a_wide_and_deep_estimator_trains_evaluates_and_predicts_in_turns(told):
-    device = told("ascend_wide_deep", "--model", "model", folder="device")
-    assert (device["step"], len(device["losses"]), len(device["predictions"])) == (18, 18, 10)
-    assert [found["global_step"] for found in device["evaluations"]] == [7.0, 18.0]
-    assert device["evaluations"][-1]["auc"] > 0.9
-    assert told("ascend_wide_deep", "--model", "model", "--host-rows", "200", folder="host") == device
+    host = told("ascend_wide_deep", "--model", "model", "--host-rows", "200", folder="host")
+    assert (host["step"], len(host["losses"]), len(host["predictions"])) == (18, 18, 10)
+    assert [found["global_step"] for found in host["evaluations"]] == [7.0, 18.0]
+    assert host["evaluations"][-1]["auc"] > 0.9
 
 
-def test_a_cross_network_reads_files_that_are_named_at_run_time(told):
+@pytest.mark.long
+def test_a_wide_and_deep_estimator_does_the_same_with_host_rows(told):
+    assert told("ascend_wide_deep", "--model", "model", "--host-rows", "200", folder="host") == told(
+        "ascend_wide_deep", "--model", "model", folder="device")
+
+
+@pytest.mark.parametrize("switches", [
+    ["--modify-graph"], pytest.param(["--modify-graph", "--expansion"], marks=pytest.mark.long)], ids="".join)
+def test_a_cross_network_reads_files_that_are_named_at_run_time(told, switches):
     features = told("ascend_dcn", "--files", ".", folder="features", ends_with=3)
     assert (len(features["train"]), len(features["eval"])) == (15, 3)
-    for switch in ("--modify-graph", "--expansion"):
+    for switch in switches:
         assert told("ascend_dcn", "--files", ".", switch, folder=switch, ends_with=3) == features

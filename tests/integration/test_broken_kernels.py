@@ -76,27 +76,31 @@ def mapped(pid):
 
 
 @pytest.mark.timeout_s(300)
-def test_workers_load_the_library_and_no_numba_and_warmup_replaces_one_that_is_damaged(folder):
+def test_workers_load_the_library_and_no_numba(folder):
+    require_library_in_a_worker()
+
+
+def require_library_in_a_worker():
+    daemon = DaemonProcess("unit")
+    try:
+        worker = wait_until(lambda: [one["pid"] for one in daemon.workers("table") if one["pid"]], 60.0)[0]
+        files = mapped(worker)
+    finally:
+        daemon.end()
+    assert kernel_cache.library_name() in files and "libllvmlite.so" not in files
+
+
+@pytest.mark.long  # compiles everything
+@pytest.mark.timeout_s(300)
+def test_warmup_replaces_a_library_that_is_damaged(folder):
     library = kernel_cache.library_name()
-
-    def of_a_worker():
-        daemon = DaemonProcess("unit")
-        try:
-            worker = wait_until(lambda: [one["pid"] for one in daemon.workers("table") if one["pid"]], 60.0)[0]
-            return mapped(worker), daemon.log()
-        finally:
-            daemon.end()
-
-    files, _ = of_a_worker()
-    assert library in files and "libllvmlite.so" not in files
     with open(os.path.join(folder, library), "r+b") as file:
         file.seek(10000)
         file.write(b"\0damaged\0")
     again = warmup()
     assert again.returncode == 0, again.stderr
     assert "are now compiled" in again.stdout and "; 1 damaged files were removed" in again.stdout
-    files, _ = of_a_worker()
-    assert library in files and "libllvmlite.so" not in files
+    require_library_in_a_worker()
 
 
 @pytest.mark.long  # compiles everything

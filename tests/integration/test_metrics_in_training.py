@@ -19,7 +19,7 @@ COUNTERS = {metric.name for metric in figures.METRICS if metric.kind == figures.
 GROWING = ("ascpipe_table_hits_total", "ascpipe_table_misses_total", "ascpipe_table_loads_total",
            "ascpipe_table_batches_total", "ascpipe_table_ids_total", "ascpipe_ring_trained_total",
            "ascpipe_ring_submitted_total", "ascpipe_ring_ids_total")
-SCRAPES = 6
+SCRAPES = 3
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_training_goes_on_in_another_process_after_a_kill_right_after_the_save(t
 
 
 def test_training_goes_on_from_a_save_in_the_background(tmp_path):
-    assert_goes_on("host", "lazy_adam", tmp_path, background=True)
+    assert_goes_on("host", "adagrad", tmp_path, background=True)
 
 
 def test_a_process_that_dies_in_a_save_in_the_background_leaves_the_one_before(tmp_path):

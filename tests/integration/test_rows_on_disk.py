@@ -49,7 +49,7 @@ def require_same(folder, on_device, on_disk, **settings):
     assert not any(map(names.is_private_name, names.known_names())), "a daemon has left files"
 
 
-@pytest.mark.parametrize("modify", [False, True], ids=["FeatureSpec", "modified"])
+@pytest.mark.parametrize("modify", [False, pytest.param(True, marks=pytest.mark.long)], ids=["FeatureSpec", "modified"])
 def test_generated_ids_train_on_disk_as_on_the_device(tmp_path, modify):
     require_same(tmp_path, *case_of(tmp_path, traces.GENERATED, modify=modify, evaluate_each=20))
 

@@ -109,6 +109,7 @@ def require_resumed(folder, expected, *kind):
     assert found == metrics
 
 
+@pytest.mark.long
 def test_a_program_that_is_through_only_evaluates(whole):
     (_, metrics), folder = whole
     losses, found = ended(began(folder))

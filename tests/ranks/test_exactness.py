@@ -95,21 +95,30 @@ def test_two_ranks_train_tables_that_grow_as_one_does(launcher, tmp_path):
                        "steps": 40, "evaluate_each": 20}, [2], launcher)
 
 
+@pytest.mark.long  # the test of the same bits has them on disk, too
 def test_two_ranks_train_tables_whose_rows_go_to_disk_as_one_does(launcher, tmp_path):
     trained(tmp_path, {"tables": ON_DISK, "features": THREE, "optimizer": "lazy_adam", "steps": 40,
                        "evaluate_each": 20}, [2], launcher)
 
 
-def test_send_count_is_of_the_keys_of_a_batch_that_one_rank_owns(tmp_path):
-    ids = [[0, 2, 4, 1], [6, 3, 5, 3]]  # of each rank's lines; the first one has three keys of rank 0
-    np.save(str(tmp_path / "lines.npy"), np.array([[key % 2, key] for key in np.ravel([ids] * 8)]))
-    case = {"tables": {"user": {}}, "features": {"a": {"table": "user", "width": 1}}, "static": True, "steps": 5,
-            "batch": 8, "trace": str(tmp_path / "lines.npy")}
-    ranked_runs.train(tmp_path / "3", 2, {**case, "send_count": 3}).require_good_end()
-    refused = ranked_runs.train(tmp_path / "2", 2, {**case, "send_count": 2})
-    kind, text = refused.told[0]["error"]
+def with_send_count(folder, allowed):
+    """Train a table of which a batch has three distinct keys of rank 0."""
+    ids = [[0, 2, 4, 1], [6, 3, 5, 3]]  # of the lines of each rank; the first rank has three keys of rank 0
+    np.save(str(folder / "lines.npy"), np.array([[key % 2, key] for key in np.ravel([ids] * 8)]))
+    return ranked_runs.train(folder / "run", 2, {
+        "tables": {"user": {}}, "features": {"a": {"table": "user", "width": 1}}, "static": True, "steps": 5,
+        "batch": 8, "trace": str(folder / "lines.npy"), "send_count": allowed})
+
+
+def test_a_batch_with_more_keys_of_a_rank_than_send_count_allows_is_refused(tmp_path):
+    kind, text = with_send_count(tmp_path, 2).told[0]["error"]
     assert kind == "InvalidArgumentError"
     assert "the batch has 3 distinct keys of rank 0, more than send_count allows (2 for each of 1 features)" in text
+
+
+@pytest.mark.long
+def test_a_batch_with_as_many_keys_of_a_rank_as_send_count_allows_is_trained(tmp_path):
+    with_send_count(tmp_path, 3).require_good_end()
 
 
 @pytest.mark.long
@@ -175,12 +184,11 @@ def same(first, second):
 def test_runs_of_two_ranks_are_the_same_bits_whatever_workers_rings_and_devices(tmp_path):
     case = {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 40}
     first = ranked_runs.train(tmp_path / "small", 2, case).require_good_end()
-    killed = {**case, "tables": TWO, "fault": {"kind": "workers", "rank": 1, "step": 20}}
+    killed = {**case, "tables": ON_DISK, "fault": {"kind": "workers", "rank": 1, "step": 20}}
     other = ranked_runs.train(tmp_path / "other", 2, killed, ring_frames=3, workers=2, table_workers=2)
     other.require_good_end()
     assert other.told[1]["killed"] == 4
     same(first, other)
-    same(first, ranked_runs.train(tmp_path / "disk", 2, {**killed, "tables": ON_DISK}).require_good_end())
 
 
 def ops_of(ran, kind):
@@ -191,28 +199,31 @@ def ops_of(ran, kind):
         "AscRestoreRows", "AscRestoreRowsConcat", "ConcatV2", "AscLookupGrad", "AscLookupConcatGrad"))
 
 
-def joined(folder, count, case):
+WAYS = ("apart", "concat", "lookup_concat")
+
+
+def joined(folder, count, case, ways=WAYS):
     """The runs of a case whose rows are side by side, by how; all are the same bits."""
-    runs = {how: ranked_runs.train(folder / how, count, {**case, "join": how}).require_good_end()
-            for how in ("apart", "concat", "lookup_concat")}
+    runs = {how: ranked_runs.train(folder / how, count, {**case, "join": how}).require_good_end() for how in ways}
+    first = runs[ways[0]]
     for ran in runs.values():
-        same(runs["apart"], ran)
-        assert [told["evaluations"] for told in ran.told] == [told["evaluations"] for told in runs["apart"].told]
+        same(first, ran)
+        assert [told["evaluations"] for told in ran.told] == [told["evaluations"] for told in first.told]
         ops = ran.told[0]["ops"]["train"]  # and what is planned and updated is so for all tables together
         assert (ops["AscNextPlans"], ops["AscApplyTables"]) == (1, 1)
     return runs
 
 
-def test_rows_that_two_ranks_join_are_read_by_one_op_and_their_gradients_summed_by_one(tmp_path):
+@pytest.mark.parametrize("ways", [("apart", "lookup_concat"), pytest.param(WAYS, marks=pytest.mark.long)],
+                         ids=["two", "all"])
+def test_rows_that_two_ranks_join_are_read_by_one_op_and_their_gradients_summed_by_one(tmp_path, ways):
     case = {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 30, "evaluate_each": 15}
-    runs = joined(tmp_path, 2, case)
+    runs = joined(tmp_path, 2, case, ways)
     # The gradient of lookup_concat is an op for each table; a sum of what came from all ranks is, too.
-    assert {how: ops_of(ran, "train") for how, ran in runs.items()} == {
-        "apart": (2, 0, 1, 2, 1), "concat": (0, 1, 0, 2, 1), "lookup_concat": (0, 1, 0, 2, 2)}
-    assert {how: ops_of(ran, "evaluate") for how, ran in runs.items()} == {
-        "apart": (2, 0, 1, 0, 0), "concat": (0, 1, 0, 0, 0), "lookup_concat": (0, 1, 0, 0, 0)}
-    one = ranked_runs.train(tmp_path / "one", 1, {**case, "join": "concat"}).require_good_end()
-    require_equal(runs["concat"], one)
+    trained_by = {"apart": (2, 0, 1, 2, 1), "concat": (0, 1, 0, 2, 1), "lookup_concat": (0, 1, 0, 2, 2)}
+    evaluated_by = {"apart": (2, 0, 1, 0, 0), "concat": (0, 1, 0, 0, 0), "lookup_concat": (0, 1, 0, 0, 0)}
+    for how, ran in runs.items():
+        assert (ops_of(ran, "train"), ops_of(ran, "evaluate")) == (trained_by[how], evaluated_by[how])
 
 
 @pytest.mark.long

@@ -61,7 +61,8 @@ def test_a_batch_that_one_rank_skips_is_an_error_on_all(ran, tmp_path, rank):
     require_error(run, "rank {} ".format(rank), "batch {}".format(AT + 1))
 
 
-@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])
+@pytest.mark.long
+@pytest.mark.parametrize("rank", [0, 1])
 def test_a_step_that_fails_on_one_rank_fails_on_all(ran, tmp_path, rank):
     run = ran(tmp_path / "run", "nan", rank)
     require_error(run, "the rows : Tensor had NaN values", of=[rank])
@@ -76,7 +77,8 @@ def test_a_step_that_fails_after_its_gradients_have_gone_to_other_ranks_poisons_
     assert run.told[1 - rank]["error"][0] == "DataLossError"
 
 
-@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])
+@pytest.mark.long
+@pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_stops_training_early_stops_the_others_with_an_error(ran, tmp_path, rank):
     require_error(ran(tmp_path / "run", "close", rank), "rank {} ".format(rank), of=[1 - rank])
 
@@ -180,7 +182,8 @@ def test_a_rank_whose_daemon_is_killed_ends_all_with_an_error(ran, tmp_path, swe
     require_error(run, "rank {}".format(rank), of=[1 - rank], at=range(AT, MANY))
 
 
-@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_is_interrupted_ends_all(ran, tmp_path, rank):
     run = ran(tmp_path / "run", "interrupt", rank, steps=MANY)
     assert run.code != 0 and "KeyboardInterrupt" in run.said, run.said

@@ -106,6 +106,7 @@ def test_an_export_gives_what_predict_gives(kind, trained, tmp_path):
     columns.require_close(columns.served(path), done.predicted, 1e-6)  # sums of a dense part depend on the batch
 
 
+@pytest.mark.long
 def test_a_device_of_one_batch_trains_the_same_bits_as_one_that_holds_all_rows(trained):
     assert trained("DeepFMEstimator", "host", probed=False).losses == trained("DeepFMEstimator", "device").losses
 

@@ -11,6 +11,7 @@ from mx_rec.core.asc import start_asc_pipeline
 from tests.support.watched_training import DEVICE_ROWS, KEYS, ids
 from tests.tf import one_table, programs
 
+PAUSE_S = 0.005  #: between steps: the daemon is looked at for seconds, and needs a step now and then only
 TIERS = {"device_vocabulary_size": DEVICE_ROWS, "host_vocabulary_size": KEYS}
 
 
@@ -20,8 +21,8 @@ def say(**told):
 
 
 def line_of_input():
-    """True: a line came; False: the input has ended; None: neither."""
-    ready, _, _ = select.select([sys.stdin], [], [], 0)
+    """Return True if a line came, False if the input has ended, and None after a pause without either."""
+    ready, _, _ = select.select([sys.stdin], [], [], PAUSE_S)
     return bool(sys.stdin.readline()) if ready else None
 
 
