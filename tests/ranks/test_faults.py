@@ -49,6 +49,7 @@ def test_four_ranks_end_their_data_at_the_same_step(ran, tmp_path, rank):
     assert (run.code, len(run.losses)) == (0, AT), run.said
 
 
+@pytest.mark.long
 def test_a_batch_that_all_ranks_skip_is_not_trained(ran, tmp_path):
     run = ran(tmp_path / "run", "skip", -1, wait_timeout_s=3).require_good_end()
     one = ranked_runs.train(tmp_path / "one", 1, {**CASE, "fault": {"kind": "skip", "rank": 0, "step": AT}})

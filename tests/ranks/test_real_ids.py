@@ -43,7 +43,8 @@ def require_alike(folder, case, counts):
         require_equal(trained(folder / str(count), count, case), want)
 
 
-@pytest.mark.parametrize("name", ["criteo", pytest.param(traces.GENERATED, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["criteo", traces.GENERATED])
 def test_two_ranks_train_26_fields_as_one_does(tmp_path, name):
     more = {"optimizer": "lazy_adam", "modify": True} if name == "criteo" else {}
     require_alike(tmp_path, case_of(tmp_path, name, host=True, steps=10, **more), [2])

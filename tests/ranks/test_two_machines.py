@@ -89,6 +89,7 @@ def machines(tmp_path):
             shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.long
 def test_ranks_of_two_machines_are_joined(machines):
     code, out, err = machines(3)
     assert code == 0, err
