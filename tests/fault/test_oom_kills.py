@@ -67,6 +67,7 @@ def test_a_worker_that_the_kernel_ends_is_replaced_and_the_result_is_as_undistur
     assert re.search(BY_THE_KERNEL.format("key"), daemon.log())  # it has no state, so it is the first to go
 
 
+@pytest.mark.long
 def test_a_worker_that_the_kernel_ends_again_and_again_ends_the_session_with_a_code_and_the_reason(group, daemon):
     with serving(daemon):
         group.limit(SPARE_BYTES)
@@ -92,6 +93,7 @@ def test_a_supervisor_that_the_kernel_ends_is_an_error_of_the_next_step_and_noth
     DaemonProcess("unit").end()  # sweeps what it left
 
 
+@pytest.mark.long
 def test_of_a_trainer_that_the_kernel_ends_nothing_is_left(group, begin, run_home):
     trainer = begin("deaths", "endless")
     pids = json.loads(trainer.stdout.readline())

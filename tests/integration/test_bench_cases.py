@@ -37,6 +37,7 @@ def check(names, path):
         assert set(record["ratio"]) == set(record["peers"]) and all(ratio > 0 for ratio in record["ratio"].values())
 
 
+@pytest.mark.long
 @pytest.mark.timeout_s(300)
 def test_cases_of_each_kind_run(tmp_path):
     check([name for name in FIRST if name.split("/")[0] in SHORT], tmp_path / "results.json")

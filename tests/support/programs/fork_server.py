@@ -5,6 +5,7 @@
 Reads a line of JSON for each call: ``function``, ``arguments``, and the files ``out`` and ``err``. It prints the pid of
 the process, and when that has ended, its exit code, negative for a signal. ``tests/support/forked_calls.py`` asks it.
 """
+import gc
 import importlib
 import json
 import os
@@ -41,6 +42,7 @@ def be(call: Dict[str, Any]) -> None:
 
 def main() -> None:
     say(os.getpid())
+    gc.freeze()  # a collection in a child would copy what it shares with this process
     for line in sys.stdin:
         call = json.loads(line)
         pid = os.fork()
