@@ -66,6 +66,7 @@ types: dev-setup
 	@$(PY) -W ignore setup.py -q build_py --build-lib build/tree 2>/dev/null
 	cd build/tree && MYPYPATH=../.. ../../$(PY) -m mypy --config-file ../../pyproject.toml --cache-dir ../mypy \
 		-p ascpipe -p mx_rec -p bench -p examples
+	@$(PY) -m mypy --config-file pyproject.toml --cache-dir build/mypy scripts/*.py
 
 # Three suites at a time, the long ones first: tests wait for processes so often that two do not keep two cores busy.
 # What a suite prints appears when it has ended.

@@ -13,10 +13,13 @@ _MIB = 1 << 20
 
 
 def cache_dir(setting: str) -> str:
-    """The directory of what may be made again: the setting, ASCPIPE_CACHE_DIR, or ``ascpipe`` in the user's cache."""
+    """Return the directory of what may be made again: the setting, ASCPIPE_CACHE_DIR, or ``user_cache``."""
     given = setting or os.environ.get("ASCPIPE_CACHE_DIR", "")
-    if given:
-        return os.path.abspath(given)
+    return os.path.abspath(given) if given else user_cache()
+
+
+def user_cache() -> str:
+    """Return ``ascpipe`` in the user's cache."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
     return os.path.join(cache if os.path.isabs(cache) else os.path.expanduser("~/.cache"), "ascpipe")
 

@@ -19,6 +19,8 @@ def main() -> int:
     # tfops/ lies at the top of the tree, and is ascpipe.tfops.
     spec = importlib.util.spec_from_file_location(
         "ascpipe.tfops", str(ROOT / "tfops/__init__.py"), submodule_search_locations=[str(ROOT / "tfops")])
+    if spec is None:
+        raise ImportError("{} cannot be imported".format(ROOT / "tfops"))
     sys.modules["ascpipe.tfops"] = importlib.util.module_from_spec(spec)
     return importlib.import_module("ascpipe.tfops.build").main(sys.argv[1:])
 

@@ -123,7 +123,9 @@ def remaining_s(all_tasks: Sequence[Task], fractions: Dict[str, float], elapsed_
 
 def split_lock(text: str, names: Iterable[str]) -> Tuple[str, str]:
     """A file of requirements with hashes, divided: the requirements with these names, and all others."""
-    wanted, chosen, others = set(names), [], []
+    wanted = set(names)
+    chosen: List[str] = []
+    others: List[str] = []
     into = others
     for line in text.splitlines(True):
         if line[:1] not in (" ", "#", "\n"):

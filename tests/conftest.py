@@ -63,8 +63,6 @@ def pytest_configure(config):
 
 def pytest_collection_finish():
     """Collect garbage less often: a tenth of the processor time is spent on objects of TensorFlow that live on."""
-    gc.collect()
-    gc.freeze()
     gc.set_threshold(20_000, 50, 100)
 
 

@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Dict, List, Mapping, Sequence
 
-from ascpipe.directories import make_safe_dir, refused
+from ascpipe.directories import make_safe_dir, refused, user_cache
 from ascpipe.layout.kernel_library import (
     LEVELS,
     NATIVE,
@@ -42,11 +42,8 @@ _OTHERWISE = ("NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK")  # kernels are asked for
 
 
 def base_dir(setting: str) -> str:
-    """The parent of all these folders: the setting, else in the user's cache."""
-    if setting:
-        return os.path.abspath(setting)
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    return os.path.join(cache if os.path.isabs(cache) else os.path.expanduser("~/.cache"), "ascpipe")
+    """Return the parent of all these folders: the setting, else ``user_cache``."""
+    return os.path.abspath(setting) if setting else user_cache()
 
 
 def folder_of(setting: str) -> str:

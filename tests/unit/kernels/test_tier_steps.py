@@ -162,7 +162,8 @@ def test_a_row_that_cannot_be_read_is_told():
     assert worker.pair.table.tier.error("user", ["/disk"]).key == away
 
 
-def test_the_disk_slot_of_a_write_that_failed_is_not_used_again():
+def with_rows_on_their_way_to_disk():
+    """Two batches are trained, and rows of the first one leave home for the third."""
     worker = TierSteps(HOMES)
     for keys in ([0, 1, 2], [3, 4, 5]):
         settled(worker, ("touch", keys), ("near",))
@@ -170,6 +171,11 @@ def test_the_disk_slot_of_a_write_that_failed_is_not_used_again():
         worker.take("assign", [], 0)
     for name, keys in (("touch", [6, 7, 8]), ("near", []), ("move", [])):
         worker.take(name, keys, 0)
+    return worker
+
+
+def test_the_disk_slot_of_a_write_that_failed_is_not_used_again():
+    worker = with_rows_on_their_way_to_disk()
     tier, blocks = worker.pair.twin.tier, int(worker.tier["blocks"])
     taken_slots = np.frombuffer((ctypes.c_int32 * blocks).from_address(int(worker.tier["counts_at"])), np.int32)
     leaving = [home for home, status in enumerate(tier.status) if status == LEAVING]
@@ -183,13 +189,7 @@ def test_the_disk_slot_of_a_write_that_failed_is_not_used_again():
 
 
 def test_a_row_that_is_needed_while_it_is_on_its_way_to_disk_stays():
-    worker = TierSteps(HOMES)
-    for keys in ([0, 1, 2], [3, 4, 5]):
-        settled(worker, ("touch", keys), ("near",))
-        worker.take("plan", [], 0)
-        worker.take("assign", [], 0)
-    for name, keys in (("touch", [6, 7, 8]), ("near", []), ("move", [])):
-        worker.take(name, keys, 0)
+    worker = with_rows_on_their_way_to_disk()
     twin = worker.pair.twin
     leaving = [twin.tier.owners[home] for home, status in enumerate(twin.tier.status) if status == LEAVING]
     assert len(leaving) == 3
