@@ -202,6 +202,22 @@ def test_an_evaluation_beside_training_reads_the_rows_of_before_the_step():
     assert (together[0] == 0).all() and (together[1] != 0).any()
 
 
+def test_bags_of_an_evaluation_whose_weights_come_after_the_step_have_the_rows_of_before_it():
+    with programs.ascpipe():
+        program = Program(("first",))
+        eval_iterator, batch = program.channel(False)
+        found = program.bags("first")
+        _, train = program.train(tf.reduce_sum(tf.square(found)), [found])
+        with tf.control_dependencies([train]):
+            weights = tf.SparseTensor(batch["places"], tf.identity(batch["weights"]), batch["shape"])
+        read = asc.lookup_sparse(program.table, program.specs["first"], weights, batch=batch, training=False)
+        with program.session(eval_iterator) as run:
+            together = [run.run([read, found]) for _ in range(2)]
+    (first, _), (second, trained) = together
+    assert (first == 0).all()  # its keys got their rows in that very step
+    assert (second != 0).any() and (trained != 0).any()
+
+
 def test_keys_that_are_not_admitted_and_unknown_ones_give_the_default_value():
     batch = combined.Bags(np.array([0, 1, 1, 2]), np.ones(4, np.float32), np.array([1, 3, 0]),
                           np.ones([3, DIM], np.float32))
