@@ -69,7 +69,8 @@ def test_input_layer_trains_a_column_as_tensorflow_does(kind, side, vocabulary):
 def test_a_bag_whose_weights_are_all_0_is_empty(combiner):
     given = p.texts()
     places, values, shape = given["weights"]
-    given["weights"] = tf.compat.v1.SparseTensorValue(places, np.where(places[:, 0] % 3 == 0, np.float32(0), values), shape)
+    given["weights"] = tf.compat.v1.SparseTensorValue(
+        places, np.where(places[:, 0] % 3 == 0, np.float32(0), values), shape)
 
     def build(features):
         column = fc.weighted_categorical_column(words(), "weights")

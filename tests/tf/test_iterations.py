@@ -1,4 +1,4 @@
-"""Several training iterations in one run of a session, as on an Ascend card; whole programs are in tests/integration."""
+"""Several training iterations in one run of a session, as on an Ascend card; programs are in tests/integration."""
 import pytest
 import tensorflow as tf
 

@@ -5,18 +5,14 @@ import tensorflow as tf
 
 from ascpipe.layout.words import SLOT_FROZEN
 from ascpipe.tf.running import native
+from tests.tf.programs import run_unfolded
 
 ROWS = 50
 
 
 def run(build, threads=2):
     """Evaluate what ``build`` makes in a graph of its own."""
-    config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
-    with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
-        fetches = build()
-        session.run(tf.compat.v1.global_variables_initializer())
-        return session.run(fetches)
-
+    return run_unfolded(build, threads)
 
 
 def lookup(values, slots, restores, default=0.0):

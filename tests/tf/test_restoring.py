@@ -146,14 +146,14 @@ def only_evaluated(prefix, asked, sizes):
 
 
 def test_a_checkpoint_of_a_resumed_training_says_how_many_batches_all_of_it_has_trained(tmp_path):
-    batches = [batch(1, 2), batch(2, 3), batch(3), batch(4)]
+    batches, prefix = [batch(1, 2), batch(2, 3), batch(3), batch(4)], None
     for first, steps in ((0, 2), (2, 1), (3, 1)):
         with one_table(batches[first:], [0]) as program:
             saver = Saver()
             start_asc_pipeline()
             with programs.session() as run:
                 program.start(run)
-                if first:
+                if prefix is not None:
                     saver.restore(run, prefix)
                 for _ in range(steps):
                     program.take()
