@@ -11,6 +11,8 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.signal.restype = ctypes.c_void_p
 _LIBC.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
 
+_LOOKS = 50  #: at which a thread that has nothing to do sleeps
+
 _handlers: List[Any] = []  #: never freed: a thread may still be about to leave one
 
 
@@ -19,9 +21,16 @@ def threads() -> Set[int]:
     return {int(name) for name in os.listdir("/proc/self/task")}
 
 
+def _sleeps(number: int) -> bool:
+    with open("/proc/self/task/{}/stat".format(number)) as file:
+        return file.read().rpartition(")")[2].split()[0] == "S"
+
+
 @contextlib.contextmanager
 def held(numbers: Set[int]) -> Iterator[None]:
     """Within it, some threads stay in the handler of a signal and do nothing of what they are given.
+
+    They are held when they have nothing to do: one that holds a lock of Python or of malloc would hold up all others.
 
     Raises:
         OSError: a thread has ended.
@@ -38,6 +47,8 @@ def held(numbers: Set[int]) -> Iterator[None]:
     _handlers.append(ctypes.CFUNCTYPE(None, ctypes.c_int)(stay))
     before = _LIBC.signal(signal.SIGUSR1, ctypes.cast(_handlers[-1], ctypes.c_void_p))
     asked = 0
+    for _ in range(_LOOKS):
+        wait_until(lambda: all(map(_sleeps, numbers)), what="threads to have nothing to do")
     try:
         for number in numbers:
             if _LIBC.tgkill(os.getpid(), number, signal.SIGUSR1) != 0:

@@ -202,14 +202,14 @@ def test_an_evaluation_beside_training_reads_the_rows_of_before_the_step():
     assert (together[0] == 0).all() and (together[1] != 0).any()
 
 
-def test_bags_of_an_evaluation_whose_weights_come_after_the_step_have_the_rows_of_before_it():
+def test_bags_of_an_evaluation_whose_weights_wait_for_the_training_batch_have_the_rows_of_before_it():
     def read_in(steps, *, together):
         with programs.ascpipe():
             program = Program(("first",))
             eval_iterator, batch = program.channel(False)
             found = program.bags("first")
             _, train = program.train(tf.reduce_sum(tf.square(found)), [found])
-            with tf.control_dependencies([train] if together else []):
+            with tf.control_dependencies([found] if together else []):
                 weights = tf.SparseTensor(batch["places"], tf.identity(batch["weights"]), batch["shape"])
             read = asc.lookup_sparse(program.table, program.specs["first"], weights, batch=batch, training=False)
             with program.session(eval_iterator) as run:

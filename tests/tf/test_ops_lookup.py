@@ -109,6 +109,17 @@ def test_ids_without_a_row_are_left_out_of_the_gradient():
     assert found.values.tolist() == [[9], [4]]
 
 
+def test_ids_that_other_features_alone_have_are_left_out_of_a_partial_gradient():
+    def build():
+        return [native.ops().asc_lookup_grad(
+            np.int32([3, 1, 0, -1]), [np.int32([0, 2, 0, 3])], [np.float32([[1], [2], [4], [8]])], dim=1,
+            partial=partial) for partial in (True, False)]
+
+    partial, whole = run(build)
+    assert (partial.indices.tolist(), partial.values.tolist()) == ([3, 0], [[5], [2]])
+    assert (whole.indices.tolist(), whole.values.tolist()) == ([3, 1, 0], [[5], [0], [2]])
+
+
 def test_a_gradient_of_another_shape_is_refused():
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"gradient 0 has shape \[2,3\], expected \[2,2\]"):
         run(lambda: gradient([0], [[0, 0]], [np.zeros([2, 3])], 2))

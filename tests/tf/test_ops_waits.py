@@ -181,7 +181,7 @@ def test_an_evaluation_waits_for_the_training_step_and_says_so():
 
 def test_an_evaluation_whose_batch_is_closed_before_its_answer_was_copied_fails():
     with FakeDaemon([TABLE], [TRAIN, EVAL]) as daemon:
-        graph = build([[1], [2]], [TRAIN, EVAL], [TABLE], prefetch=2)
+        graph = build([[1], [2]], [TRAIN, EVAL], [TABLE])
         others = threads()
         with session(graph, threads=1) as opened:
             of_tensorflow = threads() - others
