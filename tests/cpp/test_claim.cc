@@ -80,6 +80,12 @@ TEST(APlanOnAnotherTicketIsWantedAnew) {
   CheckWaits(words, layout::kWaitPlan, true);
 }
 
+TEST(APlanOnATicketThatIsNotFinishedWaits) {
+  ClaimWords words = Good();
+  words.finished = 3;  // ticket 4 was dropped, and the worker has not taken the plan back yet
+  CheckWaits(words, layout::kWaitPlan, true);
+}
+
 TEST(AnEarlierOpenTicketGoesFirst) {
   ClaimWords words = Good();
   words.earlier_open = true;

@@ -61,7 +61,12 @@ TEST(GradientsThatAreDealtOutGiveTheSameSumsInAnyOrderOfTheWork) {
       for (auto& index : restores[which]) index = Random(4) == 0 ? Random(3) - 1 : Random(distinct);
       grads[which].resize(restores[which].size() * dim);
       for (auto& grad : grads[which]) grad = RandomFloat();
-      lookups.push_back({restores[which].data(), grads[which].data(), static_cast<std::int64_t>(restores[which].size()), dim});
+      const std::int64_t positions = static_cast<std::int64_t>(restores[which].size());
+      lookups.push_back({restores[which].data(), grads[which].data(), positions, dim});
+      if (which == 1) {  // three ids side by side
+        lookups.back().side_by_side = 3;
+        lookups.back().stride = 3 * dim;
+      }
       CHECK_EQ(AddGradients(places.data(), distinct, lookups[which], dim, expected.data()), -1);
     }
     DealtGradients dealt(places.data(), distinct, lookups, dim);

@@ -251,6 +251,12 @@ TEST(NumbersTooLargeForTheFileAreAnErrorWhateverTheSumsSay) {
   CHECK(Says(with([](TableFileHeader* header) { header->row_count = 49; }), " bytes instead of "));
 }
 
+TEST(AKeyThatATableHasTwiceIsAnErrorWhateverTheSumsSay) {
+  for (const std::uint32_t bits : {0, 3}) {
+    CHECK(Says(Refusal(Make({5, 9, 5}, 2, bits).bytes, Code::kDataLoss), "of key 5 names row"));
+  }
+}
+
 TEST(EntriesThatLeadOutOfTheFileAreAnErrorWhateverTheSumsSay) {
   const Made made = Make(ManyKeys(50), 3, 4);
   const auto with = [&made](std::size_t at, std::int64_t value) {

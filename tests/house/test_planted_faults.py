@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from tests.planted_faults import faults, results, runs
+from tests.planted_faults import faults, recorded, results, runs
 
 LOADED = faults.load()
 
@@ -15,8 +15,28 @@ def test_every_planted_fault_changes_one_place_and_names_tests_that_exist():
 def test_there_are_faults_enough_in_each_area():
     counts = {area: sum(fault.area == area for fault in LOADED) for area in faults.AREAS}
     assert sum(counts.values()) >= 64
-    for area, least in (("kernels", 14), ("native", 16), ("daemon", 12), ("checkpoint", 10), ("trainer", 12)):
+    for area, least in (("kernels", 14), ("native", 16), ("daemon", 12), ("checkpoint", 10), ("trainer", 12),
+                        ("ranks", 4)):
         assert counts[area] >= least, (area, counts)
+
+
+def test_every_fault_is_caught_by_a_test_of_the_default_suites():
+    assert list(recorded.problems(LOADED, results.read(results.RESULTS))) == []
+
+
+@pytest.mark.parametrize("source, said", [
+    ("", "does not exist any more"), ("def test_two(): pass", "does not exist any more"),
+    ("@pytest.mark.long\ndef test_one(): pass", "only long tests"),
+    ("pytestmark = pytest.mark.long\ndef test_one(): pass", "only long tests"),
+    ("pytestmark = [needed, pytest.mark.long]\ndef test_one(): pass", "only long tests"),
+    ("@needed\ndef test_one(): pass", None)])
+def test_a_test_that_was_removed_or_became_long_catches_nothing(source, said, tmp_path):
+    (tmp_path / "test_a.py").write_text(source)
+    found = {LOADED[0].name: {"caught": True, "failed": ["test_a.py::test_one[1]"]}}
+    problems = list(recorded.problems(LOADED[:1], found, tmp_path))
+    assert bool(problems) == (said is not None) and all(said in problem for problem in problems)
+    assert "no result" in next(recorded.problems(LOADED[:1], {}))
+    assert "is not caught" in next(recorded.problems(LOADED[:1], {LOADED[0].name: {"caught": False}}))
 
 
 def test_planted_python_still_compiles():

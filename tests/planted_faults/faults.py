@@ -6,7 +6,7 @@ import tomli
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DATA = Path(__file__).resolve().parent / "data"
-AREAS = ("kernels", "native", "daemon", "checkpoint", "trainer")
+AREAS = ("kernels", "native", "daemon", "checkpoint", "trainer", "ranks")
 
 _NEEDED = {"name", "file", "old", "new", "tests"}
 

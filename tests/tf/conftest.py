@@ -1,4 +1,5 @@
 """TensorFlow 1.15 is older than some warnings; it is imported here, once, without them."""
+import os
 import pathlib
 import warnings
 
@@ -6,6 +7,9 @@ import pytest
 
 from ascpipe.control import trainer_link
 from tests.support.shared_daemon import SharedDaemon
+
+#: Ops of a session share their work among as many threads as it asks for; else as many as the first session has.
+os.environ["TF_OVERRIDE_GLOBAL_THREADPOOL"] = "1"
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

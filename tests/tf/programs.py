@@ -50,6 +50,18 @@ def session(**config):
     return tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(**options))
 
 
+def run_unfolded(build, threads):
+    """What ``build`` makes in a graph of its own, on some threads: TensorFlow would compute ops of constants on one."""
+    config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads,
+                                      use_per_session_threads=True)
+    config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as opened:
+        fetches = build()
+        opened.run(tf.compat.v1.global_variables_initializer())
+        return opened.run(fetches)
+
+
 def start():
     """Start the pipeline of the default graph now, as the first run of a session does."""
     start_asc_pipeline()

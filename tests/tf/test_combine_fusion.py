@@ -202,6 +202,25 @@ def test_an_evaluation_beside_training_reads_the_rows_of_before_the_step():
     assert (together[0] == 0).all() and (together[1] != 0).any()
 
 
+def test_bags_of_an_evaluation_whose_weights_wait_for_the_training_batch_have_the_rows_of_before_it():
+    def read_in(steps, *, together):
+        with programs.ascpipe():
+            program = Program(("first",))
+            eval_iterator, batch = program.channel(False)
+            found = program.bags("first")
+            _, train = program.train(tf.reduce_sum(tf.square(found)), [found])
+            with tf.control_dependencies([found] if together else []):
+                weights = tf.SparseTensor(batch["places"], tf.identity(batch["weights"]), batch["shape"])
+            read = asc.lookup_sparse(program.table, program.specs["first"], weights, batch=batch, training=False)
+            with program.session(eval_iterator) as run:
+                return [run.run([read, train])[0] if together else [run.run(read), run.run(train)][0]
+                        for _ in range(steps)]
+
+    with_the_step, before_it = (read_in(3, together=together) for together in (True, False))
+    np.testing.assert_array_equal(with_the_step, before_it)
+    assert before_it[-1].any()
+
+
 def test_keys_that_are_not_admitted_and_unknown_ones_give_the_default_value():
     batch = combined.Bags(np.array([0, 1, 1, 2]), np.ones(4, np.float32), np.array([1, 3, 0]),
                           np.ones([3, DIM], np.float32))

@@ -122,6 +122,7 @@ def test_only_what_is_meant_by_it_asks(config, is_asked, monkeypatch):
 
 def test_a_session_that_asks_after_one_that_did_not_is_told_that_it_is_too_late(monkeypatch, caplog):
     monkeypatch.setattr(patches.SESSION_INIT, "_plain", lambda *arguments: None)
+    monkeypatch.delenv("TF_OVERRIDE_GLOBAL_THREADPOOL")  # as users have it
     for first, says in ((None, True), (asked(i=1), False), (tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1),
                                                             False)):
         monkeypatch.setattr(deterministic, "_threads_are_shared", None)

@@ -123,11 +123,12 @@ def test_keys_that_train_in_every_batch_stay_after_counting_has_stopped(tier, ac
 
 
 class TestHook:
-    def run(self, hook, steps=6, act=lambda run, program: None):
+    def run(self, hook, steps=6, act=lambda run, program: None, train=lambda program: program.train):
         """Sizes after each step of a monitored session: each batch brings a key that is old two batches later."""
         batches = [batch(i, time=100 + 10 * i) for i in range(steps)]
         with programs.ascpipe():
             program = OneTable(batches, [0], spec={"eviction_threshold": 15}, **FULL_WINDOW)
+            step = train(program)
             start_asc_pipeline()
             scaffold = tf.compat.v1.train.Scaffold(local_init_op=tf.group(
                 program.iterator.initializer, program.eval_iterator.initializer,
@@ -136,7 +137,7 @@ class TestHook:
             with tf.compat.v1.train.MonitoredTrainingSession(scaffold=scaffold, hooks=[hook]) as run:
                 for _ in batches:
                     act(run, program)
-                    run.run(program.train)
+                    run.run(step)
                     sizes.append(program.table.size())
             return sizes
 
@@ -146,6 +147,12 @@ class TestHook:
     def test_it_evicts_where_the_global_step_is_a_multiple_of_the_interval(self):
         assert self.run(EvictHook(True, evict_step_interval=1)) == [1, 2, 2, 2, 2, 2]
         assert self.run(EvictHook(True, evict_step_interval=4)) == [1, 2, 3, 2, 3, 4]
+
+    def test_it_evicts_where_a_run_takes_the_global_step_past_a_multiple_of_the_interval(self):
+        def three_steps(program):
+            return tf.group(program.train, tf.compat.v1.assign_add(program.step, 2))
+
+        assert self.run(EvictHook(True, evict_step_interval=4), train=three_steps) == [1, 2, 2, 2, 3, 2]
 
     def test_runs_that_do_not_train_evict_nothing_twice_and_take_no_batch(self):
         def evaluate(run, program):

@@ -142,6 +142,14 @@ def test_names_of_tables_are_the_same_in_each_mode(tmp_path):
     assert len(seen) == 3 and seen[0] == seen[1] == seen[2] and len(seen[0]) == 2
 
 
+# ---- sizes
+
+def test_a_table_has_no_more_rows_than_its_column_has_buckets():
+    with tf.Graph().as_default(), columns.on("device"):
+        v1.feature_column.input_layer(p.batch()[0], [p.embedding(words(500))])
+        assert [int(variable.shape[0]) for variable in asc.table_variables()] == [500]
+
+
 # ---- optimizers
 
 OPTIMIZERS = {

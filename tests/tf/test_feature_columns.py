@@ -1,4 +1,5 @@
 """Feature columns in session programs, of each kind, beside TensorFlow: outputs and steps have the same bits."""
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -62,6 +63,21 @@ def test_input_layer_trains_a_column_as_tensorflow_does(kind, side, vocabulary):
         return tf.compat.v1.feature_column.input_layer(features, [KINDS[kind](vocabulary)])
 
     p.require_same(p.trained(side, build), p.trained("tensorflow", build), INEXACT.get(kind, 0))
+
+
+@pytest.mark.parametrize("combiner", ["mean", "sqrtn"])
+def test_a_bag_whose_weights_are_all_0_is_empty(combiner):
+    given = p.texts()
+    places, values, shape = given["weights"]
+    given["weights"] = tf.compat.v1.SparseTensorValue(
+        places, np.where(places[:, 0] % 3 == 0, np.float32(0), values), shape)
+
+    def build(features):
+        column = fc.weighted_categorical_column(words(), "weights")
+        return tf.compat.v1.feature_column.input_layer(features, [p.embedding(column, combiner)])
+
+    p.require_same(p.trained("device", build, given=given), p.trained("tensorflow", build, given=given),
+                   INEXACT.get("weighted " + combiner, 0))
 
 
 def dense_features(features, make=tf.keras.layers.DenseFeatures):

@@ -67,6 +67,20 @@ def test_a_managed_session_trains_without_a_hook():
     assert trained("device") == trained("tensorflow")
 
 
+def test_the_global_step_grows_by_one_where_variables_and_tables_are_trained():
+    with tf.Graph().as_default(), columns.on("device"):
+        step = v1.train.get_or_create_global_step()
+        features, iterator = p.batch(repeat=True)
+        weight = v1.get_variable("weight", [], initializer=v1.ones_initializer())
+        train = p.gradient_descent().minimize(p.loss_of(weight * layer(features), features["label"]), step)
+        with programs.session() as session:
+            session.run([iterator.initializer, v1.global_variables_initializer()])
+            for done in range(1, 4):
+                session.run(train)
+                assert session.run(step) == done
+            assert session.run(weight) != 1
+
+
 def test_a_saver_saves_and_restores_the_rows_of_columns(tmp_path):
     def trained(first, last):
         with tf.Graph().as_default(), columns.on("device"):

@@ -2,6 +2,7 @@
 import pytest
 import tensorflow as tf
 
+from ascpipe.tf.graph.graph_state import GraphState
 from mx_rec.constants import constants
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.graph.merge_lookup import do_merge_lookup
@@ -51,6 +52,13 @@ def test_losses_are_bit_identical_with(mode, expected):
 
     losses = programs.our_losses(SOURCE, make, **theirs) if theirs else expected
     assert tensor_programs.losses(SOURCE, make, **arguments) == losses
+
+
+def test_all_prefetches_of_a_dataset_read_submitted_batches_ahead():
+    with programs.ascpipe():
+        program = tensor_programs.Program(SOURCE, optimizer, stages=lambda data: data.prefetch(3).repeat(1).prefetch(2))
+        datasets = GraphState.of(tf.compat.v1.get_default_graph()).datasets
+        assert datasets.run_ahead(program.batch["label"].op) == 5
 
 
 def test_losses_are_bit_identical_with_host_rows_and_a_device_of_one_batch(expected, monkeypatch):

@@ -224,9 +224,10 @@ def test_static_shapes_need_a_send_count_and_ids_with_a_dimension():
 
 
 class TestTimestamps:
-    def test_an_eviction_threshold_needs_the_time_of_training_batches(self):
+    @pytest.mark.parametrize("age", [0, 10])
+    def test_an_eviction_threshold_needs_the_time_of_training_batches(self, age):
         table, batch = programs.table("user"), taken()
-        sparse_lookup(table, batch["a"], modify_graph=True, access_and_evict_config={"eviction_threshold": 10})
+        sparse_lookup(table, batch["a"], modify_graph=True, access_and_evict_config={"eviction_threshold": age})
         with pytest.raises(ValueError, match=ASCEND_TIMESTAMP):
             modify(table=table)
 

@@ -15,14 +15,6 @@ ROWS, BATCH = 50, 9000
 Sums = collections.namedtuple("Sums", "values indices")
 
 
-def run(build, threads):
-    config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads, use_per_session_threads=True)
-    with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
-        fetches = build()
-        session.run(tf.compat.v1.global_variables_initializer())
-        return session.run(fetches)
-
-
 def inputs(dims, sources, columns):
     """Arguments of the op but for ``order``."""
     random = np.random.RandomState(1)
@@ -60,7 +52,7 @@ def test_the_op_gives_what_lookups_and_a_concat_give(op, threads):
         assert joined.shape.as_list() == [BATCH, 16 + 3 + 16 + 128 + 14]
         return joined, tf.concat([(apart + arguments["others"])[piece] for piece in order], axis=1)
 
-    joined, expected = run(build, threads)
+    joined, expected = programs.run_unfolded(build, threads)
     assert joined.tobytes() == expected.tobytes()
 
 
@@ -84,7 +76,7 @@ def test_ids_side_by_side_are_columns_side_by_side(ids, threads):
         return (joined, *of_joined), (tf.concat([tf.reshape(apart[1], [BATCH, 5 * ids]), given["others"][0], apart[0]],
                                                 axis=1), *of_apart)
 
-    for found, expected in zip(*run(build, threads)):
+    for found, expected in zip(*programs.run_unfolded(build, threads)):
         assert found.tobytes() == expected.tobytes()
 
 
@@ -100,7 +92,7 @@ def test_the_gradient_op_sums_columns_as_it_sums_gradients(threads):
         apart = native.ops().asc_lookup_grad(slots, restore, [grad[:, 20:36], grad[:, 4:20]], dim=16)
         return columns, apart
 
-    columns, apart = run(build, threads)
+    columns, apart = programs.run_unfolded(build, threads)
     assert columns.indices.tolist() == apart.indices.tolist()
     assert columns.values.tobytes() == apart.values.tobytes()
 
@@ -125,7 +117,7 @@ def test_the_gradients_of_several_tables_in_one_op_are_those_of_each(partial, th
                 [grad[:BATCH, columns[place]:columns[place] + dim] for place in mine], dim=dim, partial=partial))
         return list(zip(*together)), apart
 
-    for ours, theirs in zip(*run(build, threads)):
+    for ours, theirs in zip(*programs.run_unfolded(build, threads)):
         assert [found.tobytes() for found in ours] == [found.tobytes() for found in theirs]
 
 
@@ -141,7 +133,7 @@ def test_gradients_of_tables_that_do_not_fit_are_refused(change, text):
              "partial": [False, False]}
     change(given)
     with pytest.raises(tf.errors.InvalidArgumentError, match=text):
-        run(lambda: native.ops().asc_lookup_concat_grad(**given), 1)
+        programs.run_unfolded(lambda: native.ops().asc_lookup_concat_grad(**given), 1)
 
 
 @pytest.mark.parametrize(("change", "text"), [
@@ -159,7 +151,7 @@ def test_what_does_not_fit_is_named(change, text):
         return native.ops().asc_lookup_concat(order=[0, 1, 2], **given)
 
     with pytest.raises(tf.errors.InvalidArgumentError, match=text):
-        run(build, 1)
+        programs.run_unfolded(build, 1)
 
 
 @pytest.mark.parametrize(("change", "text"), [
@@ -174,12 +166,12 @@ def test_rows_that_did_not_come_from_ranks_are_named(change, text):
         return of_ranks(order=[0, 1, 2], **given)
 
     with pytest.raises(tf.errors.InvalidArgumentError, match=text):
-        run(build, 1)
+        programs.run_unfolded(build, 1)
 
 
 def test_an_order_that_leaves_one_out_is_refused():
     with pytest.raises(tf.errors.InvalidArgumentError, match="order each of 0 to 2 once"):
-        run(lambda: native.ops().asc_lookup_concat(order=[0, 1, 1], **inputs([4], [0, 0], [2])), 1)
+        programs.run_unfolded(lambda: native.ops().asc_lookup_concat(order=[0, 1, 1], **inputs([4], [0, 0], [2])), 1)
 
 
 # ---- programs ------------------------------------------------------------------------------------------------

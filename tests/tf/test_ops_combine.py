@@ -206,6 +206,28 @@ def test_a_table_s_other_lookups_are_in_the_same_sum(partial):
     assert len(fused.indices) == len(slots) - partial
 
 
+def test_rows_are_cut_anew_for_each_feature_of_a_table():
+    first, second = case(4, seed=1), case(4, seed=2)
+    slots, restore = restore_of(np.concatenate([first.batch.numbers, second.batch.numbers]))
+    a, b = np.split(restore, [len(first.batch.numbers)])
+    combiners, max_norms = ["sum", "mean"], [limit_of(first), 0.8 * limit_of(first)]
+
+    def build(table, slots, a, b, x, y, s, t):
+        def sums(*chosen):
+            return native.ops().asc_combine_grad(
+                [table], slots, [[a, b][i] for i in chosen], [[x, y][i] for i in chosen], [[s, t][i] for i in chosen],
+                [], bags=list(range(len(chosen))), weighted=[-1] * len(chosen),
+                combiners=[combiners[i] for i in chosen], max_norms=[max_norms[i] for i in chosen], dim=4).values
+
+        return [sums(0, 1), sums(0), sums(1)]
+
+    together, of_first, of_second = fed(
+        2, build, table=first.table, slots=slots, a=a, b=b, x=first.batch.gradient, y=second.batch.gradient,
+        s=splits_of(first.batch), t=splits_of(second.batch))
+    assert of_first.any() and of_second.any()
+    np.testing.assert_array_equal(together, of_first + of_second)
+
+
 class TestSplits:
     def splits(self, *places, shape=None, threads=2):
         arrays = {"p{}".format(i): np.int64(place) for i, place in enumerate(places)}

@@ -5,18 +5,14 @@ import tensorflow as tf
 
 from ascpipe.layout.words import SLOT_FROZEN
 from ascpipe.tf.running import native
+from tests.tf.programs import run_unfolded
 
 ROWS = 50
 
 
 def run(build, threads=2):
     """Evaluate what ``build`` makes in a graph of its own."""
-    config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
-    with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
-        fetches = build()
-        session.run(tf.compat.v1.global_variables_initializer())
-        return session.run(fetches)
-
+    return run_unfolded(build, threads)
 
 
 def lookup(values, slots, restores, default=0.0):
@@ -111,6 +107,17 @@ def test_ids_without_a_row_are_left_out_of_the_gradient():
     found = run(lambda: gradient([3, -1, 0], [[0, 1, 2, 0]], [[[1], [2], [4], [8]]], 1))
     assert found.indices.tolist() == [3, 0]
     assert found.values.tolist() == [[9], [4]]
+
+
+def test_ids_that_other_features_alone_have_are_left_out_of_a_partial_gradient():
+    def build():
+        return [native.ops().asc_lookup_grad(
+            np.int32([3, 1, 0, -1]), [np.int32([0, 2, 0, 3])], [np.float32([[1], [2], [4], [8]])], dim=1,
+            partial=partial) for partial in (True, False)]
+
+    partial, whole = run(build)
+    assert (partial.indices.tolist(), partial.values.tolist()) == ([3, 0], [[5], [2]])
+    assert (whole.indices.tolist(), whole.values.tolist()) == ([3, 1, 0], [[5], [0], [2]])
 
 
 def test_a_gradient_of_another_shape_is_refused():

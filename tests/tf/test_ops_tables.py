@@ -37,6 +37,13 @@ def test_a_table_whose_segment_is_of_another_size_is_refused(change, kind, text)
         os.close(table.fd)
 
 
+def test_a_second_stream_that_would_train_a_table_is_refused():
+    with FakeDaemon([TABLE], [TRAIN]) as daemon:
+        ring = daemon.rings[0].fd, daemon.rings[0].bytes
+        with pytest.raises(tf.errors.InvalidArgumentError, match="stream 1 would be the second to train table 0"):
+            daemon.pipeline.add_stream(stream_shape(1), ring)
+
+
 def test_home_rows_beyond_the_segment_are_refused():
     shape = table_shape(1)._replace(home_rows=5000, row_floats=DIM)
     table = FakeTable(shape)

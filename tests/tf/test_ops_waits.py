@@ -9,8 +9,9 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.layout import structs
-from ascpipe.layout.words import TOUCHED, WAIT_KEYS, WAIT_LEASE
+from ascpipe.layout.words import TOUCHED, WAIT_KEYS, WAIT_LEASE, WAIT_NONE
 from tests.support.fake_daemon import FakeDaemon, Words
+from tests.support.held_threads import held, threads
 from tests.support.op_graph import Run, build, session, stream_shape, table_shape
 from tests.support.waiting import wait_until
 
@@ -176,6 +177,24 @@ def test_an_evaluation_waits_for_the_training_step_and_says_so():
             go_on.set()
             assert step.ended() is None
             assert reading.ended() is None
+
+
+def test_an_evaluation_whose_batch_is_closed_before_its_answer_was_copied_fails():
+    with FakeDaemon([TABLE], [TRAIN, EVAL]) as daemon:
+        graph = build([[1], [2]], [TRAIN, EVAL], [TABLE])
+        others = threads()
+        with session(graph, threads=1) as opened:
+            of_tensorflow = threads() - others
+            daemon.pause()
+            step = Run(opened, graph.channels[1].plans[0].slots)
+            waits_for(daemon, WAIT_KEYS)
+            with held(of_tensorflow):
+                daemon.paused.clear()
+                waits_for(daemon, WAIT_NONE)  # the answer is there, and nobody copies it
+                daemon.pipeline.stop()
+            error = step.ended()
+            assert isinstance(error, tf.errors.FailedPreconditionError)
+            assert "was closed while it was read" in error.message
 
 
 def test_a_forked_child_is_refused_and_its_end_disturbs_nobody():

@@ -92,6 +92,21 @@ def test_a_changed_access_threshold_comes_back(tmp_path):
     assert resumed(prefix, batches[3:], asked=[5], **settings) == (looked_up, rows, size)
 
 
+def test_a_program_without_admission_stays_without_it_after_a_restore(tmp_path):
+    batches = [batch(5, 5, 5, 6), batch(5, 6, 7)]
+    prefix, looked_up, _, _ = saved(tmp_path, batches, 1, spec={"access_threshold": 3})
+    assert looked_up == [[-2, 0, 0]]
+    assert resumed(prefix, batches[1:], asked=[5, 6, 7])[:2] == ([[-2, 1, 1]], {5: -3, 6: 0, 7: 0})
+
+
+def test_rows_of_keys_that_were_admitted_in_another_order_than_they_came_stay_theirs(tmp_path):
+    batches = [batch(1, 2, 3, 4, 1), batch(3, 3, 3), batch(2), batch(4), batch(1)]
+    settings = {"asked": [1, 2, 3, 4], "spec": {"access_threshold": 2}}
+    prefix, looked_up, rows, size = saved(tmp_path, batches, 4, **settings)
+    assert rows == {1: -2, 2: 0, 3: -2, 4: 0}
+    assert resumed(prefix, batches[4:], **settings) == (looked_up, rows, size)
+
+
 @pytest.mark.parametrize("initializer", [
     tf.compat.v1.random_normal_initializer(), tf.compat.v1.orthogonal_initializer()], ids=["normal", "pool"])
 def test_keys_that_come_after_a_restore_begin_with_the_rows_of_the_saved_seed(initializer, tmp_path, monkeypatch):
@@ -128,6 +143,22 @@ def only_evaluated(prefix, asked, sizes):
         run.run(rows)
         saver.restore(run, prefix)
         return dict(zip(asked, run.run(rows)[:, 0].tolist()))
+
+
+def test_a_checkpoint_of_a_resumed_training_says_how_many_batches_all_of_it_has_trained(tmp_path):
+    batches, prefix = [batch(1, 2), batch(2, 3), batch(3), batch(4)], None
+    for first, steps in ((0, 2), (2, 1), (3, 1)):
+        with one_table(batches[first:], [0]) as program:
+            saver = Saver()
+            start_asc_pipeline()
+            with programs.session() as run:
+                program.start(run)
+                if prefix is not None:
+                    saver.restore(run, prefix)
+                for _ in range(steps):
+                    program.take()
+                prefix = saver.save(run, str(tmp_path / "model"), global_step=first + steps)
+        assert trained_batches(prefix) == {"training": first + steps}
 
 
 def test_a_save_beside_a_thread_that_trains_is_the_state_after_one_of_its_steps(tmp_path):

@@ -72,6 +72,22 @@ def ascpipe_of(tier="device"):
     return programs.ascpipe(use_dynamic_expansion=tier == "expansion")
 
 
+def test_a_name_that_is_saved_again_has_the_newer_state(tmp_path):
+    with ascpipe_of():
+        program = Alone()
+        with programs.session() as run:
+            program.begin(run)
+            program.take(run, 2)
+            program.saver.save(run, str(tmp_path / "model"), global_step=1)
+            program.take(run, 2)
+            rows = program.read(run)
+            prefix = program.saver.save(run, str(tmp_path / "model"), global_step=1)
+            program.take(run)
+            assert program.read(run) != rows
+            program.saver.restore(run, prefix)
+            assert program.read(run) == rows
+
+
 def trained(folder, **kwargs):
     """Path of a checkpoint after ``SAVED`` steps, and the rows after that one and after the last step."""
     with ascpipe_of(kwargs.get("tier")):

@@ -151,9 +151,12 @@ def test_tables_are_files_that_numpy_reads(tmp_path, monkeypatch):
         assert np.fromfile(str(table / state / "slice.data"), np.float32).any()
 
 
-def test_the_dense_checkpoint_has_no_rows_of_tables(tmp_path, monkeypatch):
+@pytest.mark.parametrize("form", [lambda variables: None, list, lambda variables: {
+    variable.op.name: variable for variable in variables}], ids=["all", "list", "dict"])
+def test_the_dense_checkpoint_has_no_rows_of_tables(form, tmp_path, monkeypatch):
     with ascpipe("device"):
         run = Run("device", "adagrad", monkeypatch).initialise()
+        run.saver = Saver(form(tf.compat.v1.global_variables()))
         with run.run:
             run.train(2)
             prefix = run.saver.save(run.run, str(tmp_path / "model"), global_step=0)

@@ -6,11 +6,13 @@ from ascpipe.layout.words import (
     PLAN_HOST_FULL,
     PLAN_NO_MEMORY,
     PLANNED,
+    REQUEST_TAKEN,
     SLOT_HOME,
     SLOT_NONE,
     TOUCHED,
 )
 from tests.support.pipeline_sim import Sim
+from tests.support.sim_disk import check_tier
 from tests.support.sim_ring import Home
 from tests.unit.workers.refusals import refusal
 
@@ -148,6 +150,28 @@ def test_a_table_without_device_rows_uses_its_rows_at_home():
     assert sim.evaluate([7, 8]) == [{7: SLOT_HOME - 1, 8: SLOT_NONE}]
     assert counters(sim, "hits", "misses", "loads", "rows") == [1, 3, 0, 3]
     sim.check(0)
+
+
+def test_a_row_on_its_way_to_disk_is_nobodys_once_the_table_is_emptied(monkeypatch):
+    sim = Sim([2], homes=[Home(4, disk=20)], frames=8)
+    for keys in ([1, 2], [3, 4]):
+        sim.train(keys)
+    with monkeypatch.context() as slow:
+        slow.setattr(sim.disks[0], "step", sim.disks[0].take)
+        ahead = sim.submit([5, 6])
+        sim.work()
+        assert (sim.disks[0].requests["word"] == REQUEST_TAKEN).sum() == 2
+        sim.ask_reset(0)
+        sim.work()
+        assert sim.cut_is_applied(0)
+    sim.work()
+    check_tier(sim, 0)
+    assert sim.claim(ahead, 0)
+    sim.close(ahead)
+    for keys in ([1, 2], [3, 4], [7, 8], [1, 3]):
+        sim.train(keys)
+    sim.check(0)
+    check_tier(sim, 0)
 
 
 # ---- admission

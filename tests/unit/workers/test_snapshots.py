@@ -58,6 +58,18 @@ def test_an_entry_gets_one_image_however_often_it_changes():
     assert snapshot.is_over
 
 
+def test_an_entry_that_has_an_image_gets_no_other_from_a_successor():
+    sim = Sim([8])
+    sim.train([1, 2, 3])
+    snapshot = sim.begin_snapshot(0)
+    train(sim, [1])
+    sim.kill(0)
+    train(sim, [1, 2])
+    assert header(sim, "snapshot_logged") == 2
+    sim.work()
+    assert snapshot.is_over
+
+
 def test_an_entry_that_is_copied_gets_no_image():
     sim = Sim([8])
     sim.train([1, 2, 3])

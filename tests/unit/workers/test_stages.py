@@ -155,6 +155,29 @@ def test_an_evaluation_waits_until_the_last_step_is_retired():
     assert part.array("slots", 1).tolist() == [0]
 
 
+def test_an_evaluation_waits_for_a_step_that_ends_while_the_worker_looks(monkeypatch):
+    sim, questions = Sim([8]), []
+    batch = sim.submit([1])
+    sim.work()
+
+    def then_train_and_ask(look):
+        def looked(column):
+            seen = look(column)
+            if not questions:
+                assert sim.claim(batch, 0)  # DONE, not retired
+                questions.append(sim.ask([1]))
+            return seen
+        return looked
+
+    for ring in (sim.ring, sim.eval_pump.ring):
+        monkeypatch.setattr(ring, "look", then_train_and_ask(ring.look))
+    assert not sim.eval_stages[0].act()
+    monkeypatch.undo()
+    sim.close(batch)
+    sim.work()
+    assert sim.eval_pump.ring.part(questions[0].number, 0).array("slots", 1).tolist() == [0]
+
+
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_dropped_evaluation_frame_is_reused_after_its_acknowledgement(asked):
     sim = Sim([8], frames=1)

@@ -1,0 +1,64 @@
+"""Holds threads of this process that Python did not start, such as those of TensorFlow's pools, while they wait."""
+import contextlib
+import ctypes
+import os
+import signal
+from typing import Any, Iterator, List, Set
+
+from tests.support.waiting import wait_until
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.signal.restype = ctypes.c_void_p
+_LIBC.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+
+_LOOKS = 50  #: at which a thread that has nothing to do sleeps
+
+_handlers: List[Any] = []  #: never freed: a thread may still be about to leave one
+
+
+def threads() -> Set[int]:
+    """Numbers of all threads of this process."""
+    return {int(name) for name in os.listdir("/proc/self/task")}
+
+
+def _sleeps(number: int) -> bool:
+    with open("/proc/self/task/{}/stat".format(number)) as file:
+        return file.read().rpartition(")")[2].split()[0] == "S"
+
+
+@contextlib.contextmanager
+def held(numbers: Set[int]) -> Iterator[None]:
+    """Within it, some threads stay in the handler of a signal and do nothing of what they are given.
+
+    They are held when they have nothing to do: one that holds a lock of Python or of malloc would hold up all others.
+
+    Raises:
+        OSError: a thread has ended.
+    """
+    entered: List[int] = []
+    left: List[int] = []
+    read_end, write_end = os.pipe()
+
+    def stay(number: int) -> None:
+        entered.append(number)
+        os.read(read_end, 1)
+        left.append(number)
+
+    _handlers.append(ctypes.CFUNCTYPE(None, ctypes.c_int)(stay))
+    before = _LIBC.signal(signal.SIGUSR1, ctypes.cast(_handlers[-1], ctypes.c_void_p))
+    asked = 0
+    for _ in range(_LOOKS):
+        wait_until(lambda: all(map(_sleeps, numbers)), what="threads to have nothing to do")
+    try:
+        for number in numbers:
+            if _LIBC.tgkill(os.getpid(), number, signal.SIGUSR1) != 0:
+                raise OSError(ctypes.get_errno(), "thread {} cannot be held".format(number))
+            asked += 1
+        wait_until(lambda: len(entered) == asked, what="threads to be held")
+        yield
+    finally:
+        os.write(write_end, b"x" * asked)
+        wait_until(lambda: len(left) == asked, what="threads to go on")
+        _LIBC.signal(signal.SIGUSR1, before)
+        os.close(write_end)
+        os.close(read_end)
