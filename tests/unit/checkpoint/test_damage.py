@@ -208,6 +208,32 @@ def test_a_manifest_that_is_insane_and_sealed_is_an_error_with_a_code_or_harmles
     assert refused > 400
 
 
+HUGE = ("x" * 20_000, list(range(20_000)), {"x" * 20_000: "x" * 20_000}, 10 ** 19)
+
+
+def test_no_content_of_a_manifest_makes_a_long_error(prefix):
+    folder, _ = files_of(prefix)
+    records = {name: read(os.path.join(folder, name)) for name in ("MANIFEST.json", "PAIR.json")}
+    for number, path in enumerate(values_in(sealed_json.decoded(records["MANIFEST.json"]))):
+        value = HUGE[number % len(HUGE)]
+
+        def change(manifest, folder, path=path, value=value):
+            node = manifest
+            for name in path[:-1]:
+                node = node[name]
+            node[path[-1]] = value
+
+        resealed(prefix, change)
+        try:
+            open_checkpoint(prefix).close()
+        except CheckpointError as error:
+            while error is not None:
+                assert len(str(error)) < 1500, (path, str(error)[:300])
+                error = error.__cause__
+        for name, record in records.items():
+            write(os.path.join(folder, name), record)
+
+
 def insane_data(folder_name, values):
     """Other values in a folder of table user, with digests that are right."""
     def change(manifest, folder):
