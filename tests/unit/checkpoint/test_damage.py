@@ -10,9 +10,9 @@ import pytest
 from ascpipe.checkpoint import reader, sealed_json
 from ascpipe.checkpoint.contents import Block
 from ascpipe.checkpoint.digests import digest_of
-from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError
+from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError, NotRemovedError
 from ascpipe.checkpoint.reader import open_checkpoint, trained_batches
-from ascpipe.checkpoint.retention import complete_checkpoints
+from ascpipe.checkpoint.retention import complete_checkpoints, remove_checkpoint
 from tests.support import checkpoints
 from tests.support.checkpoints import content
 
@@ -146,6 +146,23 @@ def test_all_of_the_sparse_part_of_another_checkpoint_of_the_same_name_is_no_pai
         shutil.copy(os.path.join(other_folder, name), os.path.join(folder, name))
     with pytest.raises(DamagedCheckpointError, match="MANIFEST.json.*another one"):
         open_checkpoint(one)
+
+
+def test_a_checkpoint_under_another_name_is_refused_by_all_that_read_it(tmp_path):
+    prefix = checkpoints.save(tmp_path, 120, SMALL)
+    folder, _ = files_of(prefix)
+    for name in ("model.ckpt-999", "model.ckpt", "other-120"):
+        shutil.copytree(folder, str(tmp_path / ("sparse-" + name)))
+        moved = str(tmp_path / name)
+        for look in (open_checkpoint, trained_batches):
+            with pytest.raises(DamagedCheckpointError, match="saved under the name 'model.ckpt-120'.*another directory"):
+                look(moved)
+        with pytest.raises(NotRemovedError):
+            remove_checkpoint(moved)
+    assert [found.prefix for found in complete_checkpoints(str(tmp_path))] == [prefix]
+    open_checkpoint(prefix).close()
+    shutil.copytree(str(tmp_path), str(tmp_path / "other"))
+    open_checkpoint(str(tmp_path / "other" / "model.ckpt-120")).close()
 
 
 def resealed(prefix, change):
