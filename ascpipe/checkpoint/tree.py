@@ -116,8 +116,8 @@ class Tree:
         if pair.manifest != digest_of(manifest_record):
             raise self.damaged(MANIFEST, "it is another one than {} was written for".format(PAIR))
         if manifest.stem != self.place.stem:
-            raise self.damaged(MANIFEST, "it was saved under the name {}, which it must keep; a copy belongs in another "
-                               "directory".format(shown(manifest.stem)))
+            raise self.damaged(MANIFEST, "it was saved under the name {}, which it must keep; a copy belongs in "
+                               "another directory".format(shown(manifest.stem)))
         if (manifest.parent is not None) != self.is_delta:
             raise self.damaged(MANIFEST, "it is that of a {}".format("full checkpoint" if self.is_delta else "delta"))
         return Records(manifest, pair)
