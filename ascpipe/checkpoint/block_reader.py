@@ -10,6 +10,7 @@ import numpy as np
 from ascpipe.checkpoint import disk, table_folders
 from ascpipe.checkpoint.contents import FLOAT_BYTES, WHOLE, Block, KeyBlock, PartedBlock, Position, Slice, TableSpec
 from ascpipe.checkpoint.keys import belongs, check_rank
+from ascpipe.checkpoint.memory_room import memory_for
 from ascpipe.checkpoint.table_folders import Piece, candidate_pieces, count_pieces, row_pieces
 from ascpipe.checkpoint.tree import Tree
 from ascpipe.checkpoint.verify import Stamps, read_all
@@ -161,9 +162,11 @@ class Checkpoint:
             thread = opened.enter_context(ThreadPoolExecutor(1)) if len(starts) > 1 else None
             ahead: Optional[Future[List[np.ndarray]]] = None
             for start in starts:
-                arrays = read(start) if ahead is None else ahead.result()
-                if thread is not None and start + step < pieces[0].rows:
-                    ahead = thread.submit(read, start + step)
+                with memory_for(self.prefix, "blocks of table {!r}".format(table),
+                                2 * step * sum(piece.row_bytes for piece in pieces)):
+                    arrays = read(start) if ahead is None else ahead.result()
+                    if thread is not None and start + step < pieces[0].rows:
+                        ahead = thread.submit(read, start + step)
                 if ranks == 1:
                     yield arrays
                     continue

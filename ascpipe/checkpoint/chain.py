@@ -4,9 +4,10 @@ from typing import Iterator, List, Optional, Sequence
 import numpy as np
 
 from ascpipe.checkpoint.block_reader import Checkpoint, Pieces, Targets
-from ascpipe.checkpoint.contents import TableSpec
+from ascpipe.checkpoint.contents import INT_BYTES, TableSpec
 from ascpipe.checkpoint.errors import DamagedCheckpointError
 from ascpipe.checkpoint.keys import places
+from ascpipe.checkpoint.memory_room import memory_for
 from ascpipe.checkpoint.table_folders import candidate_pieces, count_pieces
 
 MAX_DELTAS = 256  #: that stand upon one full checkpoint; each one is a few open files, and one more read of a restore
@@ -68,6 +69,11 @@ class _Tellers:
     """Which member of a chain is the newest that tells of a key of a table: number 0 is the full checkpoint."""
 
     def __init__(self, deltas: Sequence[Checkpoint], table: str) -> None:
+        count = sum(spec.rows + spec.candidates + spec.deleted for spec in (delta.tables[table] for delta in deltas))
+        with memory_for(deltas[-1].prefix, "the keys of table {!r} in its deltas".format(table), 7 * INT_BYTES * count):
+            self._find(deltas, table)
+
+    def _find(self, deltas: Sequence[Checkpoint], table: str) -> None:
         told = [np.concatenate([*(block.keys for block in delta.counts(table)), delta.deleted(table)])
                 for delta in deltas]
         keys = np.concatenate(told)

@@ -6,6 +6,7 @@ from typing import Any, Iterable, Pattern
 from ascpipe.checkpoint.contents import InitialRows, Link, Policies, Position, SlotSpec, TablePosition, TableSpec
 from ascpipe.checkpoint.paths import SLOT_NAME, TABLE_NAME, has_control_characters
 from ascpipe.checkpoint.table_folders import OURS
+from ascpipe.errors.base import shown
 from ascpipe.layout.initial_kinds import POOL
 
 MAX_ROWS = 1 << 40  #: of one table; far above what fits, and products of it stay far below 2^63
@@ -24,7 +25,7 @@ def check_specs(specs: Iterable[TableSpec], *, delta: bool) -> None:
         _check_spec(spec)
         _integer("table {!r}: deleted".format(spec.name), spec.deleted, 0, MAX_ROWS if delta else 0)
         if spec.name in seen:
-            raise ValueError("two tables are named {!r}".format(spec.name))
+            raise ValueError("two tables are named {}".format(shown(spec.name)))
         seen.add(spec.name)
 
 
@@ -33,28 +34,28 @@ def check_position(position: Position, tables: Iterable[str]) -> None:
     _text("run_id", position.run_id, _RUN_ID)
     if set(position.tables) != set(tables):
         raise ValueError("the position is that of the tables {}, the checkpoint has {}".format(
-            sorted(position.tables), sorted(tables)))
+            shown(sorted(position.tables)), shown(sorted(tables))))
     for name, table in position.tables.items():
-        _kind("position of table {!r}".format(name), table, TablePosition)
-        _integer("last_ticket of table {!r}".format(name), table.last_ticket, -1)
-        _integer("cuts of table {!r}".format(name), table.cuts, 0)
+        _kind("position of table {}".format(shown(name)), table, TablePosition)
+        _integer("last_ticket of table {}".format(shown(name)), table.last_ticket, -1)
+        _integer("cuts of table {}".format(shown(name)), table.cuts, 0)
     for stream, batches in position.trained_batches.items():
         _text("name of a stream", stream, _NAME)
-        _integer("trained_batches of stream {!r}".format(stream), batches, 0)
+        _integer("trained_batches of stream {}".format(shown(stream)), batches, 0)
 
 
 def check_stem(stem: str) -> None:
     """ValueError unless this can be ``base-step`` of a checkpoint."""
     _text("stem", stem, _NAME)
     if "/" in stem or stem.startswith("."):
-        raise ValueError("stem: {!r} is no name of a file".format(stem))
+        raise ValueError("stem: {} is no name of a file".format(shown(stem)))
 
 
 def check_link(link: Link) -> None:
     """ValueError unless a delta can stand upon this."""
     check_stem(link.stem)
     if not isinstance(link.manifest, str) or not _DIGEST.match(link.manifest):
-        raise ValueError("link to {!r}: {!r} is no digest".format(link.stem, link.manifest))
+        raise ValueError("link to {}: {} is no digest".format(shown(link.stem), shown(link.manifest)))
 
 
 def _check_spec(spec: TableSpec) -> None:
@@ -63,7 +64,7 @@ def _check_spec(spec: TableSpec) -> None:
     where = "table {!r}: ".format(spec.name)
     _integer(where + "dim", spec.dim, 1, MAX_WIDTH)
     if spec.key_dtype not in ("int64", "int32"):
-        raise ValueError("{}key_dtype {!r} is neither 'int64' nor 'int32'".format(where, spec.key_dtype))
+        raise ValueError("{}key_dtype {} is neither 'int64' nor 'int32'".format(where, shown(spec.key_dtype)))
     _integer(where + "rows", spec.rows, 0, MAX_ROWS)
     _integer(where + "candidates", spec.candidates, 0, MAX_ROWS)
     _check_slots(where, spec)
@@ -106,19 +107,19 @@ def _check_policies(where: str, policies: Any) -> None:
 
 def _kind(what: str, value: Any, kind: type) -> None:
     if not isinstance(value, kind):
-        raise ValueError("{}: expected {}, not {!r}".format(what, kind.__name__, value))
+        raise ValueError("{}: expected {}, not {}".format(what, kind.__name__, shown(value)))
 
 
 def _integer(what: str, value: Any, low: int, high: int = _INT64[1]) -> None:
     if type(value) is not int or not low <= value <= high:
-        raise ValueError("{}: {!r} is not an int in [{}, {}]".format(what, value, low, high))
+        raise ValueError("{}: {} is not an int in [{}, {}]".format(what, shown(value), low, high))
 
 
 def _number(what: str, value: Any) -> None:
     if type(value) is not float or not math.isfinite(value):
-        raise ValueError("{}: {!r} is not a finite float".format(what, value))
+        raise ValueError("{}: {} is not a finite float".format(what, shown(value)))
 
 
 def _text(what: str, value: Any, pattern: Pattern[str]) -> None:
     if not isinstance(value, str) or not pattern.match(value) or has_control_characters(value):
-        raise ValueError("{}: {!r} is not a name that we accept".format(what, value))
+        raise ValueError("{}: {} is not a name that we accept".format(what, shown(value)))

@@ -12,7 +12,8 @@
     +-- UnverifiedCheckpointError   E523  it has no manifest of ours
     +-- CheckpointMismatchError     E524  it is not of the tables of this program
     +-- NotRemovedError             E525  it was not removed
-    `-- NoRoomForCopyError          E527  too little memory for a copy beside the live tables
+    +-- NoRoomForCopyError          E527  too little memory for a copy beside the live tables
+    `-- NoMemoryToReadError         E528  too little memory to verify or read one
 """
 from typing import ClassVar, Tuple
 
@@ -138,3 +139,22 @@ class NoRoomForCopyError(CheckpointError):
     fields: ClassVar[Tuple[str, ...]] = ("prefix", "need_bytes", "have")
     template = ("the rows of checkpoint {prefix} need {need_bytes} bytes of memory for a copy beside the tables, and "
                 "there is: {have}. Nothing was changed. Evaluate after training has ended, or on another machine")
+
+
+class NoMemoryToReadError(CheckpointError):
+    """There is too little memory to verify or read a checkpoint, which may be whole.
+
+    Attributes:
+        prefix: of the checkpoint.
+        what: the use of the memory.
+        need_bytes: that were asked for.
+        have: a sentence with what is there, for each limit.
+    """
+
+    code = "E528"
+    fields: ClassVar[Tuple[str, ...]] = ("prefix", "what", "need_bytes", "have")
+
+    def _text(self) -> str:
+        return ("checkpoint {} cannot be read: {} need {} bytes ({:.2f} GiB) of memory, and there is: {}. Nothing was "
+                "changed. Raise the limit, or read it on a machine with more memory").format(
+                    self.prefix, self.what, self.need_bytes, self.need_bytes / _GIB, self.have)

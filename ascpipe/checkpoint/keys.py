@@ -49,6 +49,14 @@ def repeated(keys: np.ndarray) -> Optional[int]:
     return int(keys[same[0]]) if same.size else None
 
 
+def bytes_to_find_repeated(keys: np.ndarray) -> int:
+    """What ``repeated`` takes at most beside the keys: places for them, and copies of those that lost theirs."""
+    count = len(keys)
+    if (keys[1:] > keys[:-1]).all():
+        return count
+    return count + (4 << count.bit_length() + 1) + 2 * keys.nbytes if _FEW < count <= _MANY else count
+
+
 def _contended(keys: np.ndarray, factor: int) -> Tuple[Optional[int], np.ndarray]:
     """A key that met its twin, or None; the keys whose place another one took."""
     bits = len(keys).bit_length() + 1  # two to four places for a key

@@ -9,6 +9,7 @@ from ascpipe.checkpoint.contents import InitialRows, Link, Policies, Position, S
 from ascpipe.checkpoint.digests import digest_of
 from ascpipe.checkpoint.keys import check_rank
 from ascpipe.checkpoint.table_folders import Piece, all_pieces
+from ascpipe.errors.base import shown
 
 VERSION = 2
 SLICED_VERSION = 3  #: of a manifest of several ranks
@@ -86,12 +87,12 @@ def merged(slices: Sequence[SliceContent]) -> Tuple[TableSpec, ...]:
     for rank, other in enumerate(slices[1:], 1):
         names = [[spec.name for spec in tables] for tables in (of_first, other.tables)]
         if names[0] != names[1]:
-            raise ValueError("rank 0 has the tables {}, rank {} has {}".format(names[0], rank, names[1]))
+            raise ValueError("rank 0 has the tables {}, rank {} has {}".format(shown(names[0]), rank, shown(names[1])))
         for mine, its in zip(map(_alike, of_first), map(_alike, other.tables)):
             for field, value in mine._asdict().items():
                 if value != getattr(its, field):
-                    raise ValueError("table {!r}: its {} is {!r} on rank 0 and {!r} on rank {}".format(
-                        mine.name, field, value, getattr(its, field), rank))
+                    raise ValueError("table {!r}: its {} is {} on rank 0 and {} on rank {}".format(
+                        mine.name, field, shown(value), shown(getattr(its, field)), rank))
     return tuple(_together(specs) for specs in zip(*(one.tables for one in slices)))
 
 
@@ -148,9 +149,9 @@ def decoded_manifest(record: bytes) -> Manifest:
     merged(slices)
     step, stem = content["step"], content["stem"]
     if step is not None and (type(step) is not int or not 0 <= step < 1 << 63):
-        raise ValueError("step {!r}".format(step))
+        raise ValueError("step {}".format(shown(step)))
     if type(content["saved_at"]) is not float:
-        raise ValueError("saved_at {!r}".format(content["saved_at"]))
+        raise ValueError("saved_at {}".format(shown(content["saved_at"])))
     checks.check_stem(stem)
     return Manifest(step, stem, content["saved_at"], slices, parent)
 
@@ -167,7 +168,7 @@ def decoded_slice(record: bytes, rank: int, ranks: int, *, delta: bool) -> Slice
                                  ["format", "version", "rank", "ranks", "delta", *_SLICE_FIELDS])
     check_rank(rank, ranks)
     if (content["rank"], content["ranks"], content["delta"]) != (rank, ranks, delta):
-        raise ValueError("it is of rank {!r} of {!r}".format(content["rank"], content["ranks"]))
+        raise ValueError("it is of rank {} of {}".format(shown(content["rank"]), shown(content["ranks"])))
     return _slice_content(content, rank, delta=delta)
 
 
@@ -204,10 +205,10 @@ def decoded_pair(record: bytes) -> Pair:
 def _of_format(record: bytes, wanted: str, newest: int = VERSION) -> Dict[str, Any]:
     content = sealed_json.decoded(record)
     if content.get("format") != wanted:
-        raise ValueError("its format is {!r}, expected {!r}".format(content.get("format"), wanted))
+        raise ValueError("its format is {}, expected {!r}".format(shown(content.get("format")), wanted))
     if content.get("version") not in range(VERSION, newest + 1):
-        raise ValueError("its format has version {!r}, this ascpipe reads version {}; use the version that saved "
-                         "it".format(content.get("version"), VERSION if newest == VERSION else "2 and 3"))
+        raise ValueError("its format has version {}, this ascpipe reads version {}; use the version that saved "
+                         "it".format(shown(content.get("version")), VERSION if newest == VERSION else "2 and 3"))
     return content
 
 
@@ -227,12 +228,12 @@ def _files_json(files: Dict[str, SavedFile]) -> Dict[str, Any]:
 
 def _files(content: Any) -> Dict[str, SavedFile]:
     if not isinstance(content, dict):
-        raise ValueError("expected files by name, not {!r}".format(content))
+        raise ValueError("expected files by name, not {}".format(shown(content)))
     files = {}
     for name, described in content.items():
         file = sealed_json.fields(described, ["bytes", "digest"])
         if type(file["bytes"]) is not int or file["bytes"] < 0 or not isinstance(file["digest"], str):
-            raise ValueError("file {!r}: {!r}".format(name, described))
+            raise ValueError("file {}: {}".format(shown(name), shown(described)))
         files[name] = SavedFile(file["bytes"], file["digest"])
     return files
 

@@ -4,6 +4,7 @@ import json
 from typing import Any, Dict, Iterable
 
 from ascpipe.checkpoint.digests import digest_of
+from ascpipe.errors.base import shown
 
 _SEAL = "seal"
 _DIGITS = 20  #: of the longest number, -2**63; a longer one would only take time
@@ -50,13 +51,13 @@ def fields(content: Any, names: Iterable[str]) -> Dict[str, Any]:
     """``content`` if it is an object with exactly these names; else ValueError."""
     wanted = set(names)
     if not isinstance(content, dict) or set(content) != wanted:
-        raise ValueError("expected the fields {}, not {!r}".format(
-            sorted(wanted), sorted(content) if isinstance(content, dict) else content))
+        raise ValueError("expected the fields {}, not {}".format(
+            sorted(wanted), shown(sorted(content) if isinstance(content, dict) else content)))
     return content
 
 
 def array(content: Any) -> list:
     """``content`` if it is an array; else ValueError."""
     if not isinstance(content, list):
-        raise ValueError("expected an array, not {!r}".format(content))
+        raise ValueError("expected an array, not {}".format(shown(content)))
     return content

@@ -10,6 +10,7 @@ from ascpipe.checkpoint.digests import digest_of
 from ascpipe.checkpoint.errors import CheckpointError, CheckpointPathError, DamagedCheckpointError, NoCheckpointError
 from ascpipe.checkpoint.manifest import MAX_BYTES, Manifest, Pair, decoded_manifest, decoded_pair
 from ascpipe.checkpoint.paths import MANIFEST, MARKER, PAIR, Place, is_delta_name, place_of
+from ascpipe.errors.base import shown
 
 
 def open_place(place: Place) -> int:
@@ -111,9 +112,12 @@ class Tree:
             raise self.damaged(name, str(error)) from error
         foreign = [file for file in pair.dense if not is_dense_name(file, manifest.stem)]
         if foreign:
-            raise self.damaged(PAIR, "{!r} is no name of a dense file".format(foreign[0]))
+            raise self.damaged(PAIR, "{} is no name of a dense file".format(shown(foreign[0])))
         if pair.manifest != digest_of(manifest_record):
             raise self.damaged(MANIFEST, "it is another one than {} was written for".format(PAIR))
+        if manifest.stem != self.place.stem:
+            raise self.damaged(MANIFEST, "it was saved under the name {}, which it must keep; a copy belongs in "
+                               "another directory".format(shown(manifest.stem)))
         if (manifest.parent is not None) != self.is_delta:
             raise self.damaged(MANIFEST, "it is that of a {}".format("full checkpoint" if self.is_delta else "delta"))
         return Records(manifest, pair)

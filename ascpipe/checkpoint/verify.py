@@ -6,20 +6,20 @@ from typing import Any, Dict, List, Sequence, Tuple
 import numpy as np
 
 from ascpipe.checkpoint import disk, table_folders
-from ascpipe.checkpoint.contents import WHOLE, Slice, TableSpec
+from ascpipe.checkpoint.contents import INT_BYTES, WHOLE, Slice, TableSpec
 from ascpipe.checkpoint.digests import file_digest
-from ascpipe.checkpoint.keys import belongs, repeated
-from ascpipe.checkpoint.manifest import SavedFile
+from ascpipe.checkpoint.keys import belongs, bytes_to_find_repeated, repeated
+from ascpipe.checkpoint.manifest import MAX_BYTES, SavedFile
+from ascpipe.checkpoint.memory_room import memory_for
 from ascpipe.checkpoint.paths import DENSE
 from ascpipe.checkpoint.table_folders import KEY, Piece, all_pieces, key_pieces
 from ascpipe.checkpoint.tree import Records, Tree
 
 _THREADS = 4
+_STACK_BYTES = 8 << 20  #: of a thread, by the usual limit
+_BLOCK = 1 << 17  #: numbers that are looked at at a time
 
 Stamps = Dict[Tuple[str, str], disk.Stamp]  #: of the file of each array of a slice, by table and folder
-
-
-_NO_KEYS = np.empty(0, np.int64)
 
 
 def verified(tree: Tree, *, rows: bool = True) -> Tuple[Records, List[Stamps]]:
@@ -30,8 +30,15 @@ def verified(tree: Tree, *, rows: bool = True) -> Tuple[Records, List[Stamps]]:
 
     Raises:
         DamagedCheckpointError: it is not what was saved.
+        NoMemoryToReadError: its keys do not fit into memory.
     """
-    records = tree.records()
+    with memory_for(tree.place.prefix, "its records", MAX_BYTES):
+        records = tree.records()
+    with memory_for(tree.place.prefix, "the threads that verify it", _THREADS * _STACK_BYTES):
+        return records, _stamps(tree, records, rows=rows)
+
+
+def _stamps(tree: Tree, records: Records, *, rows: bool) -> List[Stamps]:
     slices = records.manifest.slices
     stamps: List[Dict[Tuple[str, str], Future[disk.Stamp]]] = [{} for _ in slices]
     # A file is read by one thread from its start to its end, as the system reads ahead, and several files at a time.
@@ -51,7 +58,7 @@ def verified(tree: Tree, *, rows: bool = True) -> Tuple[Records, List[Stamps]]:
         try:
             for outcome in checks:
                 outcome.result()
-            return records, [{names: stamp.result() for names, stamp in of_slice.items()} for of_slice in stamps]
+            return [{names: stamp.result() for names, stamp in of_slice.items()} for of_slice in stamps]
         except BaseException:
             for task in [*checks, *(stamp for of_slice in stamps for stamp in of_slice.values())]:
                 task.cancel()  # if it has not begun: what it would find changes nothing
@@ -89,23 +96,46 @@ def check_table(tree: Tree, spec: TableSpec, there: Dict[str, Piece], part: Slic
 
     Raises:
         DamagedCheckpointError: they are not.
+        NoMemoryToReadError: the keys do not fit into memory.
     """
     for folder in table_folders.COUNTS:
         if folder in there:
-            values = read_all(tree, spec.name, there[folder], part)
-            if values.size and int(values.min()) < 0:
-                raise tree.damaged(os.path.join(spec.name, folder, part.data), "{} at place {} is below 0".format(
-                    int(values.min()), int(values.argmin())))
-    keys = [there[folder] for folder in table_folders.KEYS if folder in there]
-    of_each = [read_all(tree, spec.name, piece, part) for piece in keys if piece.rows]
-    for own in of_each if part.ranks > 1 else ():
-        foreign = own[~belongs(own, part.rank, part.ranks)]
-        if len(foreign):
-            raise tree.damaged(os.path.join(spec.name, KEY, part.data), "key {} is not of rank {} of {}".format(
-                foreign[0], part.rank, part.ranks))
-    double = repeated(of_each[0] if len(of_each) == 1 else np.concatenate([_NO_KEYS, *of_each]))
+            _check_not_below_0(tree, (spec.name, folder, part.data), there[folder].rows)
+    keys = _keys_of(tree, spec.name, [there[folder] for folder in table_folders.KEYS if folder in there], part)
+    with memory_for(tree.place.prefix, "the checks of the keys of table {!r}".format(spec.name),
+                    keys.nbytes + bytes_to_find_repeated(keys)):
+        double = repeated(keys)
     if double is not None:
         raise tree.damaged(os.path.join(spec.name, KEY, part.data), "key {} occurs twice".format(double))
+
+
+def _check_not_below_0(tree: Tree, names: Tuple[str, str, str], count: int) -> None:
+    with tree.file(names) as file:
+        values = np.empty(min(count, _BLOCK), np.int64)
+        for start in range(0, count, _BLOCK):
+            block = values[:count - start]
+            disk.read_into(file, start * INT_BYTES, block)
+            if int(block.min()) < 0:
+                raise tree.damaged(os.path.join(*names), "{} at place {} is below 0".format(
+                    int(block.min()), start + int(block.argmin())))
+
+
+def _keys_of(tree: Tree, table: str, pieces: Sequence[Piece], part: Slice) -> np.ndarray:
+    """int64[n]: the keys of all these folders, each of which must be the rank's."""
+    count = sum(piece.rows for piece in pieces)
+    with memory_for(tree.place.prefix, "the keys of table {!r}".format(table), INT_BYTES * count):
+        keys, start = np.empty(count, np.int64), 0
+        for piece in pieces:
+            own, start = keys[start:start + piece.rows], start + piece.rows
+            with tree.file((table, piece.folder, part.data)) as file:
+                if piece.rows:
+                    disk.read_into(file, 0, own)
+        for block in (keys[first:first + _BLOCK] for first in range(0, start if part.ranks > 1 else 0, _BLOCK)):
+            foreign = block[~belongs(block, part.rank, part.ranks)]
+            if len(foreign):
+                raise tree.damaged(os.path.join(table, KEY, part.data), "key {} is not of rank {} of {}".format(
+                    foreign[0], part.rank, part.ranks))
+    return keys
 
 
 def read_all(tree: Tree, table: str, piece: Piece, part: Slice = WHOLE) -> np.ndarray:
@@ -113,10 +143,11 @@ def read_all(tree: Tree, table: str, piece: Piece, part: Slice = WHOLE) -> np.nd
 
     Raises:
         DamagedCheckpointError: it cannot be read.
+        NoMemoryToReadError: it does not fit into memory.
     """
     names = (table, piece.folder, part.data)
-    with tree.file(names) as file:
+    with tree.file(names) as file, memory_for(tree.place.prefix, os.path.join(*names), piece.data_bytes):
         values = np.empty((piece.rows, piece.width) if piece.width else piece.rows, piece.dtype)
         if values.size:
             disk.read_into(file, 0, values)
-        return values
+    return values

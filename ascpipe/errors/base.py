@@ -1,5 +1,9 @@
-"""The base of all errors of ascpipe."""
+"""The base of all errors of ascpipe, and what limits the length of their texts."""
+import reprlib
 from typing import TYPE_CHECKING, Any, ClassVar, Optional, Tuple
+
+_MAX_VALUE = 200
+_MAX_TEXT = 8000  #: of an error; the end of a text says what to do, so a longer one is cut in its middle
 
 
 class AscpipeError(Exception):
@@ -27,11 +31,39 @@ class AscpipeError(Exception):
         super().__init__(*values)  # its arguments, so that it survives pickling
 
     def sentence(self) -> str:
-        """The text without its code."""
-        return self._text() if self._received is None else self._received
+        """The text without its code, at most 8000 characters."""
+        return shortened(self._text() if self._received is None else self._received, _MAX_TEXT)
 
     def _text(self) -> str:
         return self.template.format(**{name: getattr(self, name) for name in self.fields})
 
     def __str__(self) -> str:
         return "{}: {}".format(self.code, self.sentence())
+
+
+def shown(value: Any) -> str:
+    """``repr`` of a value, for the text of an error: at most 200 characters, however large the value is."""
+    return shortened(_SHORT.repr(value), _MAX_VALUE)
+
+
+def shortened(text: str, most: int) -> str:
+    """``text``; if it has more than ``most`` characters, its beginning and its end."""
+    if len(text) <= most:
+        return text
+    cut = "...({} characters)...".format(len(text))
+    end = (most - len(cut)) // 3
+    return text[:most - len(cut) - end] + cut + text[len(text) - end:]
+
+
+class _Short(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxlong, self.maxstring, self.maxother = 4, 60, _MAX_VALUE, _MAX_VALUE
+        self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = 10
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Python refuses to write a number of thousands of digits."""
+        return super().repr_int(x, level) if x.bit_length() < 1000 else "an integer of {} bits".format(x.bit_length())
+
+
+_SHORT = _Short()

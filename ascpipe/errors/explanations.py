@@ -272,6 +272,10 @@ EXPLANATIONS: Dict[str, Explanation] = {
     "E527": Explanation(
         "No memory for a copy of a checkpoint beside the live tables.", "Nothing was changed; training goes on.",
         "Evaluate after training has ended, or on another machine."),
+    "E528": Explanation(
+        "There is too little memory to verify or read a checkpoint: to find a key that occurs twice, all keys of a "
+        "table are read at once. The checkpoint may be whole.", "Nothing was changed.",
+        "Raise the limit (of the control group, or `ulimit -v`), or read it on a machine with more memory."),
     "E600": Explanation(
         "An argument or a call asks for something that ascpipe cannot do yet.", "Nothing was ignored or changed.",
         "The text names it, and says what to do instead."),

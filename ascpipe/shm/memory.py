@@ -1,8 +1,8 @@
 """Checks how much shared memory there is, and which kind to take.
 
-Three limits count: the size of /dev/shm (64 MiB in a Docker container), the memory limits of the control
-groups we are in, and what the machine has left.  A process that allocates past a group's limit is killed,
-so all are looked at before the first byte is allocated.
+Four limits count: the size of /dev/shm (64 MiB in a Docker container), the memory limits of the control
+groups we are in, what the machine has left, and the address space of this process (``ulimit -v``).  A process
+that allocates past a group's limit is killed, so all are looked at before the first byte is allocated.
 """
 import os
 import re
@@ -24,6 +24,8 @@ class Places(NamedTuple):
     meminfo: str = "/proc/meminfo"
     own_groups: str = "/proc/self/cgroup"
     group_root: str = "/sys/fs/cgroup"
+    own_limits: str = "/proc/self/limits"
+    own_size: str = "/proc/self/statm"
 
 
 class Room(NamedTuple):
@@ -81,6 +83,22 @@ def limit_bytes(places: Places = Places()) -> int:  # noqa: B008  (immutable)
     return min([room.limit_bytes for room in _limits(places)] + [_NO_LIMIT])
 
 
+def limits_text(places: Places = Places()) -> str:  # noqa: B008  (immutable)
+    """A sentence with what each limit leaves, for an error; without /dev/shm."""
+    return ", ".join(room.text for room in _limits(places)) or "no limit is known"
+
+
+def process_room(places: Places) -> Optional[Room]:
+    """What is left of the address space of this process; None: it has no limit."""
+    limit = re.search(r"^Max address space +(\d+) ", _read(places.own_limits) or "", re.MULTILINE)
+    used = re.match(r"\d+", _read(places.own_size) or "")
+    if limit is None or used is None:
+        return None
+    most, mapped = int(limit.group(1)), int(used.group()) * os.sysconf("SC_PAGE_SIZE")
+    return Room(max(0, most - mapped), most, "the address space of this process is limited to {:.2f} GiB (ulimit -v), "
+                                             "used {:.2f} GiB".format(most / _GIB, mapped / _GIB))
+
+
 def shm_room(shm_dir: str) -> Room:
     """Room in /dev/shm; 0 where it is missing or may not be written to."""
     try:
@@ -133,7 +151,8 @@ def _groups(places: Places) -> Iterator[Tuple[bool, List[str]]]:
 
 def _limits(places: Places) -> List[Room]:
     """Return the limits that are known, except the size of /dev/shm."""
-    return [room for room in group_rooms(places) + [machine_room(places.meminfo)] if room is not None]
+    return [room for room in [*group_rooms(places), machine_room(places.meminfo), process_room(places)]
+            if room is not None]
 
 
 def _upwards(root: str, path: str) -> List[str]:

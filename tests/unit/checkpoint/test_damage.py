@@ -1,18 +1,23 @@
 """A checkpoint that was changed is refused; one whose digests are right and whose content is not, too."""
+import ast
+import contextlib
 import json
 import os
 import random
+import re
+import resource
 import shutil
 
 import numpy as np
 import pytest
 
-from ascpipe.checkpoint import reader, sealed_json
-from ascpipe.checkpoint.contents import Block
+from ascpipe.checkpoint import reader, sealed_json, verify
+from ascpipe.checkpoint.contents import Block, KeyBlock
 from ascpipe.checkpoint.digests import digest_of
-from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError
-from ascpipe.checkpoint.reader import open_checkpoint, trained_batches
-from ascpipe.checkpoint.retention import complete_checkpoints
+from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError, NoMemoryToReadError, NotRemovedError
+from ascpipe.checkpoint.reader import open_checkpoint, open_keys, trained_batches
+from ascpipe.checkpoint.retention import complete_checkpoints, remove_checkpoint
+from ascpipe.shm import memory
 from tests.support import checkpoints
 from tests.support.checkpoints import content
 
@@ -148,6 +153,23 @@ def test_all_of_the_sparse_part_of_another_checkpoint_of_the_same_name_is_no_pai
         open_checkpoint(one)
 
 
+def test_a_checkpoint_under_another_name_is_refused_by_all_that_read_it(tmp_path):
+    prefix = checkpoints.save(tmp_path, 120, SMALL)
+    folder, _ = files_of(prefix)
+    for name in ("model.ckpt-999", "model.ckpt", "other-120"):
+        shutil.copytree(folder, str(tmp_path / ("sparse-" + name)))
+        moved = str(tmp_path / name)
+        for look in (open_checkpoint, trained_batches):
+            with pytest.raises(DamagedCheckpointError, match="under the name 'model.ckpt-120'.*another directory"):
+                look(moved)
+        with pytest.raises(NotRemovedError):
+            remove_checkpoint(moved)
+    assert [found.prefix for found in complete_checkpoints(str(tmp_path))] == [prefix]
+    open_checkpoint(prefix).close()
+    shutil.copytree(str(tmp_path), str(tmp_path / "other"))
+    open_checkpoint(str(tmp_path / "other" / "model.ckpt-120")).close()
+
+
 def resealed(prefix, change):
     """Change the content of the manifest, and seal it and the pair anew."""
     folder, _ = files_of(prefix)
@@ -206,6 +228,32 @@ def test_a_manifest_that_is_insane_and_sealed_is_an_error_with_a_code_or_harmles
         for name, record in records.items():
             write(os.path.join(folder, name), record)
     assert refused > 400
+
+
+HUGE = ("x" * 20_000, list(range(20_000)), {"x" * 20_000: "x" * 20_000}, 10 ** 19)
+
+
+def test_no_content_of_a_manifest_makes_a_long_error(prefix):
+    folder, _ = files_of(prefix)
+    records = {name: read(os.path.join(folder, name)) for name in ("MANIFEST.json", "PAIR.json")}
+    for number, path in enumerate(values_in(sealed_json.decoded(records["MANIFEST.json"]))):
+        value = HUGE[number % len(HUGE)]
+
+        def change(manifest, folder, path=path, value=value):
+            node = manifest
+            for name in path[:-1]:
+                node = node[name]
+            node[path[-1]] = value
+
+        resealed(prefix, change)
+        try:
+            open_checkpoint(prefix).close()
+        except CheckpointError as error:
+            while error is not None:
+                assert len(str(error)) < 1500, (path, str(error)[:300])
+                error = error.__cause__
+        for name, record in records.items():
+            write(os.path.join(folder, name), record)
 
 
 def insane_data(folder_name, values):
@@ -275,3 +323,54 @@ def test_a_checkpoint_that_is_open_is_read_to_its_end_while_another_takes_its_na
         checkpoints.save(tmp_path, 3, [content("item", 12, 0, slots=("ftrl_accum", "ftrl_linear"), seed=9)])
         assert checkpoints.by_key([first, *blocks]) == checkpoints.by_key([CONTENTS[1].block])
     assert reader.open_checkpoint(prefix).close() is None
+
+
+def limited(prefix, spare_bytes):
+    """What opening and reading a checkpoint gives in a process that may map so many bytes more than now."""
+    def work():
+        with open("/proc/self/statm") as file:
+            mapped = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + spare_bytes, mapped + spare_bytes))
+        try:
+            with open_checkpoint(prefix) as checkpoint:
+                return sum(len(block.keys) for name in checkpoint.tables for block in checkpoint.blocks(name))
+        except CheckpointError as error:
+            return str(error)
+
+    receive, send = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):  # else the child would run what follows here
+            try:
+                os.write(send, repr(work()).encode()[:4000])
+            except BaseException as error:
+                os.write(send, repr(error).encode()[:4000])
+        os._exit(0)
+    os.close(send)
+    os.waitpid(child, 0)
+    with open(receive) as file:
+        return ast.literal_eval(file.read())
+
+
+def test_too_little_memory_is_an_error_with_need_and_limit_wherever_it_runs_out(tmp_path):
+    count = 1 << 21
+    large = content("user", 4, 1, dim=1, slots=())
+    block = Block(np.random.RandomState(1).permutation(count), np.zeros([count, 1], np.float32),
+                  *np.zeros([2, count], np.int64))
+    large = checkpoints.Content(large.spec._replace(rows=count, candidates=0), block, KeyBlock(*np.zeros([3, 0], int)))
+    prefix = checkpoints.save(tmp_path, 1, [large], block_rows=count)
+    outcomes = {spare: limited(prefix, spare << 20) for spare in (0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 1000)}
+    refused = [outcome for outcome in outcomes.values() if outcome != count]
+    assert outcomes[1000] == count and len(refused) >= 4, outcomes
+    said = re.compile(r"E528: checkpoint .*model.ckpt-1 cannot be read: .* need \d+ bytes .*, and there is: .*"
+                      r"the address space of this process is limited to \d+\.\d\d GiB")
+    assert not [text for text in refused if not said.match(text)], outcomes
+
+
+def test_keys_that_do_not_fit_are_refused_before_they_are_read(prefix, monkeypatch):
+    room = memory.Room(100 << 20, 1 << 30, "the machine has 0.10 GiB available")
+    monkeypatch.setattr(memory, "_limits", lambda places: [room])
+    monkeypatch.setattr(verify, "INT_BYTES", 4 << 20)  # as if there were a million times as many keys
+    for opened in (open_checkpoint, open_keys):
+        with pytest.raises(NoMemoryToReadError, match="the keys of table 'user' need 192937984 bytes .*has 0.10 GiB"):
+            opened(prefix)

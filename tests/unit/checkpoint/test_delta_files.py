@@ -71,6 +71,17 @@ def three(tmp_path):
     return one, two, checkpoints.save(tmp_path, 3, [table({1: (ROW, 3)})], parent=two)
 
 
+def test_deltas_that_were_exchanged_are_refused(three):
+    one, two, three = three
+    for source, target in ((directory_of(two), "aside"), (directory_of(three), directory_of(two)),
+                           ("aside", directory_of(three))):
+        os.rename(os.path.join(os.path.dirname(two), source), os.path.join(os.path.dirname(two), target))
+    for prefix in (two, three):
+        with pytest.raises(DamagedCheckpointError, match="it was saved under the name"):
+            open_checkpoint(prefix)
+    assert [found.prefix for found in complete_checkpoints(os.path.dirname(one))] == [one]
+
+
 def directory_of(prefix):
     folder, stem = os.path.split(prefix)
     return os.path.join(folder, ("delta-sparse-" if is_delta(prefix) else "sparse-") + stem)

@@ -176,12 +176,12 @@ def test_two_saves_at_once_do_not_disturb_each_other(tmp_path):
 
 
 def test_checkpoints_are_ordered_by_the_step_of_their_manifest(tmp_path):
-    for step in (10, 9, None, 100):
+    for step in (10, None, 100):
         checkpoints.save(tmp_path, step, [content()])
-    os.rename(str(tmp_path / "sparse-model.ckpt-9"), str(tmp_path / "sparse-another-500"))
+    checkpoints.save(tmp_path, 9, [content()], base="zero-500")
     found = complete_checkpoints(str(tmp_path))
     assert [(os.path.basename(one.prefix), one.step) for one in found] == [
-        ("model.ckpt", None), ("another-500", 9), ("model.ckpt-10", 10), ("model.ckpt-100", 100)]
+        ("model.ckpt", None), ("zero-500-9", 9), ("model.ckpt-10", 10), ("model.ckpt-100", 100)]
     open_checkpoint(found[1].prefix).close()
     assert complete_checkpoints(str(tmp_path / "nowhere")) == []
 

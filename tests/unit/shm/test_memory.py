@@ -1,4 +1,5 @@
 """Too little memory is found out before anything is allocated, with numbers."""
+import os
 import pathlib
 
 import pytest
@@ -77,6 +78,21 @@ def test_all_memory_is_that_of_the_machine_or_of_a_smaller_group(places):
     assert memory.limit_bytes(places) == 128 * GIB
     make_group(places, "0::/a", "a", memory__max=4 * GIB, memory__current=3 * GIB)
     assert memory.limit_bytes(places) == 4 * GIB
+
+
+@pytest.mark.parametrize("soft", ["unlimited", str(GIB)])
+def test_the_address_space_of_this_process_counts_where_it_is_limited(places, tmp_path, soft):
+    (tmp_path / "limits").write_text(
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        "Max address space         {:<20} unlimited            bytes     \n".format(soft))
+    (tmp_path / "statm").write_text("{} 5 4 3 0 2 0\n".format((GIB // 2) // os.sysconf("SC_PAGE_SIZE")))
+    places = places._replace(own_limits=str(tmp_path / "limits"), own_size=str(tmp_path / "statm"))
+    if soft == "unlimited":
+        memory.require(GIB, "a test", places=places)
+        return
+    memory.require(GIB // 4, "a test", places=places)
+    with pytest.raises(OutOfSharedMemoryError, match=r"address space .* 1\.00 GiB \(ulimit -v\), used 0\.50 GiB"):
+        memory.require(GIB // 2, "a test", places=places)
 
 
 def test_this_machine_can_be_read():
