@@ -343,7 +343,7 @@ def limited(prefix, spare_bytes):
         with contextlib.suppress(BaseException):  # else the child would run what follows here
             try:
                 os.write(send, repr(work()).encode()[:4000])
-            except Exception as error:
+            except (MemoryError, RuntimeError, OSError) as error:
                 os.write(send, repr(error).encode()[:4000])
         os._exit(0)
     os.close(send)
