@@ -80,6 +80,26 @@ def test_timestamps_come_back_so_that_an_eviction_drops_the_same_keys(tier, tmp_
             assert program.take() == [1, -1, -1, 1]  # 1 is older than 110, 2 is not
 
 
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("batches", [
+    [batch(), batch(), batch(3, 4), batch(3)],
+    [batch(5, 6, time=100), batch(time=900), batch(3, 4, time=901), batch(3, time=902)]], ids=["unused", "evicted"])
+def test_a_table_without_a_key_is_restored_as_it_was_saved(batches, tier, tmp_path):
+    evicts = "time" in batches[0]
+    settings = {"spec": {"access_threshold": 0, "eviction_threshold": 10} if evicts else {}, "asked": [3, 4, 5],
+                **TIERS[tier], **FULL_WINDOW}
+
+    def evict(program, run):
+        assert program.table.size() == (2 if evicts else 0)
+        if evicts:
+            trigger_evict(run)
+
+    prefix, looked_up, rows, size = saved(tmp_path, batches, 2, evict, **settings)
+    with reader.open_checkpoint(prefix) as checkpoint:
+        assert checkpoint.tables["ids"].rows == 0
+    assert resumed(prefix, batches[2:], **settings) == (looked_up, rows, size)
+
+
 def test_a_changed_access_threshold_comes_back(tmp_path):
     batches = [batch(5)] * 8
     settings = {"spec": {"access_threshold": 2}, **FULL_WINDOW}

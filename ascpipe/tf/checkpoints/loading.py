@@ -123,16 +123,14 @@ def position_now(pipeline: Pipeline, held: Hold, saved: Position) -> Position:
 
 
 def _missing(checkpoint: Checkpoint, name: str) -> Optional[str]:
-    """What is missing of a table; None: nothing."""
+    """Return why a table cannot be taken from a checkpoint, or None.
+
+    A manifest tells an empty table from a lost one. Without a manifest, an empty table counts as lost.
+    """
     spec = checkpoint.tables.get(name)
     if spec is None:
         return "is not in it"
-    return "has no key in it" if spec.rows + spec.candidates == 0 and not _began_empty(checkpoint) else None
-
-
-def _began_empty(checkpoint: Checkpoint) -> bool:
-    """Whether a checkpoint was saved before the first step: it has no keys in any table."""
-    return checkpoint.step == 0 and not any(spec.rows + spec.candidates for spec in checkpoint.tables.values())
+    return "has no key in it" if spec.rows + spec.candidates == 0 and not checkpoint.verified else None
 
 
 def _checked(checkpoint: Checkpoint, shape: TableShape, slots: Slots, spec: TableSpec,
