@@ -29,9 +29,10 @@ COUNTED = {"USE_TIMESTAMP": 1, "MULTI_LOOKUP_TIMES": 4}
 TRAINED = {
     "plain": [
         {**HBM, **FEATURES, **DYNAMIC, **PLAIN, "MXREC_LOG_LEVEL": "Debug", "PRECISION_CHECK": 1, "USE_DP": 1},
-        {**DDR, **MODIFIED, **EXPANSION, **PLAIN, "USE_TUPLE_DATA_FORMAT": 1, "USE_ONE_SHOT": 1}],
+        {**DDR, **MODIFIED, **EXPANSION, **PLAIN, "USE_TUPLE_DATA_FORMAT": 1, "USE_ONE_SHOT": 1},
+        {**DDR, **FEATURES, **STATIC, **PLAIN, "USE_DETERMINISTIC": 1}],
     "single": [
-        {**DDR, **FEATURES, **EXPANSION, **SINGLE, "USE_DETERMINISTIC": 1}],
+        {**DDR, **FEATURES, **EXPANSION, **SINGLE}],
     "timestamps": [
         {**HBM, **MODIFIED, **STATIC, **TIMES}],
     "four_lookups_are_counted": [
@@ -134,6 +135,20 @@ def same(one, other):
     count = min(map(len, evaluations))
     return count > 0 and plain([one["losses"], one["sizes"], evaluations[0][:count]]) == plain(
         [other["losses"], other["sizes"], evaluations[1][:count]])
+
+
+@pytest.mark.long
+@pytest.mark.timeout_s(600)
+def test_with_the_deterministic_switch_two_runs_and_all_modes_have_the_same_losses(daemon, tmp_path):
+    sizes = {**SIZES, "threads": 0, "train_batch_num": 200, "max_steps": 200, "train_steps": 100, "save_steps": 100,
+             "mlp": [1024, 512, 256, 128]}
+    modes = [{**HBM, **FEATURES, **DYNAMIC}, {**HBM, **FEATURES, **DYNAMIC}, {**DDR, **FEATURES, **STATIC},
+             {**HBM, **MODIFIED, **EXPANSION}, {**DDR, **MODIFIED, **DYNAMIC}, {**SSD, **MODIFIED, **STATIC}]
+    losses = [demo("ascend_demo", daemon, tmp_path / str(number), sizes, USE_MODE="train", USE_DETERMINISTIC=1,
+                   MULTI_LOOKUP_TIMES=4, **mode)["losses"] for number, mode in enumerate(modes)]
+    assert len(losses[0]) == 200
+    for mode, found in zip(modes, losses):
+        assert plain(found) == plain(losses[0]), named(mode)
 
 
 def test_what_changes_the_model_changes_the_losses(trained):
