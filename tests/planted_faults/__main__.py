@@ -8,7 +8,7 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 import click
 
-from tests.planted_faults import faults, results, runs
+from tests.planted_faults import faults, recorded, results, runs
 from tests.planted_faults.scratch import CannotBuildError, Scratch
 
 LIMIT_S = 420.0
@@ -35,10 +35,16 @@ def list_faults(areas: Tuple[str, ...], words: Optional[str]) -> None:
 
 
 @main.command()
-def check() -> None:
+@_results
+@click.option("--collect", is_flag=True, help="Also check that the default suites run tests that caught the faults.")
+def check(path: str, collect: bool) -> None:
     """Check that each fault can be planted; exit code 1 if one cannot."""
     loaded = faults.load()
     found = list(faults.problems(loaded))
+    if collect:
+        known = results.read(Path(path))
+        mine = {fault.name: known[fault.name] for fault in loaded if fault.name in known}
+        found += [*recorded.problems(loaded, known), *recorded.not_run(mine)]
     for problem in found:
         click.echo(problem)
     click.echo("{} faults, {} problems".format(len(loaded), len(found)))

@@ -1,12 +1,16 @@
 """Whether recorded results still hold: the tests that caught a fault exist, and the default suites run one of them.
 
-Only syntax trees are read. A mark on one value of a parameter is not seen.
+``problems`` reads syntax trees only, so it does not see a mark on one value of a parameter; ``not_run`` does.
 """
 import ast
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Dict, Iterator, Optional, Sequence
 
 from tests.planted_faults.faults import ROOT, Fault
+
+COLLECT_S = 300.0  #: longest collection of the tests in all files
 
 
 def problems(faults: Sequence[Fault], found: Dict[str, Dict[str, Any]], root: Path = ROOT) -> Iterator[str]:
@@ -29,6 +33,22 @@ def problems(faults: Sequence[Fault], found: Dict[str, Dict[str, Any]], root: Pa
                 yield "{!r}: {} caught it and does not exist any more. Run the fault again.".format(fault.name, test)
         if all(is_long is True for is_long in states.values()):
             yield "{!r}: only long tests catch it.".format(fault.name)
+
+
+def not_run(found: Dict[str, Dict[str, Any]], root: Path = ROOT) -> Iterator[str]:
+    """Say in a sentence each of which fault pytest would run no test that caught it.
+
+    Raises:
+        subprocess.CalledProcessError: a file with such tests cannot be collected.
+    """
+    caught = {name: result["failed"] for name, result in found.items() if result["caught"]}
+    files = sorted({test.split("::")[0] for tests in caught.values() for test in tests})
+    listed = subprocess.run([sys.executable, "-m", "pytest", "--collect-only", "-q", *files], cwd=str(root), check=True,
+                            stdout=subprocess.PIPE, text=True, timeout=COLLECT_S).stdout
+    collected = set(listed.splitlines())
+    for name, tests in caught.items():
+        if not collected.intersection(tests):
+            yield "{!r}: the default suites run no test that caught it.".format(name)
 
 
 class Tests:
