@@ -13,13 +13,13 @@ _MIB = 1 << 20
 
 
 def cache_dir(setting: str) -> str:
-    """Return the directory of what may be made again: the setting, ASCPIPE_CACHE_DIR, or ``user_cache``."""
+    """Return the cache directory: the setting, else ASCPIPE_CACHE_DIR, else ``user_cache()``."""
     given = setting or os.environ.get("ASCPIPE_CACHE_DIR", "")
     return os.path.abspath(given) if given else user_cache()
 
 
 def user_cache() -> str:
-    """Return ``ascpipe`` in the user's cache."""
+    """Return the default cache directory of this user, ``~/.cache/ascpipe`` unless XDG_CACHE_HOME is set."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
     return os.path.join(cache if os.path.isabs(cache) else os.path.expanduser("~/.cache"), "ascpipe")
 

@@ -142,13 +142,13 @@ class NoRoomForCopyError(CheckpointError):
 
 
 class NoMemoryToReadError(CheckpointError):
-    """There is too little memory to verify or read a checkpoint, which may be whole.
+    """There is too little memory to verify or read a checkpoint. The checkpoint may be whole.
 
     Attributes:
         prefix: of the checkpoint.
-        what: the use of the memory.
-        need_bytes: that were asked for.
-        have: a sentence with what is there, for each limit.
+        what: the memory is needed for.
+        need_bytes: requested memory in bytes.
+        have: text with the remaining memory below each limit.
     """
 
     code = "E528"

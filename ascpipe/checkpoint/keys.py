@@ -50,7 +50,10 @@ def repeated(keys: np.ndarray) -> Optional[int]:
 
 
 def bytes_to_find_repeated(keys: np.ndarray) -> int:
-    """What ``repeated`` takes at most beside the keys: places for them, and copies of those that lost theirs."""
+    """Return the maximum memory in bytes that ``repeated`` allocates for these keys.
+
+    It allocates a hash table, and copies of the keys that collided in it.
+    """
     count = len(keys)
     if (keys[1:] > keys[:-1]).all():
         return count

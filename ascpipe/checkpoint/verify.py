@@ -16,8 +16,8 @@ from ascpipe.checkpoint.table_folders import KEY, Piece, all_pieces, key_pieces
 from ascpipe.checkpoint.tree import Records, Tree
 
 _THREADS = 4
-_STACK_BYTES = 8 << 20  #: of a thread, by the usual limit
-_BLOCK = 1 << 17  #: numbers that are looked at at a time
+_STACK_BYTES = 8 << 20  #: of one thread, with the usual limit
+_BLOCK = 1 << 17  #: numbers that are checked at a time
 
 Stamps = Dict[Tuple[str, str], disk.Stamp]  #: of the file of each array of a slice, by table and folder
 
@@ -121,7 +121,7 @@ def _check_not_below_0(tree: Tree, names: Tuple[str, str, str], count: int) -> N
 
 
 def _keys_of(tree: Tree, table: str, pieces: Sequence[Piece], part: Slice) -> np.ndarray:
-    """int64[n]: the keys of all these folders, each of which must be the rank's."""
+    """Return int64[n], the keys of these folders. Each key must belong to the rank of ``part``."""
     count = sum(piece.rows for piece in pieces)
     with memory_for(tree.place.prefix, "the keys of table {!r}".format(table), INT_BYTES * count):
         keys, start = np.empty(count, np.int64), 0

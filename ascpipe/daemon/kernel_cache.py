@@ -42,7 +42,7 @@ _OTHERWISE = ("NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK")  # kernels are asked for
 
 
 def base_dir(setting: str) -> str:
-    """Return the parent of all these folders: the setting, else ``user_cache``."""
+    """Return the parent of all kernel folders: the setting, else ``user_cache()``."""
     return os.path.abspath(setting) if setting else user_cache()
 
 

@@ -1,9 +1,9 @@
-"""The base of all errors of ascpipe, and what limits the length of their texts."""
+"""Base class of all errors of ascpipe, and functions that limit the length of their texts."""
 import reprlib
 from typing import TYPE_CHECKING, Any, ClassVar, Optional, Tuple
 
 _MAX_VALUE = 200
-_MAX_TEXT = 8000  #: of an error; the end of a text says what to do, so a longer one is cut in its middle
+_MAX_TEXT = 8000  #: of an error. The end of a text says what to do, so a longer text is cut in the middle.
 
 
 class AscpipeError(Exception):
@@ -31,7 +31,7 @@ class AscpipeError(Exception):
         super().__init__(*values)  # its arguments, so that it survives pickling
 
     def sentence(self) -> str:
-        """The text without its code, at most 8000 characters."""
+        """Return the text without its code, at most 8000 characters."""
         return shortened(self._text() if self._received is None else self._received, _MAX_TEXT)
 
     def _text(self) -> str:
@@ -42,12 +42,12 @@ class AscpipeError(Exception):
 
 
 def shown(value: Any) -> str:
-    """``repr`` of a value, for the text of an error: at most 200 characters, however large the value is."""
+    """Return the ``repr`` of a value for an error text, cut to 200 characters."""
     return shortened(_SHORT.repr(value), _MAX_VALUE)
 
 
 def shortened(text: str, most: int) -> str:
-    """``text``; if it has more than ``most`` characters, its beginning and its end."""
+    """Return ``text``. If it has more than ``most`` characters, keep its beginning and its end."""
     if len(text) <= most:
         return text
     cut = "...({} characters)...".format(len(text))
@@ -62,7 +62,7 @@ class _Short(reprlib.Repr):
         self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = 10
 
     def repr_int(self, x: int, level: int) -> str:
-        """Python refuses to write a number of thousands of digits."""
+        """Describe a huge integer: recent Python versions refuse to format it, and older ones take long."""
         return super().repr_int(x, level) if x.bit_length() < 1000 else "an integer of {} bits".format(x.bit_length())
 
 

@@ -84,12 +84,12 @@ def limit_bytes(places: Places = Places()) -> int:  # noqa: B008  (immutable)
 
 
 def limits_text(places: Places = Places()) -> str:  # noqa: B008  (immutable)
-    """A sentence with what each limit leaves, for an error; without /dev/shm."""
+    """Return the remaining memory below each limit except /dev/shm, as text for an error."""
     return ", ".join(room.text for room in _limits(places)) or "no limit is known"
 
 
 def process_room(places: Places) -> Optional[Room]:
-    """What is left of the address space of this process; None: it has no limit."""
+    """Return the rest of the address space of this process, or None if it is not limited."""
     limit = re.search(r"^Max address space +(\d+) ", _read(places.own_limits) or "", re.MULTILINE)
     used = re.match(r"\d+", _read(places.own_size) or "")
     if limit is None or used is None:

@@ -132,7 +132,7 @@ def test_what_the_error_of_a_taken_run_directory_says_works(how, library):
     """In a /tmp that this namespace alone has, so that no daemon of this user is met."""
     skip_unless_root()
     ascpipe = "{} -m ascpipe".format(sys.executable)
-    # The kernels may lie in the /tmp that is covered.
+    # The new /tmp may hide the compiled kernels, so they are mounted elsewhere.
     inside = ("mount --bind {} /mnt".format(library[1]), "export ASCPIPE_CACHE_DIR=/mnt",
               "mount -t tmpfs -o mode=1777 tmpfs /tmp", "unset XDG_RUNTIME_DIR", "taken=/tmp/ascpipe-0", how,
               "chown -h {0}:{0} $taken".format(OTHER))

@@ -104,7 +104,7 @@ def test_a_supervisor_that_is_killed_at_any_instant_is_an_error_of_its_trainer_a
         kills, trainers, draw, left, run_home):
     seconds, outcomes = [], collections.Counter()
     for number in range(kills):
-        is_named, when = bool(number % 2), ("training", "start-up")[number // 2 % 2]
+        is_named, when = bool(number % 2), ("training", "start-up")[(number + number // 2) % 2]
         daemon = DaemonProcess("unit") if is_named else None
         if daemon is not None:  # it has swept what the dead ones before have left
             assert {name.split("/")[1] for name in leaks.snapshot(run_home).run_files} == {"unit"}

@@ -14,8 +14,6 @@ OF_RANKS = ("ranks", "ranks_cpu", "ranks_late", "exchange")
 VARIANTS = {case.name: list(case.variants) for case, _ in command.selected("*")
             if several_ranks.INSTALLED or case.name not in OF_RANKS}
 OF_OTHERS = ("usual_cpu", "ranks_cpu")  #: programs of `usual` and `ranks`, by another clock: that of `train_cpu`
-#: one that calls compiled kernels alone, one of the ops, one of the pipeline without TensorFlow, and a whole program
-SHORT = ["dedup", "embedding_ops", "pipeline", "usual"]
 FIRST = ["{}/{}".format(name, variants[0]) for name, variants in VARIANTS.items() if name not in OF_OTHERS]
 OTHERS = ["{}/{}".format(name, variant) for name, variants in VARIANTS.items()
           for variant in variants[0 if name in OF_OTHERS else 1:] if name != "cells"]
@@ -35,12 +33,6 @@ def check(names, path):
         never_woke = records.name_of(record).startswith("idle/") and record["ours"] == 0  # in a second, which is right
         assert (record["ours"] > 0 or never_woke) and record["repeats"] == 1
         assert set(record["ratio"]) == set(record["peers"]) and all(ratio > 0 for ratio in record["ratio"].values())
-
-
-@pytest.mark.long
-@pytest.mark.timeout_s(300)
-def test_cases_of_each_kind_run(tmp_path):
-    check([name for name in FIRST if name.split("/")[0] in SHORT], tmp_path / "results.json")
 
 
 @pytest.mark.long

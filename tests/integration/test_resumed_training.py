@@ -53,11 +53,6 @@ def newest_of(folder):
     return os.path.basename(re.match('model_checkpoint_path: "(.*)"', (folder / "checkpoint").read_text()).group(1))
 
 
-@pytest.mark.long
-def test_training_goes_on_in_another_process_after_a_kill_right_after_the_save(tmp_path):
-    assert_goes_on("host", "adagrad", tmp_path)
-
-
 def test_training_goes_on_from_a_save_in_the_background(tmp_path):
     assert_goes_on("host", "adagrad", tmp_path, background=True)
 

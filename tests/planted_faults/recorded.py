@@ -1,6 +1,7 @@
-"""Whether recorded results still hold: the tests that caught a fault exist, and the default suites run one of them.
+"""Check the recorded results: tests that caught a fault still exist, and the default suites run at least one of them.
 
-``problems`` reads syntax trees only, so it does not see a mark on one value of a parameter; ``not_run`` does.
+``problems`` reads syntax trees, which takes a second. It does not notice that a single value of a parameter was marked
+``long``. ``not_run`` notices it, because it collects the tests with pytest.
 """
 import ast
 import subprocess
@@ -10,15 +11,15 @@ from typing import Any, Dict, Iterator, Optional, Sequence
 
 from tests.planted_faults.faults import ROOT, Fault
 
-COLLECT_S = 300.0  #: longest collection of the tests in all files
+COLLECT_S = 300.0  #: time limit of the collection, in seconds
 
 
 def problems(faults: Sequence[Fault], found: Dict[str, Dict[str, Any]], root: Path = ROOT) -> Iterator[str]:
-    """Say in a sentence each what is wrong with the results of some faults.
+    """Yield one sentence for each recorded result that does not hold any more.
 
     Args:
-        faults: each of them is expected to be caught.
-        found: results by the name of the fault, as ``results.read`` returns them.
+        faults: faults that must be caught.
+        found: results by the name of the fault, from ``results.read``.
         root: of the tree with the tests.
     """
     tests = Tests(root)
@@ -36,7 +37,7 @@ def problems(faults: Sequence[Fault], found: Dict[str, Dict[str, Any]], root: Pa
 
 
 def not_run(found: Dict[str, Dict[str, Any]], root: Path = ROOT) -> Iterator[str]:
-    """Say in a sentence each of which fault pytest would run no test that caught it.
+    """Yield one sentence for each caught fault whose catching tests pytest does not run by default.
 
     Raises:
         subprocess.CalledProcessError: a file with such tests cannot be collected.
@@ -52,7 +53,7 @@ def not_run(found: Dict[str, Dict[str, Any]], root: Path = ROOT) -> Iterator[str
 
 
 class Tests:
-    """Tests of a tree, by their ids.
+    """The tests of a source tree.
 
     Args:
         root: of the tree.
@@ -63,7 +64,7 @@ class Tests:
         self._modules: Dict[str, Optional[ast.Module]] = {}
 
     def is_long(self, test: str) -> Optional[bool]:
-        """Whether a test, its class or its file is marked long; None: there is no such test."""
+        """Return whether a test, its class or its file is marked ``long``, or None if the test does not exist."""
         file, *names = test.split("[")[0].split("::")
         module = self._module(file)
         if module is None:
@@ -92,6 +93,6 @@ def _names(node: ast.Assign) -> Sequence[str]:
 
 
 def _is_mark(node: ast.expr) -> bool:
-    """Whether an expression is ``pytest.mark.long``."""
+    """Return whether an expression is ``pytest.mark.long``."""
     return (isinstance(node, ast.Attribute) and node.attr == "long" and isinstance(node.value, ast.Attribute)
             and node.value.attr == "mark")

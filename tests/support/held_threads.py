@@ -1,4 +1,4 @@
-"""Holds threads of this process that Python did not start, such as those of TensorFlow's pools, while they wait."""
+"""Blocks native threads of this process, such as the threads of TensorFlow's pools."""
 import contextlib
 import ctypes
 import os
@@ -11,13 +11,13 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.signal.restype = ctypes.c_void_p
 _LIBC.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
 
-_LOOKS = 50  #: at which a thread that has nothing to do sleeps
+_LOOKS = 50  #: a thread must be asleep at this many checks in a row before it counts as idle
 
-_handlers: List[Any] = []  #: never freed: a thread may still be about to leave one
+_handlers: List[Any] = []  #: never freed, since a thread may still be returning from its handler
 
 
 def threads() -> Set[int]:
-    """Numbers of all threads of this process."""
+    """Return the ids of all threads of this process."""
     return {int(name) for name in os.listdir("/proc/self/task")}
 
 
@@ -28,12 +28,15 @@ def _sleeps(number: int) -> bool:
 
 @contextlib.contextmanager
 def held(numbers: Set[int]) -> Iterator[None]:
-    """Within it, some threads stay in the handler of a signal and do nothing of what they are given.
+    """Keep some threads in a signal handler, so that they run no work until the block ends.
 
-    They are held when they have nothing to do: one that holds a lock of Python or of malloc would hold up all others.
+    The threads must be idle first: a blocked thread that holds a lock of Python or malloc would block the process.
+
+    Args:
+        numbers: ids of the threads.
 
     Raises:
-        OSError: a thread has ended.
+        OSError: a thread does not exist any more.
     """
     entered: List[int] = []
     left: List[int] = []

@@ -51,7 +51,7 @@ def session(**config):
 
 
 def run_unfolded(build, threads):
-    """What ``build`` makes in a graph of its own, on some threads: TensorFlow would compute ops of constants on one."""
+    """Run what ``build`` returns with several threads. Constant folding is off: it would run the ops on one thread."""
     config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads,
                                       use_per_session_threads=True)
     config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0

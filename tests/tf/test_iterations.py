@@ -1,4 +1,4 @@
-"""Several training iterations in one run of a session, as on an Ascend card; programs are in tests/integration."""
+"""Several training iterations in one session run, as on an Ascend card."""
 import pytest
 import tensorflow as tf
 
@@ -8,7 +8,7 @@ from tests.tf import programs
 
 @pytest.fixture
 def counted():
-    """A session, an op that trains an iteration, and what counts these."""
+    """Return a session, an op that trains one iteration, and the counter of iterations."""
     with tf.Graph().as_default(), programs.session() as session:
         done = tf.Variable(0, use_resource=False)
         train = tf.compat.v1.assign_add(done, 1)

@@ -326,7 +326,7 @@ def test_a_checkpoint_that_is_open_is_read_to_its_end_while_another_takes_its_na
 
 
 def limited(prefix, spare_bytes):
-    """What opening and reading a checkpoint gives in a process that may map so many bytes more than now."""
+    """Return the number of keys, or the error text, of a process that may map only ``spare_bytes`` more memory."""
     def work():
         with open("/proc/self/statm") as file:
             mapped = int(file.read().split()[0]) * resource.getpagesize()

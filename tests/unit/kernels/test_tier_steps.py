@@ -163,7 +163,7 @@ def test_a_row_that_cannot_be_read_is_told():
 
 
 def with_rows_on_their_way_to_disk():
-    """Two batches are trained, and rows of the first one leave home for the third."""
+    """Return a worker that has trained two batches and is moving the rows of the first batch to disk."""
     worker = TierSteps(HOMES)
     for keys in ([0, 1, 2], [3, 4, 5]):
         settled(worker, ("touch", keys), ("near",))

@@ -1,4 +1,4 @@
-"""The disk worker over a real row file: it does what it is asked, and again what one before it had begun."""
+"""The disk worker with a real row file: it serves requests, and repeats requests that a dead worker left unfinished."""
 import os
 
 import numpy as np
@@ -19,10 +19,10 @@ ROW = [1.5, -2.0, 7.25]
 
 
 class Asking:
-    """A table with a row file, and what plays its table worker and a reader.
+    """Sends requests to a disk worker, as the table worker and readers do.
 
     Attributes:
-        view: the table.
+        view: of the table.
     """
 
     def __init__(self, folder):
@@ -34,14 +34,14 @@ class Asking:
         self._engines = []
 
     def worker(self):
-        """A disk worker that has just begun."""
+        """Return a disk worker that has just started."""
         engine = RowEngine(2)
         self._engines.append(engine)
         file = File(engine.adopt(self._file.fd, self._file.directory, 4 * FLOATS), 1 << 20)
         return DiskTable(self.view, [file], engine, *(bell.at for bell in self._bells))
 
     def request(self, kind, home, slot, word=REQUEST_ASKED, generation=1):
-        """Ask for the row of key 5, or have it as an earlier disk worker left it."""
+        """Write a request for the row of key 5. With another word, it is a request that an earlier disk worker left."""
         request = self.view.requests[home]
         for name, value in (("key", 5), ("slot", slot), ("entry", 0), ("generation", generation), ("kind", kind),
                             ("word", word)):
@@ -52,7 +52,7 @@ class Asking:
             self.view.disk_table["asked"] = asked + 1
 
     def ended(self, request):
-        """The word with which a request ended."""
+        """Wait for the end of a request, and return its word."""
         wait_until(lambda: request["word"] not in (REQUEST_ASKED, REQUEST_TAKEN), what="the end of a request")
         return request["word"]
 
@@ -70,7 +70,7 @@ def asking(tmp_path):
 
 
 def written(asking, worker):
-    """Write the row to disk slot 9, as generation 1."""
+    """Write ROW to disk slot 9 with generation 1."""
     asking.view.homes[0] = ROW
     asking.request(REQUEST_WRITE, 0, 9)
     worker.step()

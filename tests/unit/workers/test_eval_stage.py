@@ -1,4 +1,4 @@
-"""Evaluations over a simulated ring: they see what was trained when they asked, and change nothing."""
+"""Evaluations in a simulated ring read the rows of the last finished step, and change no table."""
 import pytest
 
 from ascpipe.layout.words import ANSWERED, ASKED
