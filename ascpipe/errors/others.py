@@ -1,7 +1,7 @@
 """Errors of settings, messages, shared memory and ranks."""
 from typing import ClassVar, Tuple
 
-from ascpipe.errors.base import AscpipeError
+from ascpipe.errors.base import AscpipeError, shown
 
 _GIB = float(1 << 30)
 
@@ -18,14 +18,19 @@ class ConfigError(AscpipeError):
 
     code = "E402"
     fields: ClassVar[Tuple[str, ...]] = ("setting", "origin", "value", "reason")
-    template = "setting {setting!r} from {origin} has the value {value!r}: {reason}"
+
+    def _text(self) -> str:
+        return "setting {} from {} has the value {}: {}".format(
+            shown(self.setting), self.origin, shown(self.value), self.reason)
 
 
 class ConfigFileError(ConfigError):
     """The settings file cannot be read; ``setting`` is empty."""
 
     code = "E403"
-    template = "cannot read settings from {origin}: {reason}"
+
+    def _text(self) -> str:
+        return "cannot read settings from {}: {}".format(self.origin, self.reason)
 
 
 class NameRefusedError(AscpipeError):
