@@ -46,6 +46,8 @@
     |   `-- RanksDisagreeError E243  Horovod and the launcher do not say the same
     +-- CombinerError          E250  ids, weights or arguments of a lookup that cannot be combined
     +-- ColumnError            E251  a feature column or an optimizer that tables cannot serve
+    +-- UntrainedTableError    E252  a table that the loss depends on, and that no optimizer updates
+    +-- TableUseError          E253  a table, its variable or gradient is used like a TensorFlow variable
     +-- NotBuiltYetError       E600  the reference has it, ascpipe does not yet
     +-- CheckpointError        E500  ascpipe/checkpoint/errors.py has the tree of these
     `-- RemoteError            E199  a code of the daemon that this version does not know
@@ -100,6 +102,8 @@ from ascpipe.errors.others import (
     RanksDisagreeError,
     RanksError,
     SegmentError,
+    TableUseError,
+    UntrainedTableError,
 )
 from ascpipe.errors.workers import (
     CrashLoopError,
@@ -152,7 +156,9 @@ __all__ = [
     "RunDirError",
     "SegmentError",
     "SupervisorGoneError",
+    "TableUseError",
     "TableWorkerDiedError",
+    "UntrainedTableError",
     "VersionError",
     "WorkerError",
     "WrongStateError",

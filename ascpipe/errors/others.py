@@ -170,6 +170,33 @@ class ColumnError(AscpipeError, ValueError):
     template = "tables for feature columns: {column!r}: {reason}"
 
 
+class UntrainedTableError(AscpipeError, ValueError):
+    """The loss of a program depends on the rows of a table, and no optimizer updates them; nothing was trained.
+
+    Attributes:
+        table: name of the table.
+        reason: which optimizer there is, and what to do.
+    """
+
+    code = "E252"
+    fields: ClassVar[Tuple[str, ...]] = ("table", "reason")
+    template = ("Table {table!r} is looked up for training, and no optimizer of this graph updates it: its rows would "
+                "stay as they began. {reason}")
+
+
+class TableUseError(AscpipeError, ValueError):
+    """A program uses a table, its variable or its gradient as if it were a TensorFlow variable; nothing was trained.
+
+    Attributes:
+        table: name of the table.
+        reason: what the program does, why that would be wrong, and what to do instead.
+    """
+
+    code = "E253"
+    fields: ClassVar[Tuple[str, ...]] = ("table", "reason")
+    template = "Table {table!r} is not a TensorFlow variable: {reason}"
+
+
 class NotBuiltYetError(AscpipeError, NotImplementedError):
     """An argument or a call asks for something that ascpipe cannot do yet: the error names it, nothing is ignored.
 

@@ -17,7 +17,8 @@ from ascpipe.tf.graph.graph_state import GraphState, StandIn
 from ascpipe.tf.modify import hooks
 from ascpipe.tf.modify.open_lookups import require_none_evaluates
 from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
-from ascpipe.tf.optimizers.base import CustomizedOptimizer, is_table_variable, unique_name
+from ascpipe.tf.optimizers.base import CustomizedOptimizer, is_table_variable, note_slots, unique_name
+from ascpipe.tf.optimizers.gradient_checks import require_of_the_step
 from ascpipe.tf.running.process import Process
 
 _log = logging.getLogger(__name__)
@@ -140,17 +141,20 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
 
 def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], global_step: Optional[tf.Variable] = None,
                      name: Optional[str] = None) -> tf.Operation:
-    """In the place of TensorFlow's: gradients of tables are applied by an optimizer for tables."""
+    """In the place of TensorFlow's: gradients of tables are checked, and applied by an optimizer for tables."""
     pairs = list(grads_and_vars)
-    state = GraphState.known(tf.compat.v1.get_default_graph())
-    if state is None or not state.stand_ins:
+    state = GraphState.known(internals.outermost(tf.compat.v1.get_default_graph()))
+    if state is None or not state.tables:
         return patches.APPLY_GRADIENTS.plain(self, pairs, global_step, name)
-    if isinstance(self, CustomizedOptimizer):
-        pairs = _with_rows(state, pairs)
-        _note_updates(state, pairs)
-        return patches.APPLY_GRADIENTS.plain(self, pairs, global_step, name)
-    return _apply(functools.partial(patches.APPLY_GRADIENTS.plain, self), self, pairs, global_step,
-                  name or self.get_name())
+    pairs = _with_rows(state, pairs)
+    require_of_the_step(state, self.get_name(), pairs)
+    if state.stand_ins and not isinstance(self, CustomizedOptimizer):
+        return _apply(functools.partial(patches.APPLY_GRADIENTS.plain, self), self, pairs, global_step,
+                      name or self.get_name())
+    _note_updates(state, pairs)
+    applied = patches.APPLY_GRADIENTS.plain(self, pairs, global_step, name)
+    note_slots(self, [target for gradient, target in pairs if gradient is not None])
+    return applied
 
 
 def _apply(apply_dense: Callable[..., Any], sparse: Any, pairs: Pairs, global_step: Optional[tf.Variable],

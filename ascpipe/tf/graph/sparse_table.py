@@ -1,5 +1,5 @@
 """A sparse table of one graph, whose rows on the device are a TensorFlow variable."""
-from typing import ContextManager, Optional
+from typing import ContextManager, List, Optional
 
 import tensorflow as tf
 
@@ -17,6 +17,7 @@ class Table:
         shape: what the native side is told of it.
         key_dtype: dtype of its keys as declared; keys are int64 everywhere.
         is_save: whether checkpoints hold it.
+        optimizer_variables: the slot variables that optimizers have made for it.
     """
 
     def __init__(self, shape: TableShape, variable: Optional[tf.Variable], key_dtype: tf.DType, *,
@@ -26,6 +27,7 @@ class Table:
         self._variable = variable
         self.key_dtype = key_dtype
         self.is_save = is_save
+        self.optimizer_variables: List[tf.Variable] = []
 
     @property
     def variable(self) -> tf.Variable:
@@ -60,6 +62,11 @@ class Table:
         if pipeline is None:
             return self.shape.disk_rows or self.shape.home_rows or self.shape.device_rows
         return pipeline.native_side.table_capacity(self.shape.number)
+
+    def note_slot(self, variable: tf.Variable) -> None:
+        """Note a slot variable that an optimizer has made for this table."""
+        if not any(variable is known for known in self.optimizer_variables):
+            self.optimizer_variables.append(variable)
 
     def building(self, purpose: str) -> ContextManager[None]:
         """Build ops outside of all scopes of the program, named ``ascpipe/<its variable>_<purpose>``."""
