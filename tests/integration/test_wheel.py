@@ -28,7 +28,7 @@ NOT_LINKED = re.compile(r"ascpipe|mx_rec|__editable__|__pycache__|.*\.pth$")
 
 
 def run(*command, **options):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=150, **options)
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=900, **options)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
     return done
 
