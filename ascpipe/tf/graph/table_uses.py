@@ -4,7 +4,7 @@ A key's row is in another place of the variable, or nowhere, in the next step. S
 a table are read and written by the row numbers of the step alone, and these numbers, and a gradient by them, end with
 the step. What a program does otherwise would not fail; it would train rows of other keys.
 """
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Dict, Iterator, List, NamedTuple
 
 import tensorflow as tf
 
@@ -45,6 +45,8 @@ _KEEPS = ("Accumulator", "Assign", "Barrier", "MapStage", "OrderedMapStage", "Qu
 _SUM = "Sum gradients within one step: take larger batches (dataset.batch)"
 _STATE = ("Keep state beside rows in slot variables that the optimizer makes by self._zeros_slot() or "
           "self._get_or_make_slot()")
+_MOVES_ALL = ("This optimizer moves all rows in each step, so it cannot train a table: "
+              "ascpipe.tf.Optimizer(dense=this one, sparse=another one) keeps it for variables")
 _AVERAGE = ("Average dense variables only: tf.trainable_variables() has no tables, and "
             "ascpipe.tf.Optimizer(dense=MovingAverageOptimizer(...), sparse=...) trains tables beside them")
 
@@ -171,8 +173,10 @@ class TableUses:
                 yield WrongUse(op, "changes rows of {!r} by {!r}. An id is not the number of a row".format(
                     name, op.inputs[1].name), "An optimizer changes rows by the indices of their gradient")
         else:
+            updates = "/update_{}/".format(self._table.variable.op.name) in "/" + op.name
             yield WrongUse(op, "uses all rows of {!r}, which hold other keys in each step, and never all keys".format(
-                name), "Use the rows that sparse_lookup() returned, for example tf.nn.l2_loss(rows)")
+                name), _MOVES_ALL if updates else
+                "Use the rows that sparse_lookup() returned, for example tf.nn.l2_loss(rows)")
 
     def _judged_number(self, op: tf.Operation, tensor: tf.Tensor) -> Iterator[WrongUse]:
         if op.type in _MEASURES or op.type in _TO_DENSE or any(tensor is given for given in inputs_with_numbers(op)):
@@ -235,9 +239,3 @@ def _spread(found: Dict[str, tf.Tensor], outputs: Any) -> None:
                 if output.name not in found:
                     found[output.name] = output
                     waiting.append(output)
-
-
-def first_wrong_use(state: GraphState, table: Table) -> Optional[WrongUse]:
-    """The first use of a table that is not within one step, in the order of the ops; None: all are."""
-    found = sorted(TableUses(state, table).wrong(), key=lambda use: internals.order_of(use.op))
-    return found[0] if found else None
