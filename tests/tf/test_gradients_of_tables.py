@@ -220,6 +220,16 @@ def values_through_a_queue(gradient):
     return gradient.values(kept)
 
 
+def of_rows_that_are_kept(gradient):
+    """As an optimizer that steps from rows it has seen before."""
+    slices = gradient.slices
+    if not isinstance(slices, tf.IndexedSlices):
+        return slices
+    kept = tf.Variable(tf.zeros([1, slices.values.shape[1]]), trainable=False, use_resource=False, validate_shape=False)
+    with tf.control_dependencies([v1.assign(kept, tf.gather(gradient.rows, slices.indices), validate_shape=False)]):
+        return gradient.values(tf.identity)
+
+
 # ---- row numbers taken for ids
 
 def without_id_0(gradient):
@@ -251,7 +261,7 @@ KEPT_IN_THE_STEP = [scaled, without_nan, gated, stopped, in_two_halves, summed_b
 OF_DISTINCT_IDS = [clipped, by_numpy, decayed, large_rows_only]
 MADE_DENSE = [where_nan, weight_decay, masked, with_a_dense_tensor, converted]
 OUTLIVING = [accumulated, accumulated_and_taken, averaged, averaged_in_a_resource, through_an_accumulator,
-             through_a_queue, values_through_a_queue]
+             through_a_queue, values_through_a_queue, of_rows_that_are_kept]
 TAKEN_FOR_IDS = [without_id_0, by_a_factor_of_each_id, of_the_next_row]
 CHANGES = [*KEPT_IN_THE_STEP, *OF_DISTINCT_IDS, in_a_conditional, densified_and_taken_again, *MADE_DENSE, *OUTLIVING,
            *TAKEN_FOR_IDS]
@@ -304,6 +314,20 @@ def test_a_gradient_that_stays_one_of_this_step_trains_as_in_tensorflow(change, 
 @pytest.mark.each_value
 def test_other_gradients_are_refused_before_the_first_update(change, tier, tmp_path):
     assert check("gradient_descent", [change], tier, "features", tmp_path)
+
+
+def test_an_optimizer_of_a_program_that_updates_other_rows_is_refused():
+    def train(model):
+        class Shifting(type(model.optimizer("adagrad"))):
+            def _apply_sparse_duplicate_indices(self, grad, var):
+                return super()._apply_sparse_duplicate_indices(
+                    tf.IndexedSlices(grad.values, tf.range(tf.size(grad.indices)), grad.dense_shape), var)
+
+        return Shifting(0.1, name="Shifting").minimize(model.loss)
+
+    found = twin_programs.ours(train, "host")
+    assert require_equal_or_refused(found, None)
+    assert "AscApplyAdagrad" in str(found.error)
 
 
 def random_compositions(count, seed):

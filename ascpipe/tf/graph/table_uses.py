@@ -45,6 +45,7 @@ _KEEPS = ("Accumulator", "Assign", "Barrier", "MapStage", "OrderedMapStage", "Qu
 _SUM = "Sum gradients within one step: take larger batches (dataset.batch)"
 _STATE = ("Keep state beside rows in slot variables that the optimizer makes by self._zeros_slot() or "
           "self._get_or_make_slot()")
+_INDICES = "An optimizer changes rows by the indices of their gradient"
 _MOVES_ALL = ("This optimizer moves all rows in each step, so it cannot train a table: "
               "ascpipe.tf.Optimizer(dense=this one, sparse=another one) keeps it for variables")
 _AVERAGE = ("Average dense variables only: tf.trainable_variables() has no tables, and "
@@ -97,7 +98,7 @@ class TableUses:
         self._rows.update(self._of_variable)
         self._numbers: Dict[str, tf.Tensor] = {}
         self._dense: Dict[str, tf.Tensor] = {}  # with a row for each slot
-        self._gradients: Dict[str, tf.Tensor] = {}  # with a row for each row of the step
+        self._gradients: Dict[str, tf.Tensor] = {}  # with a row for each row of the step, or these rows
         self._follow_numbers()
 
     def updates(self) -> List[tf.Operation]:
@@ -115,7 +116,9 @@ class TableUses:
         for name, variable in self._of_variable.items():
             tensor = self._tensor(name)
             for op in tensor.consumers():
-                if op.type not in _COPIES and not self._is_ours(op):
+                if op.type.startswith(("AscApply", "SparseApply")):
+                    yield from self._judged_update(op, variable)
+                elif op.type not in _COPIES and not self._is_ours(op):
                     yield from self._judged_use(op, tensor, variable)
         for tensor in [*self._numbers.values()]:
             for op in tensor.consumers():
@@ -125,8 +128,8 @@ class TableUses:
             for tensor in [*tensors.values()]:
                 for op in tensor.consumers():
                     if self._keeps(op, tensor):
-                        yield WrongUse(op, "keeps the gradient of its rows for later steps, in which these rows hold "
-                                       "other keys", _SUM)
+                        yield WrongUse(op, "keeps rows of this step or their gradient for later steps, in which these "
+                                       "rows hold other keys", _SUM)
 
     def _follow_numbers(self) -> None:
         sums = {op.name: op for slots in self._slots for op in slots.consumers() if op.type in SUMS}
@@ -145,15 +148,21 @@ class TableUses:
         _spread(self._dense, _rows_kept)
         for tensor in self._numbers.values():
             for op in tensor.consumers():
-                if op.type in _GATHERS and op.inputs[0].name in self._dense:
+                if op.type in _GATHERS and (op.inputs[0].name in self._dense or op.inputs[0].name in self._rows):
                     self._gradients[op.outputs[0].name] = op.outputs[0]
         _spread(self._gradients, _rows_kept)
+
+    def _judged_update(self, op: tf.Operation, variable: tf.Variable) -> Iterator[WrongUse]:
+        """Of an op that updates rows at ``indices``, which it has unless it updates them by address."""
+        names = [argument.name for argument in op.op_def.input_arg]
+        if "indices" in names and op.inputs[names.index("indices")].name not in self._numbers:
+            yield WrongUse(op, "changes rows of {!r} by {!r}, which are not the indices of the gradient of this "
+                           "step".format(variable.op.name, op.inputs[names.index("indices")].name), _INDICES)
 
     def _judged_use(self, op: tf.Operation, tensor: tf.Tensor, variable: tf.Variable) -> Iterator[WrongUse]:
         name = variable.op.name
         is_first = tensor is op.inputs[0]
-        if op.type in _HARMLESS or op is variable.initializer or op.type.startswith("SparseApply") and any(
-                given.name in self._numbers for given in op.inputs):
+        if op.type in _HARMLESS or op is variable.initializer:
             return
         if op.type == "Assign" and is_first:
             value = origin_of(op.inputs[1])
@@ -171,7 +180,7 @@ class TableUses:
         elif op.type.startswith("Scatter") and is_first:
             if op.inputs[1].name not in self._numbers:
                 yield WrongUse(op, "changes rows of {!r} by {!r}. An id is not the number of a row".format(
-                    name, op.inputs[1].name), "An optimizer changes rows by the indices of their gradient")
+                    name, op.inputs[1].name), _INDICES)
         else:
             updates = "/update_{}/".format(self._table.variable.op.name) in "/" + op.name
             yield WrongUse(op, "uses all rows of {!r}, which hold other keys in each step, and never all keys".format(
