@@ -225,7 +225,8 @@ def of_rows_that_are_kept(gradient):
     slices = gradient.slices
     if not isinstance(slices, tf.IndexedSlices):
         return slices
-    kept = tf.Variable(tf.zeros([1, slices.values.shape[1]]), trainable=False, use_resource=False, validate_shape=False)
+    width = tf.convert_to_tensor(gradient.rows).shape[1]
+    kept = tf.Variable(tf.zeros([1, width]), trainable=False, use_resource=False, validate_shape=False)
     with tf.control_dependencies([v1.assign(kept, tf.gather(gradient.rows, slices.indices), validate_shape=False)]):
         return gradient.values(tf.identity)
 

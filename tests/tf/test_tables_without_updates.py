@@ -9,10 +9,21 @@ import ascpipe.tf as asc
 from ascpipe.errors import TableUseError, UntrainedTableError
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
+from mx_rec.util.ops import import_host_pipeline_ops
 from tests.tf import programs, twin_programs
 from tests.tf.estimators import event_files
 from tests.tf.twin_programs import RATE, contrib
-from tests.tf.ways_to_train import FORGET, TRAIN, check, name_of, one_table_alone, one_table_by_the_wrong_loss, step
+from tests.tf.ways_to_train import (
+    FORGET,
+    TRAIN,
+    by_two_optimizers,
+    check,
+    each_by_its_loss,
+    name_of,
+    one_table_alone,
+    one_table_by_the_wrong_loss,
+    step,
+)
 
 v1 = tf.compat.v1
 pytestmark = pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices")
@@ -74,6 +85,18 @@ def test_a_model_of_tables_alone_is_told_how_to_train_them(train):
         loss = tf.reduce_sum(asc.sparse_lookup(table, batch["user"]))
         with pytest.raises(UntrainedTableError, match=r"'user'.*ascpipe\.tf\.optimizers"):
             train(loss)
+
+
+def test_a_program_of_the_incumbent_may_update_rows_by_their_handles():
+    def train(loss):
+        local, handles = (v1.get_collection(name) for name in (
+            programs.ASCEND_SPARSE_LOOKUP_LOCAL_EMB, programs.ASCEND_SPARSE_LOOKUP_ID_OFFSET))
+        (gradient,) = tf.gradients(loss, local)
+        import_host_pipeline_ops().embedding_update_by_address(
+            tf.gather(handles[0], gradient.indices), -0.1 * gradient.values)
+        v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+
+    incumbent_program(train, use_dynamic_expansion=True)
 
 
 def test_an_optimizer_that_is_made_after_the_first_run_is_refused_at_the_next():
@@ -159,6 +182,8 @@ def random_compositions(count, seed):
                   if choose.random() < 0.25}
         if tier == "expansion" and kind == "ftrl" or mode == "features" and "training=False" in frozen.values():
             continue
+        if len(frozen) >= {each_by_its_loss: 1, by_two_optimizers: 2}.get(way, 3):
+            continue  # an optimizer without any gradient is an error of TensorFlow, also over variables
         count -= 1
         yield way, kind, tier, mode, frozen
 

@@ -105,8 +105,9 @@ class TableUses:
         """The ops that train rows of the table."""
         if self._handles:
             chosen = {tensor.name: tensor for tensor in self._handles}
-            _spread(chosen, lambda op, tensor: list(op.outputs) if op.type in _GATHERS or op.type in _COPIES else [])
-            return [op for tensor in chosen.values() for op in tensor.consumers() if op.type.startswith("AscApply")]
+            _spread(chosen, _numbers_kept)
+            return [op for tensor in chosen.values() for op in tensor.consumers()
+                    if op.type.startswith(("AscApply", "AscWriteRows"))]
         mine = [name for name, variable in self._of_variable.items() if variable is self._table.variable]
         return [op for name in mine for op in self._tensor(name).consumers()
                 if op.type.startswith(("AscApply", "Scatter", "SparseApply"))]
@@ -139,8 +140,7 @@ class TableUses:
                 if any(op.inputs[place] is slots for slots in self._slots):
                     self._gradients[op.outputs[place].name] = op.outputs[place]
                     self._numbers[op.outputs[half + place].name] = op.outputs[half + place]
-        _spread(self._numbers, lambda op, tensor: outputs_with_numbers(op) if any(
-            tensor is given for given in inputs_with_numbers(op)) else [])
+        _spread(self._numbers, _numbers_kept)
         for tensor in self._numbers.values():
             for op in tensor.consumers():
                 if op.type in _TO_DENSE:
@@ -229,6 +229,11 @@ def _copies_of(tensors: List[tf.Tensor]) -> List[tf.Tensor]:
         op.type in _COPIES or (internals.is_reference(tensor) and tensor is op.inputs[0] and op.outputs
                                and internals.is_reference(op.outputs[0]))) else [])
     return list(found.values())
+
+
+def _numbers_kept(op: tf.Operation, tensor: tf.Tensor) -> List[tf.Tensor]:
+    """The outputs of an op that have the numbers of rows, or the handles, of an input."""
+    return outputs_with_numbers(op) if any(tensor is given for given in inputs_with_numbers(op)) else []
 
 
 def _rows_kept(op: tf.Operation, tensor: tf.Tensor) -> List[tf.Tensor]:
