@@ -5,6 +5,7 @@ import tensorflow as tf
 from tests.tf import twin_programs
 from tests.tf.twin_programs import RATE, contrib, require_equal_or_refused
 from tests.tf.ways_to_train import (
+    by_both,
     by_layers_alone,
     check,
     left_in_place,
@@ -73,8 +74,9 @@ def test_a_table_that_is_frozen_stays_as_it_began(freeze, way):
     assert check(way, "gradient_descent", "host", "tensors", ".", frozen) is None
 
 
-def test_a_frozen_table_of_features_stays_as_it_began():
-    assert check(minimize, "adagrad", "host", "features", ".", {"item": "trainable=False"}) is None
+@pytest.mark.parametrize("way, tier", [(minimize, "host"), (by_both, "expansion")])
+def test_a_frozen_table_of_features_stays_as_it_began(way, tier):
+    assert check(way, "adagrad", tier, "features", ".", {"item": "trainable=False"}) is None
 
 
 def test_a_table_that_no_loss_reaches_stays_as_it_began():

@@ -330,7 +330,7 @@ def _targets(state: GraphState, stand_in: StandIn) -> List[Any]:
     if name in state.requests.local:
         return [state.requests.local[name][0]]
     lookup = state.lookups.get((name, TRAIN))
-    return [lookup.local] if isinstance(lookup, ExpansionLookup) else []
+    return [lookup.local] if isinstance(lookup, ExpansionLookup) and lookup.with_gradient else []
 
 
 def _handles(graph: tf.Graph) -> Dict[int, tf.Tensor]:
