@@ -14,7 +14,7 @@ from ascpipe.tf.running.process import Process, init, terminate_config_initializ
 from ascpipe.tf.starting.graph_checks import require_startable
 from ascpipe.tf.starting.plan_ops import complete_graph, slots_of_training_tables
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
-from ascpipe.tf.starting.training_checks import require_trained
+from ascpipe.tf.starting.training_checks import require_safe_training
 
 
 @pytest.fixture(autouse=True)
@@ -384,7 +384,7 @@ class TestChecksBeforeTheStart:
         (spec,) = specs_of(user, "a")
         sparse_lookup(user, spec, batch=get_next([spec]), is_grad=False)
         with pytest.raises(RuntimeError, match="is_grad=False"):
-            require_trained(state(graph))
+            require_safe_training(state(graph))
 
     def test_a_finalized_graph_is_refused(self, graph):
         user = table()

@@ -25,6 +25,19 @@ OPTIMIZERS = {"LazyAdam": ("lazy_adam", {}), "Adagrad": ("adagrad", {"initial_ac
 MODULES = ("feature_column", "optimizers")  #: of the public names
 
 
+@pytest.mark.parametrize("name, text", [
+    ("Adam", "use LazyAdam"), ("AdamOptimizer", "use LazyAdam"), ("AdamW", "use LazyAdam"),
+    ("SGD", "use GradientDescent"), ("FtrlOptimizer", "use Ftrl"), ("AdaGrad", "use Adagrad"),
+    ("Adagard", "use Adagrad"),
+    ("Momentum", r"MomentumOptimizer\(\.\.\.\)\.minimize\(loss, var_list=.*ascpipe\.tf\.table_variables\(\)"),
+    ("RMSProp", r"tf\.compat\.v1\.train\.RMSPropOptimizer"),
+    ("Lion", "there are Adagrad, Ftrl, GradientDescent, LazyAdam")])
+def test_an_optimizer_that_is_not_there_is_an_error_that_says_what_to_use(name, text):
+    with pytest.raises(AttributeError, match=text):
+        getattr(asc.optimizers, name)
+    assert not hasattr(asc.optimizers, name)
+
+
 def test_dir_shows_the_public_names_and_each_is_there():
     assert dir(asc) == asc.__all__ == sorted(asc.__all__)
     for name in asc.__all__:

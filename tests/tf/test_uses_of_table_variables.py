@@ -122,3 +122,14 @@ def test_an_op_that_is_made_after_the_first_run_is_refused_at_the_next():
                     run.run(norm)
 
 
+@pytest.mark.parametrize("look_up", [
+    tf.nn.embedding_lookup, tf.gather, lambda table, ids: tf.nn.embedding_lookup([table], ids),
+    lambda table, ids: tf.nn.safe_embedding_lookup_sparse(table, tf.SparseTensor([[0, 0]], ids, [1, 1]))],
+    ids=["embedding_lookup", "gather", "a list", "sparse"])
+@pytest.mark.parametrize("begun, text", [
+    (twin_programs.ascpipe, r"'user'.*ascpipe\.tf\.sparse_lookup\(table, ids\).*ascpipe\.tf\.lookup_sparse"),
+    (programs.ascpipe, r"'user'.*by sparse_lookup\(table, ids, modify_graph=True\)")], ids=["plain", "incumbent"])
+def test_a_table_that_is_given_to_a_lookup_of_tensorflow_is_refused(begun, text, look_up):
+    with begun():
+        with pytest.raises(ValueError, match=text):
+            look_up(programs.table("user"), [1])

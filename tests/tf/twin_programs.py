@@ -62,6 +62,7 @@ class Model:
     Attributes:
         batch: features.
         rows: by name of the table, what was looked up.
+        of_users, of_items: numbers that a loss is made of, which depend on one table each.
         loss: of the batch.
         is_ours: whether rows are those of tables.
         tables: by name, the table or the variable.
@@ -69,10 +70,21 @@ class Model:
 
     def __init__(self, batch, rows, tables, *, is_ours):
         self.batch, self.rows, self.tables, self.is_ours = batch, rows, tables, is_ours
-        with v1.variable_scope("dense", use_resource=False):
+        # A resource variable is read once in a step, whatever is updated meanwhile.
+        with v1.variable_scope("dense", use_resource=True):
             weights = v1.get_variable("weights", [sum(DIMS.values())], initializer=v1.constant_initializer(0.2))
-        inputs = tf.concat([tf.reduce_sum(rows["user"], 1), rows["item"]], 1)
-        self.loss = tf.reduce_mean(tf.square(tf.reduce_sum(inputs * weights, 1) - batch["label"]))
+        users, items = weights[:DIMS["user"]], weights[DIMS["user"]:]
+        self.of_users = tf.reduce_sum(tf.reduce_sum(rows["user"], 1) * users, 1)
+        self.of_items = tf.reduce_sum(rows["item"] * items, 1)
+        self.loss = self.loss_of(self.of_users + self.of_items)
+
+    def loss_of(self, numbers):
+        """The loss of a number for each row of the batch."""
+        return tf.reduce_mean(tf.square(numbers - self.batch["label"]))
+
+    def everything(self):
+        """Trainable variables, and what stands for the tables."""
+        return [*v1.trainable_variables(), *self.variables()] if self.is_ours else v1.trainable_variables()
 
     def optimizer(self, kind):
         return OPTIMIZERS[kind][0 if self.is_ours else 1]()
@@ -95,10 +107,24 @@ def source(distinct, seed=1):
             "label": random.rand(STEPS * BATCH).astype(np.float32)}
 
 
-def ours(train, tier="device", mode="tensors", distinct=False, folder=".", look_up=None):
-    """The outcome of the program over tables; ``train(model)`` gives the op, or ops, that train."""
+#: How a program keeps the rows of a table as they are: arguments of the lookup, and what is done with the rows.
+FREEZES = {
+    "trainable=False": ({"trainable": False}, tf.identity),
+    "training=False": ({"training": False, "default_value": "initial"}, tf.identity),
+    "stop_gradient": ({}, tf.stop_gradient),
+}
+
+
+def ours(train, tier="device", mode="tensors", distinct=False, folder=".", frozen=None):
+    """The outcome of the program over tables.
+
+    Args:
+        train: ``train(model)`` gives the op, or ops, that train.
+        frozen: by name of a table, which of ``FREEZES`` keeps its rows.
+    """
+    frozen = frozen or {}
     try:
-        with programs.ascpipe(use_dynamic_expansion=tier == "expansion"):
+        with ascpipe(use_dynamic_expansion=tier == "expansion"):
             tables = {}
             for name, sizes in TIERS[tier].items():
                 disk = {"ssd_data_path": [str(folder)]} if tier == "disk" else {}
@@ -110,9 +136,13 @@ def ours(train, tier="device", mode="tensors", distinct=False, folder=".", look_
                 data = data.map(asc.insert_function(list(specs.values())))
             iterator = v1.data.make_initializable_iterator(data.prefetch(4))
             batch = iterator.get_next()
-            rows = {name: (look_up or asc.sparse_lookup)(table, *(
-                [specs[name]] if mode == "features" else [batch[name]]), **(
-                    {"batch": batch} if mode == "features" else {})) for name, table in tables.items()}
+            rows = {}
+            for name, table in tables.items():
+                given, after = FREEZES.get(frozen.get(name), ({}, tf.identity))
+                if mode == "features":
+                    rows[name] = after(asc.sparse_lookup(table, specs[name], batch=batch, **given))
+                else:
+                    rows[name] = after(asc.sparse_lookup(table, batch[name], **given))
             model = Model(batch, rows, tables, is_ours=True)
             op = train(model)
             asc.start()
@@ -121,8 +151,20 @@ def ours(train, tier="device", mode="tensors", distinct=False, folder=".", look_
         return Outcome(None, error)
 
 
-def plain(train, distinct=False):
-    """The outcome of the program over variables."""
+@contextlib.contextmanager
+def ascpipe(**given):
+    """A graph of its own between ``init`` and ``shutdown``."""
+    with tf.Graph().as_default():
+        v1.set_random_seed(1)
+        asc.init(**given)
+        try:
+            yield
+        finally:
+            asc.shutdown()
+
+
+def plain(train, distinct=False, frozen=()):
+    """The outcome of the program over variables; the rows of some are ``frozen``."""
     with tf.Graph().as_default():
         iterator = v1.data.make_initializable_iterator(
             tf.data.Dataset.from_tensor_slices(source(distinct)).batch(BATCH))
@@ -130,6 +172,7 @@ def plain(train, distinct=False):
         tables = {name: v1.get_variable(name, [KEYS[name], DIMS[name]], use_resource=False,
                                         initializer=v1.constant_initializer(FIRST[name])) for name in KEYS}
         rows = {name: tf.nn.embedding_lookup(table, batch[name]) for name, table in tables.items()}
+        rows.update({name: tf.stop_gradient(rows[name]) for name in frozen})
         model = Model(batch, rows, tables, is_ours=False)
         return Outcome(_losses(model, iterator, train(model)))
 

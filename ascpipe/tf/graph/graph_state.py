@@ -96,8 +96,9 @@ class GraphState:
         served: of a graph that is made to be exported, the tables that it looks up in files; else None.
         mode: the mode in which an Estimator calls its model function for this graph; None: it is of no Estimator.
         stand_ins: by name of a variable without rows, the table whose rows stand for its.
-        updated: by name of a table behind these that an optimizer updates, the variable scope in which it does.
-        unreached: names of those that an optimizer was asked for, and found no gradient.
+        updated: by name of a table that an optimizer updates, the variable scope in which it does.
+        unreached: names of tables behind these that an optimizer was asked for, and found no gradient.
+        losses: what the program has differentiated, each tensor once.
         warm_starting: whether TensorFlow's part of a warm start is being made.
     """
 
@@ -121,6 +122,7 @@ class GraphState:
         self.stand_ins: Dict[str, StandIn] = {}
         self.updated: Dict[str, str] = {}
         self.unreached: Set[str] = set()
+        self.losses: Dict[str, tf.Tensor] = {}  # by name and graph
         self.warm_starting = False
         self._stream_numbers = process.stream_numbers
         self._streams: Dict[Any, Stream] = {}

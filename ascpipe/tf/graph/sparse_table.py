@@ -1,8 +1,9 @@
 """A sparse table of one graph, whose rows on the device are a TensorFlow variable."""
-from typing import ContextManager, List, Optional
+from typing import Any, ContextManager, List, Optional
 
 import tensorflow as tf
 
+from ascpipe.errors import TableUseError
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
@@ -86,3 +87,15 @@ class Table:
             return "Table({!r}, dim={}, expansion)".format(self.table_name, self.shape.dim)
         return "Table({!r}, dim={}, device_vocabulary_size={}, host_vocabulary_size={})".format(
             self.table_name, self.shape.dim, self.shape.device_rows, self.shape.home_rows)
+
+
+def _no_tensor(table: Table, dtype: Any = None, name: Optional[str] = None, as_ref: bool = False) -> tf.Tensor:
+    """In the place of a conversion: an op of TensorFlow was given a table, ``tf.nn.embedding_lookup`` for instance."""
+    plain = Process.is_initialised() and Process.current().is_plain
+    raise TableUseError(table.table_name, "an op of TensorFlow cannot read it. Look up ids by {}sparse_lookup(table, "
+                        "ids{}) in the place of tf.nn.embedding_lookup{}".format(*(
+                            ("ascpipe.tf.", "", ", and by ascpipe.tf.lookup_sparse(table, ids, weights, combiner) in "
+                             "that of tf.nn.embedding_lookup_sparse") if plain else ("", ", modify_graph=True", ""))))
+
+
+tf.register_tensor_conversion_function(Table, _no_tensor)

@@ -4,7 +4,7 @@ A key's row is in another place of the variable, or nowhere, in the next step. S
 a table are read and written by the row numbers of the step alone, and these numbers, and a gradient by them, end with
 the step. What a program does otherwise would not fail; it would train rows of other keys.
 """
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Dict, Iterator, List, NamedTuple
 
 import tensorflow as tf
 
@@ -45,6 +45,9 @@ _KEEPS = ("Accumulator", "Assign", "Barrier", "MapStage", "OrderedMapStage", "Qu
 _SUM = "Sum gradients within one step: take larger batches (dataset.batch)"
 _STATE = ("Keep state beside rows in slot variables that the optimizer makes by self._zeros_slot() or "
           "self._get_or_make_slot()")
+_INDICES = "An optimizer changes rows by the indices of their gradient"
+_MOVES_ALL = ("This optimizer moves all rows in each step, so it cannot train a table: "
+              "ascpipe.tf.Optimizer(dense=this one, sparse=another one) keeps it for variables")
 _AVERAGE = ("Average dense variables only: tf.trainable_variables() has no tables, and "
             "ascpipe.tf.Optimizer(dense=MovingAverageOptimizer(...), sparse=...) trains tables beside them")
 
@@ -95,15 +98,16 @@ class TableUses:
         self._rows.update(self._of_variable)
         self._numbers: Dict[str, tf.Tensor] = {}
         self._dense: Dict[str, tf.Tensor] = {}  # with a row for each slot
-        self._gradients: Dict[str, tf.Tensor] = {}  # with a row for each row of the step
+        self._gradients: Dict[str, tf.Tensor] = {}  # with a row for each row of the step, or these rows
         self._follow_numbers()
 
     def updates(self) -> List[tf.Operation]:
         """The ops that train rows of the table."""
         if self._handles:
             chosen = {tensor.name: tensor for tensor in self._handles}
-            _spread(chosen, lambda op, tensor: list(op.outputs) if op.type in _GATHERS or op.type in _COPIES else [])
-            return [op for tensor in chosen.values() for op in tensor.consumers() if op.type.startswith("AscApply")]
+            _spread(chosen, _numbers_kept)
+            return [op for tensor in chosen.values() for op in tensor.consumers()
+                    if op.type.startswith(("AscApply", "AscWriteRows"))]
         mine = [name for name, variable in self._of_variable.items() if variable is self._table.variable]
         return [op for name in mine for op in self._tensor(name).consumers()
                 if op.type.startswith(("AscApply", "Scatter", "SparseApply"))]
@@ -113,7 +117,9 @@ class TableUses:
         for name, variable in self._of_variable.items():
             tensor = self._tensor(name)
             for op in tensor.consumers():
-                if op.type not in _COPIES and not self._is_ours(op):
+                if op.type.startswith(("AscApply", "SparseApply")):
+                    yield from self._judged_update(op, variable)
+                elif op.type not in _COPIES and not self._is_ours(op):
                     yield from self._judged_use(op, tensor, variable)
         for tensor in [*self._numbers.values()]:
             for op in tensor.consumers():
@@ -123,8 +129,8 @@ class TableUses:
             for tensor in [*tensors.values()]:
                 for op in tensor.consumers():
                     if self._keeps(op, tensor):
-                        yield WrongUse(op, "keeps the gradient of its rows for later steps, in which these rows hold "
-                                       "other keys", _SUM)
+                        yield WrongUse(op, "keeps rows of this step or their gradient for later steps, in which these "
+                                       "rows hold other keys", _SUM)
 
     def _follow_numbers(self) -> None:
         sums = {op.name: op for slots in self._slots for op in slots.consumers() if op.type in SUMS}
@@ -134,8 +140,7 @@ class TableUses:
                 if any(op.inputs[place] is slots for slots in self._slots):
                     self._gradients[op.outputs[place].name] = op.outputs[place]
                     self._numbers[op.outputs[half + place].name] = op.outputs[half + place]
-        _spread(self._numbers, lambda op, tensor: outputs_with_numbers(op) if any(
-            tensor is given for given in inputs_with_numbers(op)) else [])
+        _spread(self._numbers, _numbers_kept)
         for tensor in self._numbers.values():
             for op in tensor.consumers():
                 if op.type in _TO_DENSE:
@@ -143,15 +148,21 @@ class TableUses:
         _spread(self._dense, _rows_kept)
         for tensor in self._numbers.values():
             for op in tensor.consumers():
-                if op.type in _GATHERS and op.inputs[0].name in self._dense:
+                if op.type in _GATHERS and (op.inputs[0].name in self._dense or op.inputs[0].name in self._rows):
                     self._gradients[op.outputs[0].name] = op.outputs[0]
         _spread(self._gradients, _rows_kept)
+
+    def _judged_update(self, op: tf.Operation, variable: tf.Variable) -> Iterator[WrongUse]:
+        """Of an op that updates rows at ``indices``, which it has unless it updates them by address."""
+        names = [argument.name for argument in op.op_def.input_arg]
+        if "indices" in names and op.inputs[names.index("indices")].name not in self._numbers:
+            yield WrongUse(op, "changes rows of {!r} by {!r}, which are not the indices of the gradient of this "
+                           "step".format(variable.op.name, op.inputs[names.index("indices")].name), _INDICES)
 
     def _judged_use(self, op: tf.Operation, tensor: tf.Tensor, variable: tf.Variable) -> Iterator[WrongUse]:
         name = variable.op.name
         is_first = tensor is op.inputs[0]
-        if op.type in _HARMLESS or op is variable.initializer or op.type.startswith("SparseApply") and any(
-                given.name in self._numbers for given in op.inputs):
+        if op.type in _HARMLESS or op is variable.initializer:
             return
         if op.type == "Assign" and is_first:
             value = origin_of(op.inputs[1])
@@ -169,10 +180,12 @@ class TableUses:
         elif op.type.startswith("Scatter") and is_first:
             if op.inputs[1].name not in self._numbers:
                 yield WrongUse(op, "changes rows of {!r} by {!r}. An id is not the number of a row".format(
-                    name, op.inputs[1].name), "An optimizer changes rows by the indices of their gradient")
+                    name, op.inputs[1].name), _INDICES)
         else:
+            updates = "/update_{}/".format(self._table.variable.op.name) in "/" + op.name
             yield WrongUse(op, "uses all rows of {!r}, which hold other keys in each step, and never all keys".format(
-                name), "Use the rows that sparse_lookup() returned, for example tf.nn.l2_loss(rows)")
+                name), _MOVES_ALL if updates else
+                "Use the rows that sparse_lookup() returned, for example tf.nn.l2_loss(rows)")
 
     def _judged_number(self, op: tf.Operation, tensor: tf.Tensor) -> Iterator[WrongUse]:
         if op.type in _MEASURES or op.type in _TO_DENSE or any(tensor is given for given in inputs_with_numbers(op)):
@@ -218,6 +231,11 @@ def _copies_of(tensors: List[tf.Tensor]) -> List[tf.Tensor]:
     return list(found.values())
 
 
+def _numbers_kept(op: tf.Operation, tensor: tf.Tensor) -> List[tf.Tensor]:
+    """The outputs of an op that have the numbers of rows, or the handles, of an input."""
+    return outputs_with_numbers(op) if any(tensor is given for given in inputs_with_numbers(op)) else []
+
+
 def _rows_kept(op: tf.Operation, tensor: tf.Tensor) -> List[tf.Tensor]:
     """The outputs of an op that have the rows of an input."""
     if op.type not in _BY_ROW or (op.type.startswith("Gather") and tensor is not op.inputs[0]):
@@ -235,9 +253,3 @@ def _spread(found: Dict[str, tf.Tensor], outputs: Any) -> None:
                 if output.name not in found:
                     found[output.name] = output
                     waiting.append(output)
-
-
-def first_wrong_use(state: GraphState, table: Table) -> Optional[WrongUse]:
-    """The first use of a table that is not within one step, in the order of the ops; None: all are."""
-    found = sorted(TableUses(state, table).wrong(), key=lambda use: internals.order_of(use.op))
-    return found[0] if found else None

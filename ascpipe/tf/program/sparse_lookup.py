@@ -118,7 +118,7 @@ def look_up(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional
     require_fewer(hashtable, channel, lookup.calls)
     lookup.count_call(send_count if configuration.use_static else None)
     embedding = lookup.embedding(ids, default_row, batch, values_alone=values_alone)
-    if not is_grad:
+    if not is_grad or channel == EVAL:
         return tf.stop_gradient(embedding, name=name)
     lookup.note_gradient(ids)
     return tf.identity(embedding, name=name)
