@@ -12,9 +12,24 @@ are saved, and at the end on all ranks that may go on.
 from typing import Iterator, List
 
 from .explore import Move, System, Violation
-from .rank_scenarios import CHANGE, CLOSE, EVALUATE, FAIL_EARLY, FAIL_LATE, LOSS, RESTART, SAVE_ALL, SKIP, Ranks
+from .rank_questions import begin, has_answers, header_of, heard, may_collect, moves_of_others, owes, require_all_ended, slot_of, take
+from .rank_scenarios import (
+    BACKGROUND,
+    CHANGE,
+    CLOSE,
+    EVALUATE,
+    FAIL_EARLY,
+    FAIL_LATE,
+    LOSS,
+    RESTART,
+    SAVE_ALL,
+    SKIP,
+    Ranks,
+)
 from .rank_state import (
+    COLLECT,
     COMPUTES,
+    END,
     GONE,
     IDLES,
     NO_BATCH,
@@ -42,6 +57,7 @@ from .verdicts import (
     BACKWARD,
     BEGIN,
     BROKEN,
+    BUSY,
     FAIL,
     FORWARD,
     GATE,
@@ -70,11 +86,12 @@ class Together(System[World]):
     def start(self) -> World:
         sc = self.scenario
         streams = len(sc.batches[0])
+        # The last slot is the thread that writes saves in the background.
         ranks = tuple(
-            Rank((0,) * len(threads), (None,) * len(threads), (1,) * streams, (0,) * streams, (0,) * streams,
+            Rank((0,) * len(threads), (None,) * (len(threads) + 1), (1,) * streams, (0,) * streams, (0,) * streams,
                  (((1, 0),) * self.count,) * streams)
             for threads in sc.programs)
-        return World(ranks, (), 0, sc.kills, sc.stops, sc.impatience, sc.idles)
+        return World(ranks, (), 0, sc.kills, sc.stops, sc.impatience, sc.idles, sc.hangs)
 
     def may_stop(self, state: World) -> bool:
         return all(rank.life != RUNS for rank in state.ranks)
@@ -85,8 +102,11 @@ class Together(System[World]):
                     if not (rank.poisoned or rank.broken or rank.killed or rank.life == STOPPED)}
         if len(going_on) > 1:
             raise Violation("tables of ranks that may go on differ: %s" % sorted(going_on))
-        if not sc.legal or (state.kills, state.stops, state.impatience) != (sc.kills, sc.stops, sc.impatience):
+        if not sc.legal or (state.kills, state.stops, state.impatience, state.hangs) != (
+                sc.kills, sc.stops, sc.impatience, sc.hangs):
             return
+        if not sc.flaws & {"each_saves", "changes_alone"}:
+            require_all_ended(state)
         if any(rank.failed for rank in state.ranks):
             raise Violation("something failed although no program has a fault: %s" % [r.failed for r in state.ranks])
         if len({(rank.overs, rank.saves) for rank in state.ranks}) > 1:
@@ -120,13 +140,23 @@ class Together(System[World]):
             called = name if len(threads) == 1 else "%s thread %d" % (name, thread)
             yield from self._thread(state, number, thread, called)
         rank = state.ranks[number]
-        waits = any(step is not None and step.phase not in (READY, GATE) for step in rank.steps)
-        if number > 0 and state.idles and rank.sender == NOTHING and not waits and not rank.broken:
-            idle = Header(IDLE, keys=tuple(zip(rank.runs, rank.made)), changes=rank.changes)
-            yield Move(name + ": is idle", with_header, (
-                with_rank(state._replace(idles=state.idles - 1), number, rank._replace(sender=IDLES)), number, idle),
-                True)
+        yield from self._background(state, number, name)
+        if state.idles and rank.sender == NOTHING and not rank.broken:
+            waits = any(step is not None and step.phase not in (READY, GATE) for step in rank.steps)
+            may_be_asked = number > 0 and not waits and (not rank.paused or "paused_hears" in self.scenario.flaws)
+            says = IDLE if may_be_asked else BUSY
+            if says == IDLE or rank.paused or number == 0 or any(s is not None and s.phase == COMPUTES for s in rank.steps):
+                yield Move("%s: is %s" % (name, says), self._pulse, (state, number, says), True)
+        if number > 0:
+            yield from moves_of_others(state, number, name)
         yield from self._exchanges(state, number, name)
+
+    def _pulse(self, world: World, number: int, kind: str) -> World:
+        """The rank lives, and has nothing to exchange."""
+        rank = world.ranks[number]
+        header = Header(kind, keys=tuple(zip(rank.runs, rank.made)), changes=rank.changes, answers=rank.answers)
+        after = rank._replace(sender=IDLES, answers=())
+        return with_header(with_rank(world._replace(idles=world.idles - 1), number, after), number, header)
 
     # ---- data
 
@@ -148,6 +178,11 @@ class Together(System[World]):
         step = rank.steps[thread]
         if step is None:
             yield from self._begins(world, number, thread, name, action, stream)
+        elif rank.paused and not rank.broken:
+            if step.phase == COMPUTES:
+                raise Violation("%s does what rank 0 asks for in the middle of a step" % name)
+        elif step.phase in (COLLECT, END) and not rank.broken:
+            yield from self._question(world, number, thread, name, step)
         elif step.phase == READY:
             if rank.poisoned or rank.broken:
                 yield Move(name + ": its claim is refused", with_rank,
@@ -169,12 +204,36 @@ class Together(System[World]):
             yield Move("%s: sends %s %s" % (name, step.phase, step.batch), self._sent,
                        (world, number, thread, step, action))
 
+    def _background(self, world: World, number: int, name: str) -> Iterator[Move]:
+        """Rank 0's thread that collects answers to a save in the background, and tells how it has ended."""
+        rank = world.ranks[number]
+        slot = slot_of(rank)
+        step = rank.steps[slot]
+        if step is None:
+            return
+        if rank.broken:
+            after = self._stopped(rank._replace(sender=slot), number, step, False)
+            yield Move(name + ": its save fails", with_rank, (world, number, after))
+        else:
+            yield from self._question(world, number, slot, name + " save", step)
+
+    def _question(self, world: World, number: int, thread: int, name: str, step: Step) -> Iterator[Move]:
+        """A question that all ranks have heard goes on."""
+        rank = world.ranks[number]
+        if step.phase == COLLECT and has_answers(rank, step.number, self.count):
+            after = with_step(take(rank, step.number, self.scenario), thread, step._replace(phase=END))
+            yield Move("%s: has all answers to %d" % (name, step.number), with_rank, (world, number, after))
+        elif rank.sender == NOTHING and not owes(rank) and (step.phase == END or may_collect(world, step.number)):
+            yield Move("%s: sends %s %d" % (name, step.phase, step.number), self._sent, (world, number, thread, step, ""))
+
     def _begins(self, world: World, number: int, thread: int, name: str, action: str,
                 stream: int) -> Iterator[Move]:
         rank, flaws = world.ranks[number], self.scenario.flaws
         if action == CLOSE:
             if any(at < len(other) for at, other in zip(rank.at[1:], self.scenario.programs[number][1:])):
                 return  # once its other threads are done
+            if rank.writes or rank.steps[slot_of(rank)] is not None:
+                return  # once its saves are
             if rank.broken:
                 yield Move(name + ": closes without the others", with_rank, (world, number, rank._replace(life=GONE)))
                 return
@@ -186,13 +245,17 @@ class Together(System[World]):
             if rank.lease == NOTHING:
                 yield Move(name + ": changes its tables alone", with_rank,
                            (world, number, goes_on(changed(rank), thread)))
-        elif action in (SAVE_ALL, CHANGE) and number > 0:
-            yield Move(name + ": leaves it to rank 0", with_rank, (world, number, goes_on(rank, thread)))
-        elif action in (SAVE_ALL, CHANGE) and (rank.poisoned or rank.broken):
+        elif action in (SAVE_ALL, BACKGROUND, CHANGE) and number > 0:
+            if action == SAVE_ALL and rank.open and not rank.broken:
+                after = with_step(rank, thread, Step(NO_BATCH, IDLE))
+                yield Move(name + ": waits for the save of rank 0", with_rank, (world, number, after))
+            else:
+                yield Move(name + ": leaves it to rank 0", with_rank, (world, number, goes_on(rank, thread)))
+        elif action in (SAVE_ALL, BACKGROUND, CHANGE) and (rank.poisoned or rank.broken):
             yield Move(name + ": what it asks for is refused", with_rank,
                        (world, number, self._failed(rank, number, thread)))
-        elif action in (SAVE_ALL, CHANGE):
-            if rank.lease == NOTHING:
+        elif action in (SAVE_ALL, BACKGROUND, CHANGE):
+            if rank.lease == NOTHING and (action == CHANGE or rank.steps[slot_of(rank)] is None):
                 yield Move("%s: asks for a %s" % (name, action), with_rank, (
                     world, number, with_step(rank, thread, Step(NO_BATCH, ASK))._replace(lease=thread)))
         elif action == RESTART:
@@ -235,9 +298,9 @@ class Together(System[World]):
     def _failed(self, rank: Rank, number: int, thread: int) -> Rank:
         """What the thread does fails: its program closes, or goes on where it is stubborn."""
         after = goes_on(rank, thread)._replace(failed=rank.failed + 1)
-        program = self.scenario.programs[number][thread]
-        if self.scenario.stubborn:
+        if self.scenario.stubborn or thread == slot_of(rank):
             return after
+        program = self.scenario.programs[number][thread]
         return after._replace(at=replaced(after.at, thread, len(program) - (program[-1][0] == CLOSE)))
 
     # ---- exchanges
@@ -248,10 +311,11 @@ class Together(System[World]):
         cause = "its step fails" if fails else "its tables are poisoned" if rank.poisoned else ""
         if step.phase == LEAVE:
             cause = "its program fails" if rank.failed and not self.scenario.stubborn else ""
-        asks = action if step.phase == ASK else ""
+        asks, question = header_of(rank, step, action)
         keys = tuple(zip(rank.runs, rank.made))
-        header = Header(step.phase, step.batch, step.exists, cause, keys, rank.changes, asks)
-        return with_header(with_rank(world, number, rank._replace(sender=thread)), number, header)
+        header = Header(ASK if asks else step.phase, step.batch, step.exists, cause, keys, rank.changes, asks, question,
+                        rank.answers)
+        return with_header(with_rank(world, number, rank._replace(sender=thread, answers=())), number, header)
 
     def _exchanges(self, world: World, number: int, name: str) -> Iterator[Move]:
         """The rank concludes its exchange, gives it up, or learns that the engine has ended."""
@@ -279,20 +343,34 @@ class Together(System[World]):
             return
         if rank.sender in (NOTHING, IDLES):
             for thread, step in enumerate(rank.steps):
-                if step is not None and in_vain:
+                if step is not None and in_vain and step.phase == COLLECT:
+                    if "collects_for_ever" not in self.scenario.flaws:  # this save fails, and nothing else
+                        after = with_step(rank, thread, step._replace(phase=END, exists=False))
+                        yield Move("%s: gives up %d" % (name, step.number), with_rank, (world, number, after))
+                elif step is not None and in_vain:
                     after = rank._replace(sender=thread, broken=True)
                     yield Move(name + ": gives up its turn", with_rank, (
                         world, number, self._stopped(after, number, step, step.phase == BACKWARD)))
             return
-        if self._waits_for_ever(rank):
+        if self._waits_for_ever(rank, in_vain):
             return
         if None in headers_of(world, rank.exchanges):
             after = world if in_vain else world._replace(impatience=world.impatience - 1)
-            yield Move(name + ": gives up", self._broken, (after, number, False), not in_vain)
+            yield Move(name + ": gives up", self._impatient if not in_vain else self._broken, (after, number, False),
+                       not in_vain)
 
-    def _waits_for_ever(self, rank: Rank) -> bool:
+    def _waits_for_ever(self, rank: Rank, in_vain: bool) -> bool:
         step = rank.steps[rank.sender]
-        return "close_waits_for_ever" in self.scenario.flaws and step is not None and step.phase == LEAVE
+        if step is None or step.phase != LEAVE:
+            return step is not None and step.phase == IDLE and "collects_for_ever" in self.scenario.flaws
+        return "close_waits_for_ever" in self.scenario.flaws or bool(rank.open and not in_vain)
+
+    def _impatient(self, world: World, number: int, ended: bool) -> World:
+        rank = world.ranks[number]
+        step = rank.steps[rank.sender]
+        if step is not None and step.phase == LEAVE and world.ranks[0].asked > len(rank.ends):
+            raise Violation("rank %d leaves, and a save is not over" % number)
+        return self._broken(world, number, ended)
 
     def _broken(self, world: World, number: int, ended: bool) -> World:
         rank = world.ranks[number]._replace(broken=True, ended=ended)
@@ -315,6 +393,8 @@ class Together(System[World]):
         keys = tuple(tuple(header.keys[stream] if header.keys else (0, 0) for header in headers)
                      for stream in range(len(rank.runs)))
         rank = rank._replace(exchanges=rank.exchanges + 1, turn=NOTHING, keys=keys)
+        if number == 0:
+            rank = heard(rank, headers)
         if not was_broken:
             rank = self._follows(rank, number, thread, headers, verdict)
         return pruned(self._checked(with_rank(world, number, rank), number))
@@ -322,10 +402,11 @@ class Together(System[World]):
     def _follows(self, rank: Rank, number: int, thread: int, headers: List[Header], verdict: Verdict) -> Rank:
         if thread == IDLES:
             rank = rank._replace(sender=NOTHING)
-            return self._asked(rank, number, headers[0].asks) if verdict.kind == ASKED else rank
+            return begin(rank, number, headers, thread, self.scenario) if verdict.kind == ASKED else rank
         step = rank.steps[thread]
         assert step is not None
-        action = self.scenario.programs[number][thread][rank.at[thread]][0]
+        threads = self.scenario.programs[number]
+        action = threads[thread][rank.at[thread]][0] if thread < len(threads) else BACKGROUND
         differ = len({(header.kind, header.batch) for header in headers}) > 1 or any(h.cause for h in headers)
         if verdict.kind in (GO, ROWS, APPLY) and differ:
             raise Violation("%s although the ranks say %s" % (verdict.kind, headers))
@@ -334,11 +415,11 @@ class Together(System[World]):
         rank = rank._replace(sender=NOTHING)
         if verdict.kind == LEFT:
             return rank._replace(life=GONE)
-        if verdict.kind == AGAIN:
-            return rank
+        if verdict.kind == AGAIN:  # a rank that waits for a save sees that rank 0 goes on without
+            return goes_on(rank, thread) if step.phase == IDLE and headers[0].kind != BUSY else rank
         if verdict.kind == ASKED:
-            rank = self._asked(rank, number, headers[0].asks)
-            return goes_on(rank, thread) if step.phase == ASK else rank
+            rank = begin(rank, number, headers, thread, self.scenario)
+            return self._after_question(rank, thread, step, action)
         if verdict.kind == TURN:
             return self._turned(rank, verdict.batch[0])
         if verdict.kind == BEGIN:
@@ -353,12 +434,18 @@ class Together(System[World]):
             rank = rank._replace(overs=rank.overs + 1)
         return goes_on(rank, thread)
 
-    def _asked(self, rank: Rank, number: int, what: str) -> Rank:
-        """What rank 0 asks for: claims are put aside, and evaluations of tables that change."""
-        for thread, step in enumerate(rank.steps):
-            if step is not None and (step.phase == FORWARD or (step.phase == READ and what == CHANGE)):
-                rank = with_step(rank, thread, step._replace(phase=READY))._replace(lease=NOTHING)
-        return changed(rank) if what == CHANGE else rank._replace(saves=rank.saves + (rank.tables,))
+    def _after_question(self, rank: Rank, thread: int, step: Step, action: str) -> Rank:
+        """The thread of rank 0 that has asked goes on; another rank's sends again."""
+        if step.phase == ASK and action == BACKGROUND:
+            return goes_on(rank, thread)  # the slot does the rest
+        if step.phase == IDLE and not rank.open:
+            return goes_on(rank, thread)
+        if step.phase != END:
+            return rank
+        if action == CHANGE and not has_answers(rank, step.number, self.count):
+            raise Violation("a change has ended, and a rank has not said that it has made it")
+        after = goes_on(take(rank, step.number, self.scenario), thread)
+        return after if step.exists else after._replace(failed=after.failed + 1)
 
     def _saved_alone(self, world: World, number: int, rank: Rank) -> World:
         return self._checked(with_rank(world, number, rank), number)
