@@ -13,8 +13,8 @@ using Bytes = std::vector<std::uint8_t>;
 
 // Where fields lie; docs/internals/protocol.md.
 constexpr std::size_t kMagicAt = 0, kVersionAt = 4, kKindAt = 16, kStreamAt = 20, kSizesAt = 72, kExistsAt = 96;
-constexpr std::size_t kCauseBytesAt = 100;
-constexpr std::size_t kMostCause = 384;
+constexpr std::size_t kCauseBytesAt = 100, kDoingAt = 116;
+constexpr std::size_t kMostCause = 360;
 
 PeerHeader Some() {
   PeerHeader header;
@@ -92,8 +92,9 @@ TEST(EveryDamagedFieldOfAHeaderIsRefused) {
   const Bytes whole = Message(Some(), {1, 3, 64, 65});
   CHECK(!IsRefused(whole));
   CHECK(IsRefused(With<std::uint32_t>(whole, kMagicAt, 0)));
-  CHECK(IsRefused(With<std::uint32_t>(whole, kVersionAt, 4)));
-  for (const std::int32_t kind : {0, 9, -1}) CHECK(IsRefused(With(whole, kKindAt, kind)));
+  CHECK(IsRefused(With<std::uint32_t>(whole, kVersionAt, 3)));
+  for (const std::int32_t kind : {0, 10, -1}) CHECK(IsRefused(With(whole, kKindAt, kind)));
+  for (const std::int32_t doing : {3, -1}) CHECK(IsRefused(With(whole, kDoingAt, doing)));
   CHECK(IsRefused(With<std::int32_t>(whole, kStreamAt, -1)));
   CHECK(IsRefused(With<std::uint32_t>(whole, kExistsAt, 2)));
   CHECK(IsRefused(With<std::uint32_t>(whole, kCauseBytesAt, kMostCause + 1)));

@@ -9,7 +9,21 @@ from typing import Iterator, List, Tuple
 
 from .explore import Move, Violation
 from .rank_scenarios import BACKGROUND, CHANGE, Ranks
-from .rank_state import COLLECT, COMPUTES, END, NO_BATCH, NOTHING, READY, Rank, Step, World, changed, headers_of, with_rank, with_step
+from .rank_state import (
+    COLLECT,
+    COMPUTES,
+    END,
+    NO_BATCH,
+    NOTHING,
+    READY,
+    Rank,
+    Step,
+    World,
+    changed,
+    headers_of,
+    with_rank,
+    with_step,
+)
 from .verdicts import ASK, BACKWARD, FORWARD, READ, Header
 
 Asked = Tuple[int, str]  # number of the question, and what is asked for

@@ -112,10 +112,9 @@ SHORT: Dict[str, Ranks] = {
         (one("train", "begin save", "change", "train"), one("train", "train")), ((2,),) * 2),
     "a save in the background, idle": Ranks((one("begin save", "change"), one()), ((0,),) * 2, idles=2),
     "a save in the background, impatient": Ranks((one("begin save", "change"), one()), ((0,),) * 2, impatience=1),
-    "a save in the background that hangs": Ranks((one("begin save", "train", "save"), one("train", "save")), ((1,),) * 2,
-                                                 hangs=1),
-    "a save in the background, killed": Ranks((one("begin save", "change", "train"), one("train")), ((1,),) * 2,
-                                              kills=1),
+    "a save in the background that hangs": Ranks(
+        (one("begin save", "train", "save"), one("train", "save")), ((1,),) * 2, hangs=1),
+    "a save in the background, killed": Ranks((one("begin save", "change"), one()), ((0,),) * 2, kills=1),
     "three ranks, a save in the background": Ranks((one("begin save", "change"), one(), one()), ((0,),) * 3),
     "all skip, all fetch the loss": Ranks((one("skip", "loss", "train"),) * 2, ((3,),) * 2),
 }

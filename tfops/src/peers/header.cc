@@ -10,8 +10,8 @@ namespace ascpipe {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x52435341;  // "ASCR" read as little-endian text
-constexpr std::uint32_t kVersion = 3;
-constexpr std::size_t kCauseBytes = 384;
+constexpr std::uint32_t kVersion = 4;
+constexpr std::size_t kCauseBytes = 360;
 
 // As it travels, little-endian.
 struct Wire {
@@ -33,12 +33,16 @@ struct Wire {
   std::uint32_t cause_bytes;
   std::int64_t answer_bytes;
   std::int32_t phase;
-  std::uint32_t reserved;
+  std::int32_t doing;
   std::int64_t busy_us;
+  std::int64_t work;
+  std::uint64_t machine;
+  std::int32_t pid;
+  std::uint32_t reserved;
   char cause[kCauseBytes];
 };
 static_assert(sizeof(Wire) == kHeaderBytes, "a header has no gaps");
-static_assert(offsetof(Wire, signature_bytes) == 72 && offsetof(Wire, cause) == 128, "the header is as documented");
+static_assert(offsetof(Wire, signature_bytes) == 72 && offsetof(Wire, cause) == 152, "the header is as documented");
 
 // Whether this byte goes on with a character of UTF-8.
 bool GoesOn(char byte) { return (static_cast<unsigned char>(byte) & 0xc0u) == 0x80u; }
@@ -55,8 +59,18 @@ const char* NameOf(PeerKind kind) {
     case PeerKind::kIdle: return "is idle";
     case PeerKind::kLeave: return "has ended";
     case PeerKind::kBroken: return "has given up";
+    case PeerKind::kBusy: return "is busy";
   }
   return "says what is not known";
+}
+
+const char* NameOf(Doing doing) {
+  switch (doing) {
+    case Doing::kOther: return "exchanges nothing: its program does something else";
+    case Doing::kAsked: return "does its part of a save, restore or change of tables";
+    case Doing::kComputes: return "computes a step";
+  }
+  return "does what is not known";
 }
 
 void WriteHeader(const PeerHeader& header, const SectionSizes& sizes, std::uint8_t* out) {
@@ -79,6 +93,10 @@ void WriteHeader(const PeerHeader& header, const SectionSizes& sizes, std::uint8
   wire.answer_bytes = sizes.answer;
   wire.phase = static_cast<std::int32_t>(header.phase);
   wire.busy_us = header.busy_us;
+  wire.doing = static_cast<std::int32_t>(header.doing);
+  wire.work = header.work;
+  wire.machine = header.machine;
+  wire.pid = header.pid;
   wire.exists = header.exists ? 1 : 0;
   std::size_t cause = std::min(header.cause.size(), kCauseBytes);
   // Of a text, at most three steps; what is no text is cut anywhere, for an empty cause would be none.
@@ -108,8 +126,9 @@ CoreStatus ReadHeader(const std::uint8_t* message, std::int64_t bytes, PeerHeade
                  wire.rows_bytes, " bytes in a message of ", bytes);
   }
   if (wire.kind < static_cast<std::int32_t>(PeerKind::kGate) ||
-      wire.kind > static_cast<std::int32_t>(PeerKind::kBroken) || wire.stream < 0 || wire.exists > 1 ||
-      wire.cause_bytes > kCauseBytes || wire.phase < 0 || wire.phase > static_cast<std::int32_t>(AskPhase::kEnd)) {
+      wire.kind > static_cast<std::int32_t>(PeerKind::kBusy) || wire.stream < 0 || wire.exists > 1 ||
+      wire.cause_bytes > kCauseBytes || wire.phase < 0 || wire.phase > static_cast<std::int32_t>(AskPhase::kEnd) ||
+      wire.doing < 0 || wire.doing > static_cast<std::int32_t>(Doing::kComputes)) {
     return Error(kE301, "a header of kind ", wire.kind, " and stream ", wire.stream, " with a cause of ",
                  wire.cause_bytes, " bytes");
   }
@@ -126,6 +145,10 @@ CoreStatus ReadHeader(const std::uint8_t* message, std::int64_t bytes, PeerHeade
   header->signature = wire.signature;
   header->phase = static_cast<AskPhase>(wire.phase);
   header->busy_us = wire.busy_us;
+  header->doing = static_cast<Doing>(wire.doing);
+  header->work = wire.work;
+  header->machine = wire.machine;
+  header->pid = wire.pid;
   *sizes = {wire.signature_bytes, wire.answer_bytes, wire.keys_bytes, wire.rows_bytes};
   return CoreStatus();
 }

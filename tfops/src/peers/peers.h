@@ -12,11 +12,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/core_status.h"
+#include "peers/awaited.h"
 #include "peers/figures.h"
 #include "peers/header.h"
 #include "peers/message.h"
@@ -24,6 +26,12 @@
 #include "peers/verdict.h"
 
 namespace ascpipe {
+
+// A number of seconds, for a clock.
+inline std::chrono::steady_clock::duration Limit(double seconds) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(seconds < 1e9 ? seconds : 1e9));
+}
 
 // What a thread wants to exchange.
 struct PeerRequest {
@@ -35,14 +43,16 @@ struct PeerRequest {
   // Called once, on the thread of Peers or the caller's; must not wait.  kTurn: another stream comes first, so a claim
   // is to be put aside; kAsked: so it is for what rank 0 asks for.
   std::function<void(const PeerVerdict&, const Received& rows)> done;
-  // Peers fills these: since when others may be waited for.
+  // Peers fills these: since when others may be waited for, and how long this rank exchanged nothing before.
   std::chrono::steady_clock::time_point since;
+  std::int64_t busy_us = 0;
   bool was_sent = false;
 };
 
 // What rank 0 asks the other ranks for.
 struct PeerAsk {
   AskPhase phase = AskPhase::kSave;
+  std::int64_t number = 0;
   std::string text;
 };
 
@@ -63,7 +73,8 @@ class Peers {
  public:
   struct Settings {
     double wait_timeout_s = 0;  // an exchange that takes longer is given up
-    double idle_after_s = 0.5;  // a rank but 0 that has nothing to exchange for so long can be asked
+    double idle_after_s = 0.5;  // a rank that has nothing to exchange for so long says that it lives
+    double warn_after_s = 5;    // a wait that lasts as long is told on stderr, and again every 10 s
     std::string signature;      // what all ranks must have in common, line by line
     layout::Exchanges* figures = nullptr;  // in shared memory, or null
     std::shared_ptr<SpanRing> spans;       // of exchanges; null: none are kept
@@ -71,6 +82,8 @@ class Peers {
     std::function<void()> on_change;
     // Rank 0 asks, and this is another rank.  kSave, kChange: nothing is sent before Resume.
     std::function<void(PeerAsk)> on_ask;
+    // Grows while this process does what rank 0 asks for; null: it never does.  Any thread.
+    std::function<std::int64_t()> work;
   };
 
   Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings settings);
@@ -94,6 +107,11 @@ class Peers {
   void Answer(const std::string& text);
   // Rank 0: what a rank has answered since the last call, each with its line end.
   std::string TakeAnswers(int rank);
+  // How a rank is, and how long it has not gone on with what rank 0 asked for.
+  std::string StateOf(int rank) const;
+  double SilenceOf(int rank) const;
+  // How long no rank has gone on with that.
+  double Silence() const;
   // Whether a batch of this stream may be claimed: no other stream comes first, and nothing that rank 0 asks for.
   bool MayClaim(int stream) const;
 
@@ -102,8 +120,9 @@ class Peers {
   // Why no rank may go on with its tables; ok if they may.
   CoreStatus Poisoned() const;
 
-  // Says that this rank ends, and waits for the others to do so, so long at most; longer while rank 0 has not said how
-  // what it asked for has ended.  `cause`: why this rank's program fails, "" if it does not.  Idempotent.
+  // Says that this rank ends, and waits for the others to do so, so long at most; while rank 0 has not said how
+  // something that it asked for has ended, until no rank has gone on with it for wait_timeout_s.  `cause`: why this
+  // rank's program fails, "" if it does not.  Idempotent.
   void Leave(int timeout_ms, std::string cause = "");
   // Ends the thread.  Idempotent.
   void Stop();
@@ -123,14 +142,18 @@ class Peers {
   void Enter(PeerRequest request, bool is_next);
   void Run();
   bool Next(PeerRequest* request);
-  bool IsIdle(std::unique_lock<std::mutex>* lock);
+  bool AwaitPulse(std::unique_lock<std::mutex>* lock, PeerHeader* pulse);
+  const PeerRequest* Waiting(const PeerRequest& request) const;
+  std::string Waits(const PeerHeader& header, std::chrono::steady_clock::time_point since) const;
   bool MayBeSent(const PeerRequest& request) const;
   bool SaysBroken();
   void Send(const PeerRequest& request, PeerHeader* sent, const std::shared_ptr<Reply>& reply);
   Parcel Pack(const PeerRequest& request, PeerHeader* sent);
+  void GiveUp(PeerRequest request);
   bool Await(const PeerRequest& request, const std::shared_ptr<Reply>& reply);
   void Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader& sent);
-  CoreStatus GivenUp(PeerHeader header) const;
+  CoreStatus GivenUp(PeerHeader header, std::chrono::steady_clock::time_point since) const;
+  CoreStatus Ended(const CoreStatus& why) const;
   bool Yields(const PeerRequest& request) const;
   void Break(const CoreStatus& why, PeerRequest request, bool others_wait);
   void FailAll(const PeerVerdict& verdict);
@@ -147,12 +170,13 @@ class Peers {
   bool leaves_ = false, left_ = false;
   bool paused_ = false;   // for what rank 0 asks for
   bool changes_tables_ = false;  // that is
-  bool open_ = false;     // rank 0 has not said how it has ended
+  std::set<std::int64_t> open_;  // numbers of what rank 0 has asked for, and has not said the end of
   std::string answers_;   // that were not sent yet
   std::vector<std::string> heard_;  // rank 0: by rank
   int turn_ = -1;  // only batches of this stream are next
   std::chrono::steady_clock::time_point turned_;  // since when
   bool owes_ = false;  // a step has begun on all ranks, and its gradients are next
+  AwaitedRanks awaited_;
   CoreStatus broken_, poisoned_;
   std::string signature_;
   std::int64_t changes_ = 0;
@@ -164,8 +188,9 @@ class Peers {
   std::string signature_sent_;
   std::vector<std::string> signatures_;  // by rank
   bool others_wait_ = false;             // this rank is broken, and others do not know it
-  bool patient_ = false;                 // others may still do what rank 0 asks for
-  std::chrono::steady_clock::time_point patient_until_;
+  std::chrono::steady_clock::time_point quiet_;  // since when nothing is exchanged
+  std::chrono::steady_clock::time_point told_;   // when stderr was told last of a wait
+  const std::uint64_t machine_ = ThisMachine();
   std::shared_ptr<Reply> late_;         // of an exchange that nothing here waits for
   std::shared_ptr<std::vector<std::uint8_t>> buffer_;
   std::thread thread_;

@@ -1,0 +1,112 @@
+// Peers: waits for other ranks, each with a limit and a line on stderr, and what ranks say that have nothing to
+// exchange.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "core/error_codes.gen.h"
+#include "core/late_waits.h"
+#include "peers/peers.h"
+
+namespace ascpipe {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kTellEvery{10};
+
+}  // namespace
+
+// Ends the exchange of a request, whose time is over: this rank exchanges nothing any more.
+void Peers::GiveUp(PeerRequest request) {
+  PeerHeader header = request.header;
+  Clock::time_point since = request.since;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (const PeerRequest* const waits = Waiting(request)) {
+      header = waits->header;
+      since = waits->since;
+    }
+  }
+  Break(GivenUp(header, since), std::move(request), true);
+}
+
+// Waits for the end of an exchange, and says on stderr for whom, if that takes long; false: its time is over, or the
+// pipeline stops.  A rank that only says that it lives waits for nothing.
+bool Peers::Await(const PeerRequest& request, const std::shared_ptr<Reply>& reply) {
+  const Clock::duration limit = Limit(settings_.wait_timeout_s);
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stop_ && !reply->over) {
+    const PeerRequest* const waits = Waiting(request);
+    if (waits == nullptr) {
+      changed_.wait_for(lock, limit);  // the transport ends it where a rank is gone
+      continue;
+    }
+    const Clock::time_point now = Clock::now();
+    const Clock::time_point until = std::max(waits->since, awaited_.progressed()) + limit;
+    const Clock::time_point tells = std::max(waits->since + Limit(settings_.warn_after_s), told_ + kTellEvery);
+    if (now >= until) break;
+    if (now < tells) {
+      changed_.wait_until(lock, std::min(until, tells));
+      continue;
+    }
+    told_ = now;
+    const std::string line = Text("ascpipe: ", Waits(waits->header, waits->since), ". It gives up after ",
+                                  settings_.wait_timeout_s, " s (wait_timeout_s) in which they do nothing");
+    lock.unlock();
+    SayLine(line);
+    lock.lock();
+  }
+  return reply->over;
+}
+
+// Waits until this rank has had nothing to exchange for a while; false: there may be something to do.  *pulse says that
+// it lives, and whether it can be asked.
+bool Peers::AwaitPulse(std::unique_lock<std::mutex>* lock, PeerHeader* pulse) {
+  const bool may = broken_.ok() && poisoned_.ok() && turn_ < 0 && !left_ && (!leaves_ || paused_ || owes_);
+  const Clock::time_point due = quiet_ + Limit(settings_.idle_after_s);
+  if (may && Clock::now() >= due) {
+    pulse->kind = rank() == 0 || paused_ || owes_ ? PeerKind::kBusy : PeerKind::kIdle;
+    const bool asked = paused_ || (rank() == 0 && !open_.empty());
+    pulse->doing = owes_ ? Doing::kComputes : asked ? Doing::kAsked : Doing::kOther;
+    return true;
+  }
+  may ? static_cast<void>(changed_.wait_until(*lock, due)) : changed_.wait(*lock);
+  return false;
+}
+
+// What waits for other ranks in the exchange of a request; null: nothing, as this rank only says that it lives.
+const PeerRequest* Peers::Waiting(const PeerRequest& request) const {
+  if (!request.header.is_pulse()) return &request;
+  const auto next = std::find_if(queue_.begin(), queue_.end(), [this](const PeerRequest& o) {
+    return MayBeSent(o) && !o.header.is_pulse();
+  });
+  return next == queue_.end() ? nullptr : &*next;
+}
+
+// "rank 0 trains batch 7 and has waited 5 s for rank 1, which ..."
+std::string Peers::Waits(const PeerHeader& header, Clock::time_point since) const {
+  const Clock::time_point now = Clock::now();
+  return Text("rank ", rank(), " ", NameOf(header.kind), header.has_batch() ? Text(" batch ", header.ticket) : "",
+              " and has waited ", std::chrono::duration_cast<std::chrono::seconds>(now - since).count(), " s for ",
+              awaited_.Names(now));
+}
+
+CoreStatus Peers::GivenUp(PeerHeader header, Clock::time_point since) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (stop_) return Error(Code::kCancelled, "the pipeline was stopped");
+  return Error(kE310, Waits(header, since), ". What was saved is whole; restart all ranks from the last checkpoint, or "
+               "raise wait_timeout_s (", settings_.wait_timeout_s, " s)");
+}
+
+// Why exchanges have ended on all ranks: a rank of this machine that has ended or is stopped says more than Horovod.
+CoreStatus Peers::Ended(const CoreStatus& why) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const std::string lost = awaited_.Lost();
+  if (lost.empty()) return why;
+  return Error(kE312, "the exchange with the other ranks has ended because of ", lost, ". What was saved is whole; "
+               "restart all ranks from the last checkpoint");
+}
+
+}  // namespace ascpipe
