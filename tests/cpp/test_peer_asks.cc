@@ -1,5 +1,4 @@
 // What rank 0 asks the other ranks for, between two steps, and what ranks say that have nothing to exchange.
-#include <atomic>
 #include <thread>
 
 #include "peer_ranks.h"
@@ -115,15 +114,11 @@ TEST(ARankThatLeavesStaysAlthoughAnotherQuestionHasEnded) {
   CHECK(Is(ranks.Ask(AskPhase::kEnd, "", 2), VerdictKind::kAsked));
   CHECK(Is(ranks.Send(0, PeerKind::kGate), VerdictKind::kBegin));
   CHECK(Is(&gate, VerdictKind::kBegin));
-  std::atomic<bool> has_left{false};
-  std::thread leaves([&ranks, &has_left] {
-    ranks.peers[1]->Leave(50);
-    has_left = true;
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // four times as long as it would stay by itself
-  CHECK(!has_left);
+  std::future<void> leaves = std::async(std::launch::async, [&ranks] { ranks.peers[1]->Leave(50); });
+  // Four times as long as it would stay by itself.
+  CHECK(leaves.wait_for(std::chrono::milliseconds(200)) == std::future_status::timeout);
   CHECK(Is(ranks.Ask(AskPhase::kEnd, "", 1), VerdictKind::kAsked));
-  leaves.join();
+  leaves.get();
 }
 
 TEST(ARankThatLeavesGivesUpASaveWithWhichNoRankGoesOn) {

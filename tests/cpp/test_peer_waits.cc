@@ -163,7 +163,7 @@ TEST(OfSeveralRanksThatSayNothingThoseAreNamedThatAreStopped) {
   CHECK_EQ(awaited.Lost(), Text("rank 2, whose process (pid ", child, ") has ended"));
 }
 
-TEST(WhoIsAwaitedIsTheRankThatHasNothingToExchange) {
+TEST(TheRankThatIsAwaitedHasNothingToExchange) {
   const Clock::time_point now = Clock::now();
   AwaitedRanks awaited(1, 4, now);
   awaited.Hear({Said(PeerKind::kBusy, Doing::kAsked), Said(PeerKind::kGate), Said(PeerKind::kIdle), Said(PeerKind::kGate)},

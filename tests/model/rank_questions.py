@@ -78,9 +78,9 @@ def begin(rank: Rank, number: int, headers: List[Header], thread: int, scenario:
         if what != BACKGROUND:
             return with_step(rank, thread, Step(NO_BATCH, END if what == CHANGE else COLLECT, number=asked[0]))
         return with_step(rank, slot_of(rank), Step(NO_BATCH, COLLECT, number=asked[0]))
-    for place, step in enumerate(rank.steps):
+    for slot, step in enumerate(rank.steps):
         if step is not None and (step.phase == FORWARD or (step.phase == READ and what == CHANGE)):
-            rank = with_step(rank, place, step._replace(phase=READY))._replace(lease=NOTHING)
+            rank = with_step(rank, slot, step._replace(phase=READY))._replace(lease=NOTHING)
     return rank._replace(paused=asked, open=rank.open | {asked[0]})
 
 

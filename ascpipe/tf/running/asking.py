@@ -99,8 +99,8 @@ class Asked:
                 raise RefusedError(rank, "it has not gone on with {} for {:g} s (wait_timeout_s): {}".format(
                     self._about, self._limit_s, state))
         if lines.is_due():
-            _log.warning("rank 0 has waited %.0f s for %s of %s", waited,
-                         "; ".join(text.partition(" ")[2] for text in late.values()), self._about)
+            _log.warning("%s has waited %.0f s for %s", self._about, waited,
+                         "; ".join(text.partition(" ")[2] for text in late.values()))
 
     def tell(self, how: Dict[str, Any], *, differs: bool = False) -> None:
         """Tell the other ranks how it has ended; ``differs``: they have changed tables, and this rank has not."""
@@ -115,7 +115,7 @@ def asked(what: Dict[str, Any], *, changes: bool, about: str, limit_s: float) ->
     Args:
         what: names its handler in ``"what"``; the rest is for the handler. It goes to the other ranks as JSON.
         changes: whether tables change, so that evaluations which have read them fail.
-        about: the same for people, as in "its part of ABOUT".
+        about: the same for people.
         limit_s: how long a rank may not go on with it.
 
     Raises:

@@ -64,7 +64,8 @@ std::string AwaitedRanks::StateOf(int rank, bool has_answered) const {
   if (!known.was_heard) return "which has not begun to exchange";
   if (!has_answered) return "which does not answer: its process is stopped, or cannot be reached";
   if (header.kind == PeerKind::kBusy) return Text("which ", NameOf(header.doing));
-  return header.kind == PeerKind::kIdle ? Text("which ", NameOf(Doing::kOther)) : Text("which ", NameOf(header.kind));
+  if (header.kind == PeerKind::kIdle) return Text("which ", NameOf(Doing::kOther));
+  return Text("which ", NameOf(header.kind), header.has_batch() ? Text(" batch ", header.ticket) : "");
 }
 
 std::string AwaitedRanks::NameWithState(int rank, Clock::time_point now) const {

@@ -32,7 +32,7 @@ void Peers::GiveUp(PeerRequest request) {
   Break(GivenUp(header, since), std::move(request), true);
 }
 
-// Waits for the end of an exchange, and says on stderr for whom, if that takes long; false: its time is over, or the
+// Waits for the end of an exchange, and says on stderr for which rank, if that takes long; false: its time is over, or the
 // pipeline stops.  A rank that only says that it lives waits for nothing.
 bool Peers::Await(const PeerRequest& request, const std::shared_ptr<Reply>& reply) {
   const Clock::duration limit = Limit(settings_.wait_timeout_s);
