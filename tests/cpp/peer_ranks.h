@@ -91,6 +91,8 @@ class Ranks {
       settings.figures = &figures[static_cast<std::size_t>(rank)];
       settings.spans = spans[static_cast<std::size_t>(rank)];
       settings.warn_after_s = warn_after_s;
+      settings.end_after_s = 0.05;
+      settings.has_steps = [this] { return has_steps.load(); };
       settings.work = [this, rank] { return work[static_cast<std::size_t>(rank)].load(); };
       settings.on_ask = [this, rank](PeerAsk ask) {
         std::lock_guard<std::mutex> lock(mutex_);
@@ -171,6 +173,7 @@ class Ranks {
   std::vector<std::unique_ptr<TestKeys>> keys;
   std::vector<layout::Exchanges> figures;      // by rank
   std::vector<std::atomic<std::int64_t>> work;  // likewise
+  std::atomic<bool> has_steps{false};           // of each rank
   std::vector<std::unique_ptr<Peers>> peers;
 
  private:
@@ -183,7 +186,7 @@ class Ranks {
 inline bool Is(Future* told, VerdictKind kind) { return told->get().verdict.kind == kind; }
 inline bool Is(Future told, VerdictKind kind) { return Is(&told, kind); }
 
-inline bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using check::Has;
 
 }  // namespace peer_ranks
 

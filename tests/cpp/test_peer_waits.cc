@@ -35,7 +35,9 @@ class Stderr {
     Restore();
     std::string text;
     char part[512];
-    for (ssize_t length; (length = read(ends_[0], part, sizeof(part))) > 0;) text.append(part, static_cast<std::size_t>(length));
+    for (ssize_t length; (length = read(ends_[0], part, sizeof(part))) > 0;) {
+      text.append(part, static_cast<std::size_t>(length));
+    }
     return text;
   }
 
@@ -122,6 +124,40 @@ TEST(ARankThatDoesWhatItWasAskedForIsNotAskedForMore) {
   CHECK_EQ(ranks.Asked().second.number, 2);
 }
 
+TEST(AStepThatWaitsInACollectiveOfTheProgramIsGivenUpByItsRank) {
+  for (const char* facts : {"collective a\tHorovodAllreduce", "variable w\tfloat"}) {
+    Stderr out;
+    Pulsing ranks(2, kLimit);
+    std::vector<Future> told;
+    for (int rank = 0; rank < 2; ++rank) {
+      PeerRequest forward;
+      forward.header = Header(PeerKind::kForward, 1, 7);
+      forward.has_backward = true;
+      forward.facts = std::make_shared<std::string>(facts);
+      told.push_back(ranks.Send(rank, std::move(forward)));
+    }
+    for (Future& one : told) CHECK(Is(&one, VerdictKind::kGo));
+    const bool has_collective = std::string(facts).find("collective") == 0;
+    const auto until = Clock::now() + std::chrono::duration<double>(has_collective ? kLong : 3 * kLimit);
+    while (ranks.peers[0]->Broken().ok() && Clock::now() < until) {
+      ranks.meeting->AwaitExchanges(ranks.meeting->Exchanges() + 1);
+    }
+    CHECK_EQ(!ranks.peers[0]->Broken().ok(), has_collective);
+    if (has_collective) {
+      CHECK(Has(ranks.peers[0]->Broken().text(), "E310: rank 0 has computed batch 7 for 0 s"));
+      CHECK(Has(ranks.peers[0]->Broken().text(), "a waits for other ranks"));
+      CHECK(!ranks.peers[0]->Poisoned().ok());
+    }
+  }
+}
+
+TEST(WhereAStepDoesNotEndAfterAFailureTheEngineIsEnded) {
+  Ranks ranks(2, {kShort, kLong});
+  ranks.has_steps = true;
+  CHECK(Is(ranks.Send(0, PeerKind::kGate), VerdictKind::kFail));
+  ranks.meeting->AwaitEnd();
+}
+
 TEST(AWaitThatTakesLongIsToldOnStderr) {
   Stderr out;
   Pulsing ranks(2, kLong, 0.05);
@@ -166,8 +202,8 @@ TEST(OfSeveralRanksThatSayNothingThoseAreNamedThatAreStopped) {
 TEST(TheRankThatIsAwaitedHasNothingToExchange) {
   const Clock::time_point now = Clock::now();
   AwaitedRanks awaited(1, 4, now);
-  awaited.Hear({Said(PeerKind::kBusy, Doing::kAsked), Said(PeerKind::kGate), Said(PeerKind::kIdle), Said(PeerKind::kGate)},
-               now);
+  const PeerHeader waits = Said(PeerKind::kGate);
+  awaited.Hear({Said(PeerKind::kBusy, Doing::kAsked), waits, Said(PeerKind::kIdle), waits}, now);
   CHECK_EQ(awaited.Names(now), "rank 0, which does its part of a save, restore or change of tables; rank 2, which "
                                "exchanges nothing: its program does something else");
 }

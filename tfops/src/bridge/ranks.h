@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -151,6 +152,7 @@ class Ranks {
   }
 
   WorkClocks& work() { return work_; }
+  std::atomic<int>& steps() { return steps_; }  // how many there are
 
   // Tells the others that this rank makes no exchange that they wait for.
   void SayFailed(PeerHeader header, std::string cause) {
@@ -172,6 +174,7 @@ class Ranks {
   Settings Listening(Settings settings) {
     settings.peers.on_ask = [this](PeerAsk ask) { asks_.Put(std::move(ask)); };
     settings.peers.work = [this] { return work_.Units(); };
+    settings.peers.has_steps = [this] { return steps_.load() > 0; };
     return settings;
   }
 
@@ -179,6 +182,7 @@ class Ranks {
 
   Asks asks_;
   WorkClocks work_;
+  std::atomic<int> steps_{0};
   std::mutex mutex_;  // guards the next one and the last one
   Answers answers_;
   const Settings settings_;

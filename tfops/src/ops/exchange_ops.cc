@@ -30,6 +30,7 @@ REGISTER_OP("AscForward")
     .Attr("training: bool")
     .Attr("has_backward: bool")
     .Attr("used: int")
+    .Attr("facts: string")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
       const int n = c->num_outputs() / 2;
       for (int i = 0; i < n; ++i) {
@@ -56,6 +57,7 @@ stream: number of the stream.
 training: whether this is the training channel; then claims count from here on.
 has_backward: whether gradients follow.
 used: a number for the tables that the step uses, equal on all ranks.
+facts: what all ranks must have alike in the step, lines of FactsOf.
 )doc");
 
 REGISTER_OP("AscBackward")
@@ -138,6 +140,7 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
     request.header.ticket = batch->name.index;
     request.header.tables = static_cast<std::uint64_t>(used_);
     request.has_backward = HasBackward();
+    request.facts = MustBeAlike();
     StepEnd* step;
     OP_REQUIRES_OK_ASYNC(ctx, StepEnd::Of(ctx, pipeline, &step), done);
     step->OwesNothing();
@@ -160,6 +163,7 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
   virtual PeerKind Kind() const = 0;
   virtual VerdictKind Expected() const = 0;
   virtual bool HasBackward() const { return false; }
+  virtual std::shared_ptr<const std::string> MustBeAlike() const { return nullptr; }
   // Reads the inputs that tables have changed since.
   virtual Status ReadAgain(OpKernelContext*, const StepEnd&) { return Status::OK(); }
   // Appends what input i sends.
@@ -243,12 +247,16 @@ class ForwardOp : public ExchangeOp {
   explicit ForwardOp(OpKernelConstruction* construction) : ExchangeOp(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("training", &training_));
     OP_REQUIRES_OK(construction, construction->GetAttr("has_backward", &has_backward_));
+    std::string facts;
+    OP_REQUIRES_OK(construction, construction->GetAttr("facts", &facts));
+    facts_ = std::make_shared<const std::string>(std::move(facts));
   }
 
  protected:
   PeerKind Kind() const override { return training_ ? PeerKind::kForward : PeerKind::kRead; }
   VerdictKind Expected() const override { return training_ ? VerdictKind::kGo : VerdictKind::kRows; }
   bool HasBackward() const override { return has_backward_; }
+  std::shared_ptr<const std::string> MustBeAlike() const override { return facts_; }
 
   // The claims have filled the slots anew, or new answers do; the rows, which nothing else reads, are gathered anew.
   Status ReadAgain(OpKernelContext* ctx, const StepEnd& step) override {
@@ -320,6 +328,7 @@ class ForwardOp : public ExchangeOp {
  private:
   bool training_;
   bool has_backward_;
+  std::shared_ptr<const std::string> facts_;
 };
 
 class BackwardOp : public ExchangeOp {

@@ -48,6 +48,7 @@ struct PeerHeader {
   bool exists = true;        // kGate: false if the rank's data ends before the batch
   AskPhase phase = AskPhase::kSave;  // kAsk
   std::uint64_t tables = 0;  // a number for the tables that the step uses
+  std::uint64_t facts = 0;   // kForward, kRead: hash of what the step of each rank must have alike
   std::string cause;         // why the rank's step fails; empty if it does not
   // Peers fills these.
   std::int64_t sequence = 0;       // number of the exchange
@@ -71,6 +72,7 @@ struct PeerHeader {
 // Bytes of the sections behind a header, each filled up to kSectionUnit.
 struct SectionSizes {
   std::int64_t signature = 0;
+  std::int64_t facts = 0;
   std::int64_t answer = 0;
   std::int64_t keys = 0;
   std::int64_t rows = 0;

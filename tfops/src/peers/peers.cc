@@ -34,9 +34,10 @@ Peers::Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings sett
       settings_(std::move(settings)),
       heard_(static_cast<std::size_t>(transport_->size())),
       awaited_(transport_->rank(), transport_->size(), Clock::now()),
-      signature_(settings_.signature),
       figures_(settings_.figures, settings_.spans.get(), transport_->rank(), transport_->size()),
       signatures_(static_cast<std::size_t>(transport_->size())),
+      collectives_(signatures_.size()),
+      facts_(signatures_.size()),
       quiet_(Clock::now()) {
   // Signals are for the threads of the user's program.
   sigset_t all, before;
@@ -88,11 +89,6 @@ void Peers::NoteChange(std::uint64_t hash) {
   change_hash_ = (change_hash_ ^ hash) * 1099511628211u;
 }
 
-void Peers::SetSignature(std::string signature) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  signature_ = std::move(signature);
-}
-
 bool Peers::MayClaim(int stream) const {
   std::lock_guard<std::mutex> lock(mutex_);
   return !paused_ && (turn_ < 0 || turn_ == stream);
@@ -136,6 +132,10 @@ bool Peers::SaysBroken() {
 bool Peers::Next(PeerRequest* request) {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stop_) {
+    if (EndsEngine()) {
+      engine_ended_ = true;
+      transport_->End();
+    }
     const auto next = std::find_if(queue_.begin(), queue_.end(), [this](const PeerRequest& o) { return MayBeSent(o); });
     if (next != queue_.end()) {
       *request = std::move(*next);
@@ -235,7 +235,6 @@ Parcel Peers::Pack(const PeerRequest& request, PeerHeader* sent) {
   keys_->Pack(request.header, &sections.keys, &keeps);
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    sections.signature = signature_;
     if (rank() != 0) sections.answer.swap(answers_);
     sent->changes = changes_;
     sent->change_hash = change_hash_;
@@ -244,12 +243,11 @@ Parcel Peers::Pack(const PeerRequest& request, PeerHeader* sent) {
   sent->machine = machine_;
   sent->pid = getpid();
   sent->sequence = ++sequence_;
-  sent->signature = HashOf(sections.signature);
-  if (sections.signature == signature_sent_) {
-    sections.signature.clear();
-  } else {
-    signature_sent_ = sections.signature;
-  }
+  sent->signature = HashOf(settings_.signature);
+  if (!has_signed_) sections.signature = settings_.signature + kSignatureEnd + settings_.collectives;
+  has_signed_ = true;
+  if (request.facts != nullptr) sent->facts = HashOf(*request.facts);
+  if (request.facts != nullptr && facts_sent_.insert(sent->facts).second) sections.facts = *request.facts;
   const std::int64_t most = kMostParcelBytes / size() / 2;  // so that no rank gets more either, and keys have room
   for (const std::vector<Piece>& pieces : request.rows) {
     if (BytesOf(pieces) <= most) continue;
@@ -268,25 +266,24 @@ void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader
     Break(status, std::move(request), true);
     return;
   }
-  for (std::size_t rank = 0; rank < signatures_.size(); ++rank) {
-    if (!messages.signatures[rank].empty()) signatures_[rank] = messages.signatures[rank];
-  }
+  Learn(messages);
   const std::vector<PeerHeader>& headers = messages.headers;
   figures_.Compare(headers);
   PeerVerdict verdict = Decide(headers);
-  const bool differ = std::any_of(headers.begin(), headers.end(),
-                                  [&](const PeerHeader& h) { return h.signature != headers[0].signature; });
-  if (differ && verdict.kind != VerdictKind::kLeft) {  // that says more than what it leads to
-    verdict = Failure(request, DifferenceOf(signatures_));
-  }
+  Explain(&verdict);
+  const std::string difference = Difference(headers, verdict);
   if (rank() == 0) {
     std::lock_guard<std::mutex> lock(mutex_);
     for (std::size_t rank = 0; rank < heard_.size(); ++rank) heard_[rank] += messages.answers[rank];
   }
   const CoreStatus unpacked = keys_->Unpack(messages.keys);
+  if (!difference.empty()) {  // that says more than what it leads to, as keys that cannot be read
+    Break(Error(kE313, "the ranks differ: ", difference, ". Nothing of this step was trained. All ranks run the same "
+                "program with the same arguments"), std::move(request), false);
+    return;
+  }
   if (!unpacked.ok()) {
-    // Ranks that differ do not understand each other's keys: that they differ says more.
-    Break(differ ? Error(kE301, verdict.cause) : unpacked, std::move(request), true);
+    Break(unpacked, std::move(request), true);
     return;
   }
   std::vector<PeerRequest> aside;
@@ -301,10 +298,10 @@ void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader
     turn_ = verdict.kind == VerdictKind::kTurn ? verdict.stream : -1;
     turned_ = Clock::now();
     if (verdict.kind != VerdictKind::kAgain) owes_ = verdict.kind == VerdictKind::kGo && request.has_backward;
+    if (verdict.kind == VerdictKind::kGo) BeginStep(request);
     awaited_.Hear(headers, Clock::now());
     if (verdict.kind == VerdictKind::kPoison && poisoned_.ok()) {
-      poisoned_ = Error(kE311, "the tables are half-way through a step: ", verdict.cause,
-                        ". What was saved is whole; restart all ranks from the last checkpoint");
+      poisoned_ = CoreStatus(kE311.code, verdict.cause);
     }
     const PeerHeader& mine = request.header;
     if (pauses) paused_ = true;
@@ -348,6 +345,7 @@ void Peers::Break(const CoreStatus& why, PeerRequest request, bool others_wait) 
   const PeerVerdict verdict = Failure(request, why.text());
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    if (broken_.ok()) broken_since_ = Clock::now();
     if (broken_.ok()) broken_ = why;
     if (verdict.kind == VerdictKind::kPoison && poisoned_.ok()) poisoned_ = why;
     others_wait_ = others_wait;

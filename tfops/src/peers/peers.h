@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -27,6 +28,8 @@
 
 namespace ascpipe {
 
+constexpr char kSignatureEnd = '\x1e';  // in what ranks send once, before the collectives
+
 // A number of seconds, for a clock.
 inline std::chrono::steady_clock::duration Limit(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -38,6 +41,7 @@ struct PeerRequest {
   PeerHeader header;
   std::vector<std::vector<Piece>> rows;  // by rank; empty: none
   std::shared_ptr<const void> keeps;     // the bytes of `rows`, until the exchange is over
+  std::shared_ptr<const std::string> facts;  // kForward, kRead: what all ranks must have alike in the step, or null
   // kForward: gradients follow.  Until they do, nothing else is sent: other ranks wait for them.
   bool has_backward = false;
   // Called once, on the thread of Peers or the caller's; must not wait.  kTurn: another stream comes first, so a claim
@@ -75,13 +79,16 @@ class Peers {
     double wait_timeout_s = 0;  // an exchange that takes longer is given up
     double idle_after_s = 0.5;  // a rank that has nothing to exchange for so long says that it lives
     double warn_after_s = 5;    // a wait that lasts as long is told on stderr, and again every 10 s
-    std::string signature;      // what all ranks must have in common, line by line
+    double end_after_s = 5;     // of a failure, the engine is ended if a step of the program still runs
+    std::string signature;      // what all ranks must have alike (peers/likeness.h)
+    std::string collectives;    // likewise, the ops of Horovod's that the program's graph has
     layout::Exchanges* figures = nullptr;  // in shared memory, or null
     std::shared_ptr<SpanRing> spans;       // of exchanges; null: none are kept
     // Batches of other streams may be claimed now, or rank 0 has an answer.
     std::function<void()> on_change;
     // Rank 0 asks, and this is another rank.  kSave, kChange: nothing is sent before Resume.
     std::function<void(PeerAsk)> on_ask;
+    std::function<bool()> has_steps;  // whether a step of the program runs; null: none ever does.  Any thread
     // Grows while this process does what rank 0 asks for; null: it never does.  Any thread.
     std::function<std::int64_t()> work;
   };
@@ -98,8 +105,6 @@ class Peers {
   void ExchangeNext(PeerRequest request);
   // Tables have changed between two steps; `hash` of the change.
   void NoteChange(std::uint64_t hash);
-  // Streams or tables were added.
-  void SetSignature(std::string signature);
 
   // What rank 0 asked for is done, as far as others have to wait for it.  Called after on_ask has begun.
   void Resume();
@@ -150,8 +155,15 @@ class Peers {
   void Send(const PeerRequest& request, PeerHeader* sent, const std::shared_ptr<Reply>& reply);
   Parcel Pack(const PeerRequest& request, PeerHeader* sent);
   void GiveUp(PeerRequest request);
+  void BeginStep(const PeerRequest& request);
+  bool IsStuck();
+  void GiveUpStep(std::unique_lock<std::mutex>* lock);
+  bool EndsEngine() const;
   bool Await(const PeerRequest& request, const std::shared_ptr<Reply>& reply);
   void Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader& sent);
+  void Learn(const Messages& messages);
+  std::string Difference(const std::vector<PeerHeader>& headers, const PeerVerdict& verdict);
+  void Explain(PeerVerdict* verdict) const;
   CoreStatus GivenUp(PeerHeader header, std::chrono::steady_clock::time_point since) const;
   CoreStatus Ended(const CoreStatus& why) const;
   bool Yields(const PeerRequest& request) const;
@@ -178,17 +190,27 @@ class Peers {
   bool owes_ = false;  // a step has begun on all ranks, and its gradients are next
   AwaitedRanks awaited_;
   CoreStatus broken_, poisoned_;
-  std::string signature_;
   std::int64_t changes_ = 0;
   std::uint64_t change_hash_ = 0;
 
   // Of the thread.
   PeerFigures figures_;
   std::int64_t sequence_ = 0;
-  std::string signature_sent_;
-  std::vector<std::string> signatures_;  // by rank
+  bool has_signed_ = false;  // the signature was sent
+  std::set<std::uint64_t> facts_sent_;
+  // What the others sent, by rank.
+  std::vector<std::string> signatures_, collectives_;
+  std::vector<std::map<std::uint64_t, std::string>> facts_;  // then by their hash
+  bool told_apart_ = false;  // stderr was told that steps run other collectives
   bool others_wait_ = false;             // this rank is broken, and others do not know it
   std::chrono::steady_clock::time_point quiet_;  // since when nothing is exchanged
+  // Of a step that has begun on all ranks: its batch, its collectives, and when it last used a processor.
+  std::int64_t owed_ticket_ = 0;
+  std::string owed_collectives_;
+  std::chrono::steady_clock::time_point owed_since_, computed_;
+  std::int64_t computed_ns_ = 0;  // processor time of this process then
+  std::chrono::steady_clock::time_point broken_since_;
+  bool engine_ended_ = false;
   std::chrono::steady_clock::time_point told_;   // when stderr was told last of a wait
   const std::uint64_t machine_ = ThisMachine();
   std::shared_ptr<Reply> late_;         // of an exchange that nothing here waits for
