@@ -49,7 +49,7 @@ def signature(state: GraphState, tables: Sequence[TableShape], streams: Sequence
     Steps are compared when they run: how tables are updated, and the program's collectives. What may differ, as results
     do not depend on it: folders and sizes of rows on disk, and what a machine has memory for.
     """
-    lines = [("ascpipe", ascpipe.__version__), ("tables", [table.name for table in tables])]
+    lines: List[Tuple[str, Any]] = [("ascpipe", ascpipe.__version__), ("tables", [table.name for table in tables])]
     for table in tables:
         lines += [("table {!r}, {}".format(table.name, item), value) for item, value in _facts(table, state)]
     for stream in streams:
