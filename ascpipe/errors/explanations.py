@@ -201,6 +201,16 @@ EXPLANATIONS: Dict[str, Explanation] = {
     "E312": Explanation(
         "The exchange with other ranks has ended, as a rank ended or was killed.", _LOST,
         "The launcher says which rank; restart all ranks from the last checkpoint."),
+    "E313": Explanation(
+        "Ranks differ in what must be alike: versions, tables, optimizers, thresholds, or collectives of the program.",
+        "Nothing was trained by the step that found it. " + _LOST,
+        "The text names the item, the ranks and their values. Run the same program with the same arguments on all "
+        "ranks."),
+    "E314": Explanation(
+        "A step failed on all ranks, as it failed on one of them, or as ranks did different things.",
+        "No table was changed by this step.",
+        "The text says what each rank did, or why its step failed. All ranks train, evaluate and skip the same "
+        "batches."),
     "E320": Explanation(
         "A table is full: it has no row on the device, on the host or on disk for keys of a batch.",
         "The batch was not trained by this table; nothing was lost.",

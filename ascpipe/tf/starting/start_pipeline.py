@@ -22,7 +22,14 @@ from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running import horovod, native
 from ascpipe.tf.running.pipeline import Pipeline, ring_messages
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.starting.descriptions import known_tables, signature, stream_shape, table_message, with_homes
+from ascpipe.tf.starting.descriptions import (
+    collectives,
+    known_tables,
+    signature,
+    stream_shape,
+    table_message,
+    with_homes,
+)
 from ascpipe.tf.starting.graph_checks import require_startable, warn_of_short_run_ahead, warn_of_unknown_tables
 from ascpipe.tf.starting.joining import join
 from ascpipe.tf.starting.plan_ops import complete_graph, slots_of_training_tables
@@ -98,7 +105,7 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
         complete_graph(state)
         _mark_started(state, graph)
         return
-    pipeline = _start(process, state)
+    pipeline = _start(process, state, graph)
     try:
         complete_graph(state)
     except BaseException:
@@ -114,7 +121,7 @@ def _mark_started(state: GraphState, graph: tf.Graph) -> None:
     state.checked_version = graph.version
 
 
-def _start(process: Process, state: GraphState) -> Pipeline:
+def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
     native.ops()  # a missing library is found before a daemon is started
     with contextlib.ExitStack() as undo:
         link = trainer_link.connect(process.configuration.daemon, layout=structs.layout_hash(),
@@ -134,8 +141,8 @@ def _start(process: Process, state: GraphState) -> Pipeline:
         for table in tables:
             running.add_table(table, segments.tables[table.number])
         if joined is not None:
-            running.set_ranks(joined.rank, joined.size, joined.library, signature(state, tables, streams),
-                              segments.exchange_spans)
+            alike = signature(state, tables, streams), collectives(graph)
+            running.set_ranks(joined.rank, joined.size, joined.library, alike, segments.exchange_spans)
         for stream in streams:
             running.add_stream(stream, segments.streams[stream.number])
             for ring in rings[stream.number][1:]:
