@@ -6,12 +6,14 @@ import difflib
 import ipaddress
 import os
 import re
+import stat
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import pydantic
 import tomli
 
 from ascpipe.errors import ConfigError, ConfigFileError
+from ascpipe.errors.base import shown
 
 DEFAULTS_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "defaults.toml")
 ENVIRONMENT_PREFIX = "ASCPIPE_"
@@ -29,6 +31,9 @@ _OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_\d+_
 _ADDRESS_OF_A_SERVICE = re.compile(r"(tcp|udp|sctp)://")
 
 DEFAULTS = "the defaults"  #: as an origin
+_MAX_FILE_BYTES = 1 << 20
+_MAX_TEXT = 4096
+_MAX_BITS = 64  #: of a number
 _MOST_PROCESSOR = 1023  # what a mask of the kernel's usual size can name
 _PROCESSORS = re.compile(r"^(\d{1,4})(?:-(\d{1,4}))?$")
 
@@ -48,13 +53,13 @@ class Settings(pydantic.BaseModel):
     wait_timeout_s: float = pydantic.Field(gt=0, le=7 * 24 * 3600)
     worker_patience_s: float = pydantic.Field(ge=0, le=7 * 24 * 3600)
     disk_patience_s: float = pydantic.Field(ge=0, le=7 * 24 * 3600)
-    cache_dir: str
+    cache_dir: pydantic.StrictStr
     timeline_spans: int = pydantic.Field(ge=0, le=1_000_000)
-    bind_cpu: str
+    bind_cpu: pydantic.StrictStr
     hash_seed: int = pydantic.Field(ge=0, le=2**63 - 1)
     metrics_port: int = pydantic.Field(ge=0, le=65535)
-    metrics_address: str
-    metrics_file: str
+    metrics_address: pydantic.StrictStr
+    metrics_file: pydantic.StrictStr
     summary_s: float = pydantic.Field(ge=0, le=7 * 24 * 3600)
     start_line: int = pydantic.Field(ge=0, le=1)
     _origins: Mapping[str, str] = pydantic.PrivateAttr({})
@@ -142,8 +147,8 @@ def size(text: str) -> int:
     """Parse bytes with or without a unit: ``"268435456"``, ``"128MiB"``, ``"1GB"``. Raises ``ValueError``."""
     try:
         return int(pydantic.ByteSize.validate(text))
-    except (ValueError, pydantic.errors.PydanticValueError) as error:
-        raise ValueError("{!r} is no size: write bytes, or 128MiB (2^20) or 1GB (10^9)".format(text)) from error
+    except (ValueError, OverflowError, pydantic.errors.PydanticValueError) as error:
+        raise ValueError("{} is no size: write bytes, or 128MiB (2^20) or 1GB (10^9)".format(shown(text))) from error
 
 
 def _is_of_a_service(name: str, value: str) -> bool:
@@ -171,8 +176,8 @@ def processors(text: str) -> List[int]:
         match = _PROCESSORS.match(part)
         first, last = (int(match.group(1)), int(match.group(2) or match.group(1))) if match else (1, 0)
         if not first <= last <= _MOST_PROCESSOR:
-            raise ValueError("{!r} is not a number of a processor, or two of them with a hyphen; write 2,4-7".format(
-                part))
+            raise ValueError("{} is not a number of a processor, or two of them with a hyphen; write 2,4-7".format(
+                shown(part)))
         found += range(first, last + 1)
     return found
 
@@ -184,20 +189,25 @@ def variables_for(options: Mapping[str, Any]) -> Dict[str, str]:
 
 def _read_toml(path: str) -> Dict[str, Any]:
     try:
-        with open(path, "rb") as file:
-            return tomli.load(file)
+        # A fifo or a device would be waited for, or never end.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigFileError("", path, "", "it is not a regular file")
+            content = file.read(_MAX_FILE_BYTES + 1)
+        if len(content) > _MAX_FILE_BYTES:
+            raise ConfigFileError("", path, "", "it has more than {} bytes".format(_MAX_FILE_BYTES))
+        return tomli.loads(content.decode())
     except OSError as error:
         raise ConfigFileError("", path, "", error.strerror or str(error)) from error
-    except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number that Python does not read
         raise ConfigFileError("", path, "", "it is not TOML: {}".format(error)) from error
 
 
 def _checked(values: Dict[str, Any], origins: Dict[str, str]) -> Settings:
     for name, value in values.items():
-        # pydantic would take True for 1 and 1.9 for 1
-        takes_floats = name in Settings.__fields__ and issubclass(Settings.__fields__[name].type_, float)
-        if isinstance(value, bool) or (isinstance(value, float) and not takes_floats):
-            raise ConfigError(name, origins[name], value, "a {} was not expected".format(type(value).__name__))
+        reason = _refused(name, value)
+        if reason:
+            raise ConfigError(name, origins[name], value, reason + _limits(name))
     try:
         settings = Settings(**values)
     except pydantic.ValidationError as error:
@@ -207,6 +217,22 @@ def _checked(values: Dict[str, Any], origins: Dict[str, str]) -> Settings:
         raise ConfigError(name, origins[name], values[name], reason + _limits(name)) from error
     settings._origins = origins
     return settings
+
+
+def _refused(name: str, value: Any) -> str:
+    """Why a value cannot be a setting; empty where that depends on the setting."""
+    if name not in Settings.__fields__:
+        return _no_such(name)
+    # pydantic would take True for 1 and 1.9 for 1
+    takes_floats = issubclass(Settings.__fields__[name].type_, float)
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)) or (
+            isinstance(value, float) and not takes_floats):
+        return "a {} was not expected".format(type(value).__name__)
+    if isinstance(value, str) and not (len(value) <= _MAX_TEXT and value.isprintable()):
+        return "expected at most {} characters, without control characters".format(_MAX_TEXT)
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        return "the number is too large"
+    return ""
 
 
 def _no_such(name: str) -> str:

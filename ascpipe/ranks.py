@@ -15,6 +15,7 @@ import time
 from typing import Dict, List, Mapping, NamedTuple, Optional
 
 from ascpipe.errors import HorovodMissingError, HorovodVersionError, RanksError
+from ascpipe.errors.base import shown
 
 HOROVOD_VERSION = "0.28.1"  #: whose C++ functions we call
 FOLDER_VARIABLE = "ASCPIPE_RANKS_FOLDER"
@@ -214,10 +215,13 @@ def _number(what: str) -> int:
         raise RuntimeError("environment variable {} is not set; start the program with `ascpipe run`, horovodrun or "
                            "mpirun, or set it (0 of 1 process: {}=0 {}=1 {}=1)".format(
                                variable, known.rank, known.size, known.local_size))
-    try:
-        number = int(text)
-    except ValueError:
-        raise ValueError("environment variable {}={!r} is not a number".format(variable, text)) from None
-    if number < 0:
-        raise ValueError("environment variable {}={} is less than 0".format(variable, number))
+    number = number_in(text)
+    if number is None:
+        raise ValueError("environment variable {}={} is not a number of ranks: write digits".format(
+            variable, shown(text)))
     return number
+
+
+def number_in(text: str) -> Optional[int]:
+    """The number that a variable has; None if it is not one of at most nine digits, which others read alike."""
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else None

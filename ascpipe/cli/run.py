@@ -11,7 +11,8 @@ from ascpipe.cli.setting_options import config_option
 from ascpipe.control import messages
 from ascpipe.control.client import ask
 from ascpipe.errors import RanksError
-from ascpipe.ranks import told
+from ascpipe.errors.base import shown
+from ascpipe.ranks import number_in, told
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _STARTER = os.path.join(_HERE, "program.py")
@@ -82,11 +83,15 @@ def environment_of(given: Mapping[str, str]) -> Dict[str, str]:
     otherwise.
 
     Raises:
-        RanksError: a run script of an Ascend server says that there are several, and no launcher does.
+        RanksError: a run script of an Ascend server says that there are several, and no launcher does; or its number
+            is none.
     """
     launched = told(given)
-    size = given.get(_SIZE, "1")
-    if not launched and size.isdigit() and int(size) > 1:
+    size = number_in(given.get(_SIZE) or "1")
+    if not launched and size is None:
+        raise RanksError("{} is {}, which is not a number of ranks: write digits, or unset it".format(
+            _SIZE, shown(given[_SIZE])))
+    if not launched and size is not None and size > 1:
         raise RanksError("{0} is {1}, and this is one process: start the ranks with `ascpipe run --ranks {1}`, or "
                          "unset {0}".format(_SIZE, size))
     return {**_ONE_RANK, **given, **launched}

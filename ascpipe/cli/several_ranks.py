@@ -11,12 +11,12 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from typing import IO, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import click
 
+from ascpipe.cli.ranks_folder import ranks_folder
 from ascpipe.daemon.run_directory import sweep_dead_runs
 from ascpipe.errors import RanksError
 from ascpipe.logs import one_line
@@ -94,7 +94,7 @@ class Ranks:
 
     def _run_once(self, environment: Mapping[str, str]) -> Tuple[int, bool]:
         """(exit code, whether it is because of a signal to this process)."""
-        with tempfile.TemporaryDirectory(prefix="ascpipe-ranks-") as folder:
+        with ranks_folder() as folder:
             launcher = _Launcher(self.command(), {**environment, FOLDER_VARIABLE: folder})
             code, first = launcher.wait()
             with contextlib.suppress(FileNotFoundError):  # no rank has come to its daemon
@@ -107,7 +107,7 @@ class Ranks:
 
     def _explain(self, code: int, first: Optional[int], folder: str) -> None:
         _say("{} {}; what ranks said of it, the first one first:".format(
-            "the ranks" if first is None else "rank {}".format(first), _ending(code)))
+            "the launcher of the ranks" if first is None else "rank {}".format(first), _ending(code)))
         found = causes(folder)
         for cause in found[:_SHOWN_CAUSES]:
             _say("  rank {}: {}".format(cause.rank, cause.text))

@@ -51,8 +51,13 @@ def is_listening(path: str) -> bool:
 
 def is_held(run: RunDir) -> bool:
     """Does a daemon live there?"""
+    return is_locked(run.lock)
+
+
+def is_locked(path: str) -> bool:
+    """Does a process hold the lock of a file?"""
     try:
-        fd = os.open(run.lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return False
     try:

@@ -3,6 +3,7 @@
 The socket is the daemon's: a port that is taken is found out before the daemon is ready, and scrapes wait in the kernel
 while the process begins again.
 """
+import contextlib
 import importlib.util
 import logging
 import os
@@ -14,6 +15,7 @@ from typing import Optional
 from ascpipe.config import Settings
 from ascpipe.control.child import Child, reap
 from ascpipe.control.launch import child_environment
+from ascpipe.control.lock import is_locked
 from ascpipe.errors import MetricsError, MetricsMissingError
 from ascpipe.names import RunDir
 
@@ -49,7 +51,7 @@ class Exporter:
         if asked and importlib.util.find_spec(_PACKAGE) is None:
             raise MetricsMissingError(asked, getattr(settings, asked), _PACKAGE)
         if self._file:
-            _require_writable(self._file)
+            require_writable(self._file)
         if settings.metrics_port:
             self._listener = _listening(settings.metrics_address, settings.metrics_port)
 
@@ -101,7 +103,8 @@ class Exporter:
         self._process = None
 
 
-def _require_writable(path: str) -> None:
+def require_writable(path: str) -> None:
+    """Raise ``MetricsError`` if a metrics file cannot be written, or another daemon writes it."""
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         raise MetricsError("metrics_file", path, "{} is no directory".format(folder))
@@ -109,6 +112,9 @@ def _require_writable(path: str) -> None:
         raise MetricsError("metrics_file", path, "files cannot be made in {}".format(folder))
     if os.path.isdir(path):
         raise MetricsError("metrics_file", path, "it is a directory")
+    with contextlib.suppress(OSError):  # it is not there, or not readable: then its writer says what is wrong
+        if is_locked(path):
+            raise MetricsError("metrics_file", path, "another daemon writes it")
 
 
 def _listening(address: str, port: int) -> socket.socket:

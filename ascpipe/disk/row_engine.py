@@ -10,6 +10,7 @@ from typing import Any, Dict, NamedTuple, Optional
 import numpy as np
 
 from ascpipe.errors import AscpipeError
+from ascpipe.errors.base import shown
 from ascpipe.layout import structs
 from ascpipe.layout.calls import DiskBatch, DiskFigures, DiskFile
 from ascpipe.layout.row_blocks import GROWTH_BYTES
@@ -61,10 +62,21 @@ def create_file(directory: str, row_bytes: int, *, buffered: bool = False) -> Ro
         RowEngineError: the directory is not there, or may not be written to.
     """
     fd, kind, text = c_int(), c_int(), ctypes.create_string_buffer(_TEXT_BYTES)
-    if _load().asc_disk_create_file(directory.encode(), row_bytes, int(buffered), ctypes.byref(fd), ctypes.byref(kind),
+    if _load().asc_disk_create_file(_path(directory), row_bytes, int(buffered), ctypes.byref(fd), ctypes.byref(kind),
                                     text, len(text)) != 0:
         raise RowEngineError(text.value.decode("utf-8", "replace"))
     return RowFile(fd.value, directory, kind.value)
+
+
+def _path(directory: str) -> bytes:
+    """A path as the library takes it. Raises ``RowEngineError`` where it would take another one."""
+    try:
+        path = directory.encode()
+    except UnicodeEncodeError as error:
+        raise RowEngineError("{} has characters that are not UTF-8".format(shown(directory))) from error
+    if b"\0" in path:
+        raise RowEngineError("{} has a NUL byte".format(shown(directory)))
+    return path
 
 
 class Rows(NamedTuple):
@@ -133,13 +145,13 @@ class RowEngine:
     def create(self, directory: str, row_bytes: int, *, buffered: bool = False) -> int:
         """Make a row file without a name and without a block; returns its number."""
         file = c_int()
-        self._call("asc_disk_create", directory.encode(), row_bytes, int(buffered), ctypes.byref(file))
+        self._call("asc_disk_create", _path(directory), row_bytes, int(buffered), ctypes.byref(file))
         return file.value
 
     def adopt(self, fd: int, directory: str, row_bytes: int) -> int:
         """Take the file of a dead process over; the descriptor stays the caller's.  Returns its number."""
         file = c_int()
-        self._call("asc_disk_adopt", fd, directory.encode(), row_bytes, ctypes.byref(file))
+        self._call("asc_disk_adopt", fd, _path(directory), row_bytes, ctypes.byref(file))
         return file.value
 
     def grow(self, file: int, blocks: int, step_bytes: int = GROWTH_BYTES) -> None:

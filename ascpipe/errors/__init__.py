@@ -46,6 +46,8 @@
     |   `-- RanksDisagreeError E243  Horovod and the launcher do not say the same
     +-- CombinerError          E250  ids, weights or arguments of a lookup that cannot be combined
     +-- ColumnError            E251  a feature column or an optimizer that tables cannot serve
+    +-- UntrainedTableError    E252  a table that the loss depends on, and that no optimizer updates
+    +-- TableUseError          E253  a table, its variable or gradient is used like a TensorFlow variable
     +-- NotBuiltYetError       E600  the reference has it, ascpipe does not yet
     +-- CheckpointError        E500  ascpipe/checkpoint/errors.py has the tree of these
     `-- RemoteError            E199  a code of the daemon that this version does not know
@@ -53,7 +55,8 @@
 Errors of a step come from C++ and are classes of TensorFlow's.  Those have a code in their text: E110 as above, E123 (a
 step waited for longer than ``wait_timeout_s``), E204 (a forked process uses the trainer's pipeline), E301 (damaged
 state in shared memory, or a damaged message of another rank), E310, E311 and E312 (an exchange with other ranks came
-to nothing), E320 (a table is full), E321 (no memory is left for it), E322 (a batch comes twice, or too late), E323 (a
+to nothing), E313 (ranks differ in what must be alike), E314 (a step of one rank failed, or ranks did different things),
+E320 (a table is full), E321 (no memory is left for it), E322 (a batch comes twice, or too late), E323 (a
 batch is too large), E324 (bags of ids and their weights do not fit together), E421 (rows on disk that cannot be read or
 written); see ``ascpipe/layout/codes.py``.
 
@@ -100,6 +103,8 @@ from ascpipe.errors.others import (
     RanksDisagreeError,
     RanksError,
     SegmentError,
+    TableUseError,
+    UntrainedTableError,
 )
 from ascpipe.errors.workers import (
     CrashLoopError,
@@ -152,7 +157,9 @@ __all__ = [
     "RunDirError",
     "SegmentError",
     "SupervisorGoneError",
+    "TableUseError",
     "TableWorkerDiedError",
+    "UntrainedTableError",
     "VersionError",
     "WorkerError",
     "WrongStateError",

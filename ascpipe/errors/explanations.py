@@ -171,6 +171,18 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "A feature column has a table, or shall have one, and the program does with it what only a variable can do: "
         "an optimizer that has no form for tables, a checkpoint to load rows from, more buckets than a size is known "
         "for.", "Nothing was trained.", "The text says what to give instead."),
+    "E252": Explanation(
+        "A table is looked up for training and the loss depends on its rows, but no optimizer of the graph updates it. "
+        "A table is not among `tf.trainable_variables()`, so an optimizer of TensorFlow does not find it.",
+        "Nothing was trained.",
+        "Train it by an optimizer of `ascpipe.tf.optimizers`. Where the program passes a list of variables, add "
+        "`ascpipe.tf.table_variables()` to it. To keep the rows as they are, look the table up with `trainable=False` "
+        "(docs/how-to/tables_and_variables.md)."),
+    "E253": Explanation(
+        "A program uses a table as if it were a TensorFlow variable: it passes a dense gradient of a table, keeps a "
+        "gradient or row numbers over steps, or reads or assigns the whole variable that holds the rows of a step.",
+        "Nothing was trained.",
+        "The text names the op and what to write instead (docs/how-to/tables_and_variables.md)."),
     "E301": Explanation(
         "A plan, an entry or a row number in shared memory cannot be right: a process wrote where it should not have.",
         "Nothing of the batch was trained or saved. " + _LOST, _RESTART),
@@ -189,6 +201,16 @@ EXPLANATIONS: Dict[str, Explanation] = {
     "E312": Explanation(
         "The exchange with other ranks has ended, as a rank ended or was killed.", _LOST,
         "The launcher says which rank; restart all ranks from the last checkpoint."),
+    "E313": Explanation(
+        "Ranks differ in what must be alike: versions, tables, optimizers, thresholds, or collectives of the program.",
+        "Nothing was trained by the step that found it. " + _LOST,
+        "The text names the item, the ranks and their values. Run the same program with the same arguments on all "
+        "ranks."),
+    "E314": Explanation(
+        "A step failed on all ranks, as it failed on one of them, or as ranks did different things.",
+        "No table was changed by this step.",
+        "The text says what each rank did, or why its step failed. All ranks train, evaluate and skip the same "
+        "batches."),
     "E320": Explanation(
         "A table is full: it has no row on the device, on the host or on disk for keys of a batch.",
         "The batch was not trained by this table; nothing was lost.",

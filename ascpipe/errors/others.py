@@ -1,7 +1,7 @@
 """Errors of settings, messages, shared memory and ranks."""
 from typing import ClassVar, Tuple
 
-from ascpipe.errors.base import AscpipeError
+from ascpipe.errors.base import AscpipeError, shown
 
 _GIB = float(1 << 30)
 
@@ -18,14 +18,19 @@ class ConfigError(AscpipeError):
 
     code = "E402"
     fields: ClassVar[Tuple[str, ...]] = ("setting", "origin", "value", "reason")
-    template = "setting {setting!r} from {origin} has the value {value!r}: {reason}"
+
+    def _text(self) -> str:
+        return "setting {} from {} has the value {}: {}".format(
+            shown(self.setting), self.origin, shown(self.value), self.reason)
 
 
 class ConfigFileError(ConfigError):
     """The settings file cannot be read; ``setting`` is empty."""
 
     code = "E403"
-    template = "cannot read settings from {origin}: {reason}"
+
+    def _text(self) -> str:
+        return "cannot read settings from {}: {}".format(self.origin, self.reason)
 
 
 class NameRefusedError(AscpipeError):
@@ -163,6 +168,33 @@ class ColumnError(AscpipeError, ValueError):
     code = "E251"
     fields: ClassVar[Tuple[str, ...]] = ("column", "reason")
     template = "tables for feature columns: {column!r}: {reason}"
+
+
+class UntrainedTableError(AscpipeError, ValueError):
+    """The loss of a program depends on the rows of a table, and no optimizer updates them; nothing was trained.
+
+    Attributes:
+        table: name of the table.
+        reason: which optimizer there is, and what to do.
+    """
+
+    code = "E252"
+    fields: ClassVar[Tuple[str, ...]] = ("table", "reason")
+    template = ("Table {table!r} is looked up for training, and no optimizer of this graph updates it: its rows would "
+                "stay as they began. {reason}")
+
+
+class TableUseError(AscpipeError, ValueError):
+    """A program uses a table, its variable or its gradient as if it were a TensorFlow variable; nothing was trained.
+
+    Attributes:
+        table: name of the table.
+        reason: what the program does, why that would be wrong, and what to do instead.
+    """
+
+    code = "E253"
+    fields: ClassVar[Tuple[str, ...]] = ("table", "reason")
+    template = "Table {table!r} is not a TensorFlow variable: {reason}"
 
 
 class NotBuiltYetError(AscpipeError, NotImplementedError):

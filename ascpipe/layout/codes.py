@@ -27,6 +27,8 @@ DAMAGED_TABLE = NativeError("E301", "DATA_LOSS", "a plan, an entry or a row numb
 RANKS_LATE = NativeError("E310", "FAILED_PRECONDITION", "other ranks did not come to an exchange in time")
 RANKS_POISONED = NativeError("E311", "DATA_LOSS", "a step of several ranks failed when some had updated their tables")
 RANKS_ENDED = NativeError("E312", "FAILED_PRECONDITION", "the engine of exchanges has ended, as a rank did")
+RANKS_DIFFER = NativeError("E313", "FAILED_PRECONDITION", "ranks differ in what must be alike: programs, tables, steps")
+RANKS_APART = NativeError("E314", "FAILED_PRECONDITION", "a step of one rank failed, or ranks did different things")
 TABLE_FULL = NativeError("E320", "RESOURCE_EXHAUSTED", "a table has no row for keys of a batch")
 NO_MEMORY_LEFT = NativeError("E321", "RESOURCE_EXHAUSTED", "the machine has no shared memory left for rows of a table")
 OUT_OF_TURN = NativeError("E322", "INVALID_ARGUMENT", "a batch was trained or read twice, or after a later one")
@@ -37,7 +39,7 @@ ROW_UNREADABLE = NativeError("E421", "DATA_LOSS", "a row on disk cannot be read"
 
 NATIVE_ERRORS: Tuple[NativeError, ...] = (
     SUPERVISOR_GONE, WAITED_LONG, FORKED, DAMAGED_TABLE, RANKS_LATE, RANKS_POISONED, RANKS_ENDED,
-    TABLE_FULL, NO_MEMORY_LEFT, OUT_OF_TURN, BATCH_TOO_LARGE, BAD_BAGS, ROW_UNREADABLE)
+    RANKS_DIFFER, RANKS_APART, TABLE_FULL, NO_MEMORY_LEFT, OUT_OF_TURN, BATCH_TOO_LARGE, BAD_BAGS, ROW_UNREADABLE)
 
 #: the text of E110, on both sides
 SUPERVISOR_GONE_TEXT = ("ascpipe supervisor (pid {pid}) is gone. No batch was half-applied. What was trained since the "

@@ -78,9 +78,9 @@ WAIT_SENTENCES = {
 
 #: names of exchanges among ranks, by PeerKind of tfops/src/peers/header.h
 EXCHANGE_KINDS = {
-    1: "gate", 2: "forward", 3: "backward", 4: "read", 5: "ask", 6: "idle", 7: "leave", 8: "broken"}
+    1: "gate", 2: "forward", 3: "backward", 4: "read", 5: "ask", 6: "idle", 7: "leave", 8: "broken", 9: "busy"}
 
 #: what a rank does in an exchange with others, by PeerKind of tfops/src/peers/header.h, whose NameOf has the same texts
 EXCHANGE_SENTENCES = {
     1: "takes", 2: "trains", 3: "sends gradients of", 4: "evaluates", 5: "saves, restores or changes its tables",
-    6: "is idle", 7: "has ended", 8: "has given up"}
+    6: "is idle", 7: "has ended", 8: "has given up", 9: "is busy"}

@@ -6,6 +6,7 @@ Ends when its standard input does, which the daemon has the other end of, and re
 that has ended would look like those of one that stands still.
 """
 import contextlib
+import fcntl
 import logging
 import os
 import select
@@ -13,13 +14,14 @@ import signal
 import socket
 import sys
 import time
-from typing import Callable, Optional
+from typing import BinaryIO, Callable, Optional
 
 import click
 
 from ascpipe import names
 from ascpipe.control import messages
 from ascpipe.control.client import ask
+from ascpipe.control.lock import is_locked
 from ascpipe.control.process_title import set_process_title
 from ascpipe.errors import AscpipeError
 from ascpipe.logs import open_log
@@ -31,7 +33,7 @@ FILE_S = 15.0  #: between two writes of the file
 FRESH_S = 0.5  #: an answer is given again for as long, so that scrapes by the dozen ask no more often
 ASK_S = 2.0  #: for an answer of the daemon
 _MODE = 0o644  # a collector is another user; there are names of tables in it, and figures
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _STDIN = 0
 
 _log = logging.getLogger("ascpipe.metrics")
@@ -69,6 +71,8 @@ class Answers:
 class File:
     """A file that a textfile collector of Prometheus reads: there is a whole one at any time.
 
+    It is locked as long as this process writes it, so that no other daemon takes its place.
+
     Args:
         path: absolute.
     """
@@ -76,15 +80,17 @@ class File:
     def __init__(self, path: str) -> None:
         self._path, self._beside = path, path + ".tmp"
         self._reason = ""
+        self._written: Optional[BinaryIO] = None  # what we wrote last, locked
 
     def write(self, text: bytes) -> None:
         """Put a text in its place. Where that fails it is logged, once for each reason, and the old one stays."""
         reason = ""
         try:
-            with open(os.open(self._beside, _FLAGS, _MODE), "wb") as file:
-                os.fchmod(file.fileno(), _MODE)  # whatever the umask is
-                file.write(text)
-            os.replace(self._beside, self._path)
+            if not self._is_ours() and is_locked(self._path):
+                raise BlockingIOError
+            self._replace(text)
+        except BlockingIOError:
+            reason = "{}: another daemon writes it".format(self._path)
         except OSError as error:
             reason = "{}: {}".format(self._path, error.strerror or error)
             with contextlib.suppress(OSError):
@@ -94,10 +100,46 @@ class File:
         self._reason = reason
 
     def remove(self) -> None:
-        """Idempotent."""
-        for path in (self._beside, self._path):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+        """Remove it if it is what we wrote. Idempotent."""
+        with contextlib.suppress(OSError):
+            if self._is_ours():
+                os.unlink(self._path)
+        self._forget()
+
+    def _replace(self, text: bytes) -> None:
+        with contextlib.ExitStack() as opened:
+            file = opened.enter_context(open(os.open(self._beside, _FLAGS, _MODE), "wb"))
+            _lock(file.fileno())  # the lock goes with the file to its place
+            file.truncate(0)
+            os.fchmod(file.fileno(), _MODE)  # whatever the umask is
+            file.write(text)
+            file.flush()
+            os.replace(self._beside, self._path)
+            opened.pop_all()
+        self._forget()
+        self._written = file
+
+    def _is_ours(self) -> bool:
+        if self._written is None:
+            return False
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.samestat(os.lstat(self._path), os.fstat(self._written.fileno()))
+        return False
+
+    def _forget(self) -> None:
+        if self._written is not None:
+            self._written.close()
+            self._written = None
+
+
+def _lock(fd: int) -> None:
+    """Lock a file, where the file system has locks; ``BlockingIOError`` if another process has the lock."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        _log.debug("no lock: %s", error)
 
 
 def serve(answers: Answers, scrapes: Optional[Scrapes], file: Optional[File], parent: int = _STDIN) -> None:

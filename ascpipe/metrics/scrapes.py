@@ -2,7 +2,12 @@
 
 One thread, which waits for no peer: whatever peers do or leave undone, others are answered, and memory and work are
 bounded. A connection has one request and one answer.
+
+On a loopback address a request must name this machine in its Host header: otherwise a page in a browser could read the
+figures, by a name of its own that leads to 127.0.0.1 (DNS rebinding).
 """
+import ipaddress
+import re
 import select
 import socket
 import time
@@ -16,7 +21,8 @@ PATIENCE_S = 5.0  #: for a connection, from its begin to its end
 _END = b"\r\n\r\n"
 _READS = 65536
 _PLAIN = "text/plain; charset=utf-8"
-_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
+_PORT = re.compile(r":[0-9]*\Z")
+_REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed",
             431: "Request Header Fields Too Large", 505: "HTTP Version Not Supported"}
 
 
@@ -43,6 +49,7 @@ class Scrapes:
                  clock: Callable[[], float] = time.monotonic) -> None:
         self._listener, self._content, self._content_type, self._clock = listener, content, content_type, clock
         self._listener.setblocking(False)
+        self._is_loopback = ipaddress.ip_address(listener.getsockname()[0]).is_loopback
         self._peers: Dict[int, _Peer] = {}  # by descriptor, the oldest first
 
     def events(self) -> List[Tuple[int, int]]:
@@ -113,11 +120,13 @@ class Scrapes:
         return True
 
     def _answer(self, request: bytes) -> bytes:
-        status, content_type, more = status_of(request), _PLAIN, ""
+        status, content_type, more = status_of(request, any_host=not self._is_loopback), _PLAIN, ""
         if status == 200:
             body, content_type = self._content(), self._content_type
         else:
-            body = "{} {}: only GET {} is answered here\n".format(status, _REASONS[status], PATH).encode()
+            why = "only GET {} is answered here".format(PATH) if status != 403 else (
+                "the Host header must be localhost, an IP address or the name of this machine")
+            body = "{} {}: {}\n".format(status, _REASONS[status], why).encode()
         if status == 405:
             more = "Allow: GET\r\n"
         head = "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n{}\r\n".format(
@@ -134,8 +143,12 @@ class Scrapes:
         peer.sock.close()
 
 
-def status_of(request: bytes) -> int:
-    """The status code that answers a request, which has all of its headers or is too long."""
+def status_of(request: bytes, *, any_host: bool = False) -> int:
+    """The status code that answers a request, which has all of its headers or is too long.
+
+    Args:
+        any_host: whether it may name any host.
+    """
     if len(request) > REQUEST_BYTES or _END not in request:
         return 431
     try:
@@ -144,6 +157,30 @@ def status_of(request: bytes) -> int:
         return 400
     if not version.startswith("HTTP/1."):
         return 505 if version.startswith("HTTP/") else 400
+    hosts = _hosts(request)
+    if len(hosts) > 1:
+        return 400
+    if not any_host and not all(map(_is_own, hosts)):
+        return 403
     if target.split("?", 1)[0] != PATH:
         return 404
     return 200 if method == "GET" else 405
+
+
+def _hosts(request: bytes) -> List[str]:
+    """The values of all Host headers."""
+    headers = request.split(_END, 1)[0].decode("latin-1").split("\r\n")[1:]
+    named = [header.partition(":") for header in headers]
+    return [value.strip().lower() for name, _, value in named if name.strip().lower() == "host"]
+
+
+def _is_own(host: str) -> bool:
+    """Whether a host, with or without a port, can be no name that another one has made lead here."""
+    name = _PORT.sub("", host)
+    if name == "localhost" or name.endswith(".localhost") or name == socket.gethostname().lower():
+        return True
+    try:
+        ipaddress.ip_address(name[1:-1] if name.startswith("[") and name.endswith("]") else name)
+    except ValueError:
+        return False
+    return True

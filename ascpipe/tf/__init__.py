@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from ascpipe.tf.checkpoints.saver_hook import CheckpointSaverHook
     from ascpipe.tf.checkpoints.saving import wait_for_save
     from ascpipe.tf.checkpoints.warm_starting import warm_start
-    from ascpipe.tf.feature_column.gradients import Optimizer
     from ascpipe.tf.graph.features import FeatureSpec
     from ascpipe.tf.graph.sparse_table import Table
     from ascpipe.tf.modify.hooks import GraphModifierHook, LookupSubgraphSlicerHook, OrphanLookupKeySlicerHook
     from ascpipe.tf.optimizers.gradient_norm import clip_by_global_norm, global_norm
+    from ascpipe.tf.optimizers.of_programs import Optimizer
     from ascpipe.tf.program.dense_variables import (
         BroadcastGlobalVariablesHook,
         DistributedOptimizer,
@@ -53,11 +53,11 @@ _HOMES = {
     "ascpipe.tf.checkpoints.saver_hook": "CheckpointSaverHook",
     "ascpipe.tf.checkpoints.saving": "wait_for_save",
     "ascpipe.tf.checkpoints.warm_starting": "warm_start",
-    "ascpipe.tf.feature_column.gradients": "Optimizer",
     "ascpipe.tf.graph.features": "FeatureSpec",
     "ascpipe.tf.graph.sparse_table": "Table",
     "ascpipe.tf.modify.hooks": "GraphModifierHook LookupSubgraphSlicerHook OrphanLookupKeySlicerHook",
     "ascpipe.tf.optimizers.gradient_norm": "clip_by_global_norm global_norm",
+    "ascpipe.tf.optimizers.of_programs": "Optimizer",
     "ascpipe.tf.program.dense_variables":
         "BroadcastGlobalVariablesHook DistributedOptimizer broadcast_global_variables",
     "ascpipe.tf.program.lookup_concat": "lookup_concat",

@@ -78,6 +78,27 @@ def graph_around(graph: tf.Graph) -> Optional[tf.Graph]:
     return graph._outer_graph if isinstance(graph, legacy_function._FuncGraph) else None
 
 
+def outermost(graph: tf.Graph) -> tf.Graph:
+    """The graph around the bodies of all functions that a graph is within; a graph that is no such body as it is."""
+    around = graph_around(graph)
+    return graph if around is None else outermost(around)
+
+
+def captured_by(graph: tf.Graph) -> List[tf.Tensor]:
+    """The tensors that the body of a function takes from the graph around it, beside its arguments."""
+    if isinstance(graph, func_graph.FuncGraph):
+        return list(graph.external_captures)
+    return list(getattr(graph, "extra_inputs", ()))
+
+
+def is_differentiable(op: tf.Operation) -> bool:
+    """Whether gradients pass through an op."""
+    try:
+        return ops.get_gradient_function(op) is not None
+    except LookupError:
+        return False
+
+
 def is_in_graph_block() -> bool:
     """Whether a graph was made the default one by a block, its own or that of a session."""
     return not ops._default_graph_stack.is_cleared()

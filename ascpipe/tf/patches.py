@@ -87,7 +87,10 @@ EOS_MAP = Patch(".python.data.ops.dataset_ops", "DatasetV2.eos_map", "programs o
 COMPUTE_GRADIENTS = Patch(".python.training.optimizer", "Optimizer.compute_gradients",
                           "an optimizer merges lookups of tensors before it asks for gradients")
 APPLY_GRADIENTS = Patch(".python.training.optimizer", "Optimizer.apply_gradients",
-                        "an optimizer hands the gradients of tables behind columns to one for tables")
+                        "an optimizer refuses dense gradients of tables, and hands gradients to one for tables")
+GRADIENTS = Patch(".python.ops.gradients_util", "_GradientsHelper",
+                  "it is known which losses a program differentiates, so that a table that is not trained is found")
+TAPE_GRADIENT = Patch(".python.eager.backprop", "GradientTape.gradient", "the same of a tape")
 GET_NEXT = Patch(_ITERATORS, "Iterator.get_next", "an iterator can be used after graph modification")
 MAKE_INITIALIZER = Patch(_ITERATORS, "Iterator.make_initializer", "an iterator can be initialised after it")
 EXTEND_GRAPH = Patch(_SESSION, "BaseSession._extend_graph", "the first run of a session starts a marked graph")

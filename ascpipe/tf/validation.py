@@ -1,21 +1,27 @@
 """Declarative checks of arguments: a table of rules above each public function.
 
 Whatever is wrong with an argument (its type, range, length or class), the error is a ``ValueError``
-that names the parameter, its value and the limit.  Only arguments that were passed are checked, so a
-default may lie outside its own rule (``None`` for "not given").
+that names the function, the argument, its value and the limit.  Only arguments that were passed are
+checked, so a default may lie outside its own rule (``None`` for "not given").
 """
 import collections
 import difflib
 import functools
 import inspect
 import logging
+import unicodedata
 from typing import Any, Callable, Dict, Iterable, Mapping, Set, TypeVar, Union
 
 import numpy as np
+import tensorflow as tf
+
+from ascpipe.errors.base import shown
 
 _log = logging.getLogger(__name__)
 
 MAX_INT32 = 2147483647
+
+_NUMBERS = (int, float, np.number, tf.Tensor, tf.Variable, tf.IndexedSlices)
 
 _ignored: Dict[str, Set[str]] = collections.defaultdict(set)  #: by function, the arguments that were named in the log
 
@@ -52,7 +58,7 @@ class Integer(Bounded):
 
     def _check(self, name: str, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-            raise ValueError("para {}: {!r} is not int".format(name, value))
+            raise ValueError("argument {}: {} is not int".format(name, shown(value)))
         _check_range(name, value, self._low, self._high)
 
 
@@ -67,7 +73,7 @@ class Float(Bounded):
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, (float, np.floating)):
-            raise ValueError("para {}: {!r} is not float".format(name, value))
+            raise ValueError("argument {}: {} is not float".format(name, shown(value)))
         _check_range(name, value, self._low, self._high, open_low=self._open_low, open_high=self._open_high)
 
 
@@ -85,11 +91,21 @@ class Text(Bounded):
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, str):
-            raise ValueError("para {}: {!r} is not str".format(name, value))
+            raise ValueError("argument {}: {} is not str".format(name, shown(value)))
         if len(value) < self._low:
-            raise ValueError("para {}: {!r}: length is less than {}".format(name, value, self._low))
+            raise ValueError("argument {}: {}: length is less than {}".format(name, shown(value), self._low))
         if len(value) > self._high:
-            raise ValueError("para {}: {!r}: length is bigger than {}".format(name, value, self._high))
+            raise ValueError("argument {}: {}: length is bigger than {}".format(name, shown(value), self._high))
+
+
+class PathText(Text):
+    """A ``Text`` that can name a file: no control characters, and nothing that has no bytes."""
+
+    def _check(self, name: str, value: Any) -> None:
+        super()._check(name, value)
+        if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
+            raise ValueError("argument {}: {} has control characters, or characters that no file name has".format(
+                name, shown(value)))
 
 
 class Instance(Rule):
@@ -101,8 +117,41 @@ class Instance(Rule):
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, self._classes):
-            raise ValueError("Invalid parameter type of para {}: {!r} is {}, expected {}".format(
-                name, value, type(value).__name__, " or ".join(kind.__name__ for kind in self._classes)))
+            raise wrong_type(name, value, " or ".join(kind.__name__ for kind in self._classes))
+
+
+class Having(Rule):
+    """An object with some attributes, such as what behaves as a session."""
+
+    def __init__(self, what: str, *attributes: str, optional: bool = False) -> None:
+        super().__init__(optional=optional)
+        self._what = what
+        self._attributes = attributes
+
+    def _check(self, name: str, value: Any) -> None:
+        if isinstance(value, type) or not all(hasattr(value, attribute) for attribute in self._attributes):
+            raise wrong_type(name, value, self._what)
+
+
+class Numbers(Rule):
+    """A tensor, or what becomes one: a number, an array, or a list of these."""
+
+    def _check(self, name: str, value: Any) -> None:
+        if not _are_numbers(value):
+            raise wrong_type(name, value, "a tensor or numbers")
+
+
+class IntegerScalar(Rule):
+    """An integer: a number, or a tensor or variable of an integer dtype without dimensions."""
+
+    def _check(self, name: str, value: Any) -> None:
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer, np.ndarray, tf.Tensor, tf.Variable)):
+            raise wrong_type(name, value, "an int or a tensor of one integer")
+        if isinstance(value, (int, np.integer)):
+            return
+        shape = tf.TensorShape(value.shape)
+        if not tf.as_dtype(value.dtype).is_integer or shape.rank not in (None, 0):
+            raise wrong_type(name, value, "an int or a tensor of one integer")
 
 
 class Choice(Rule):
@@ -117,8 +166,8 @@ class Choice(Rule):
         for allowed in self._values:
             if type(allowed) is type(value) and allowed == value:
                 return
-        raise ValueError("para {}: {!r} is not one of {}".format(
-            name, value, ", ".join(repr(allowed) for allowed in self._values)))
+        raise ValueError("argument {}: {} is not one of {}".format(
+            name, shown(value), ", ".join(repr(allowed) for allowed in self._values)))
 
 
 class ListOf(Rule):
@@ -130,12 +179,22 @@ class ListOf(Rule):
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, (list, tuple)):
-            raise ValueError("Invalid parameter type of para {}: {!r} is {}, expected list or tuple".format(
-                name, value, type(value).__name__))
+            raise wrong_type(name, value, "list or tuple")
         if not value:
-            raise ValueError("para {}: length is less than 1".format(name))
+            raise ValueError("argument {}: length is less than 1".format(name))
         for index, element in enumerate(value):
             self._element.check("{}[{}]".format(name, index), element)
+
+
+class Names(Rule):
+    """A list, tuple or set of str, which may be empty; a str by itself is none."""
+
+    def _check(self, name: str, value: Any) -> None:
+        if not isinstance(value, (list, tuple, set, frozenset)):
+            raise wrong_type(name, value, "a list of names")
+        for one in value:
+            if not isinstance(one, str):
+                raise ValueError("argument {}: {} is not str".format(name, shown(one)))
 
 
 class AnyOf(Rule):
@@ -161,17 +220,31 @@ def boolean(*, optional: bool = False) -> Rule:
     return Instance(bool, optional=optional)
 
 
+def wrong_type(name: str, value: Any, expected: str) -> ValueError:
+    """The error of an argument of a wrong type; the first words are those of the incumbent's."""
+    return ValueError("Invalid parameter type of parameter {}: {} is {}, expected {}".format(
+        name, shown(value), type(value).__name__, expected))
+
+
+def _are_numbers(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_are_numbers, value))
+    if isinstance(value, np.ndarray):
+        return bool(np.issubdtype(value.dtype, np.number))
+    return isinstance(value, _NUMBERS) and not isinstance(value, bool)
+
+
 def _check_range(name: str, value: Union[int, float], low: float, high: float, *, open_low: bool = False,
                 open_high: bool = False) -> None:
     """Raise ``ValueError`` unless ``value`` lies between the two ends; NaN lies nowhere."""
     if value != value:
-        raise ValueError("para {}: nan is less than {} or is bigger than {}".format(name, low, high))
+        raise ValueError("argument {}: nan is less than {} or is bigger than {}".format(name, low, high))
     if value < low or (open_low and value == low):
         equal = " or equal to it" if open_low else ""
-        raise ValueError("para {}: {} is less than {}{}".format(name, value, low, equal))
+        raise ValueError("argument {}: {} is less than {}{}".format(name, value, low, equal))
     if value > high or (open_high and value == high):
         equal = " or equal to it" if open_high else ""
-        raise ValueError("para {}: {} is bigger than {}{}".format(name, value, high, equal))
+        raise ValueError("argument {}: {} is bigger than {}{}".format(name, value, high, equal))
 
 
 def check_all(rules: Mapping[str, Rule], arguments: Mapping[str, Any]) -> None:
@@ -186,6 +259,7 @@ def checked(**rules: Rule) -> Callable[[Function], Function]:
 
     def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
+        called = function.__qualname__.replace(".__init__", "")
         takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values())
         unknown = [name for name in rules if name not in signature.parameters]
         if unknown and not takes_any:
@@ -197,9 +271,11 @@ def checked(**rules: Rule) -> Callable[[Function], Function]:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:
                 raise TypeError("{}(): {}{}".format(
-                    function.__qualname__.replace(".__init__", ""), error,
-                    _meant(str(error), kwargs, signature.parameters))) from None
-            check_all(rules, _named(signature, bound.arguments))
+                    called, error, _meant(str(error), kwargs, signature.parameters))) from None
+            try:
+                check_all(rules, _named(signature, bound.arguments))
+            except ValueError as error:
+                raise ValueError("{}(): {}".format(called, error)) from None
             return function(*args, **kwargs)
 
         return call  # type: ignore

@@ -42,6 +42,8 @@ void Equal(const char* file, int line, const char* expression, const A& got, con
   Failed(file, line, text.str());
 }
 
+inline bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 }  // namespace check
 
 #define TEST(name)                                                             \

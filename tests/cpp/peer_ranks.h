@@ -76,8 +76,8 @@ class Ranks {
   Ranks(int count, std::vector<std::shared_ptr<SpanRing>> spans)
       : Ranks(count, std::vector<double>(count, kLong), {}, 1e6, std::move(spans)) {}
   Ranks(int count, const std::vector<double>& timeouts, std::vector<std::string> signatures = {},
-        double idle_after_s = 1e6, std::vector<std::shared_ptr<SpanRing>> spans = {})
-      : meeting(std::make_shared<RankMeeting>(count)) {
+        double idle_after_s = 1e6, std::vector<std::shared_ptr<SpanRing>> spans = {}, double warn_after_s = 1e6)
+      : meeting(std::make_shared<RankMeeting>(count)), work(static_cast<std::size_t>(count)) {
     signatures.resize(static_cast<std::size_t>(count), "table user\ndim 8");
     figures.resize(static_cast<std::size_t>(count));
     pauses_.resize(static_cast<std::size_t>(count));
@@ -90,6 +90,10 @@ class Ranks {
       settings.idle_after_s = idle_after_s;
       settings.figures = &figures[static_cast<std::size_t>(rank)];
       settings.spans = spans[static_cast<std::size_t>(rank)];
+      settings.warn_after_s = warn_after_s;
+      settings.end_after_s = 0.05;
+      settings.has_steps = [this] { return has_steps.load(); };
+      settings.work = [this, rank] { return work[static_cast<std::size_t>(rank)].load(); };
       settings.on_ask = [this, rank](PeerAsk ask) {
         std::lock_guard<std::mutex> lock(mutex_);
         if (ask.phase == AskPhase::kSave || ask.phase == AskPhase::kChange) ++pauses_[static_cast<std::size_t>(rank)];
@@ -154,10 +158,11 @@ class Ranks {
     peers[static_cast<std::size_t>(rank)]->Resume();
   }
   // Rank 0 asks the others.
-  Future Ask(AskPhase phase, const std::string& text = "") {
+  Future Ask(AskPhase phase, const std::string& text = "", std::int64_t number = 1) {
     PeerRequest request;
     request.header.kind = PeerKind::kAsk;
     request.header.phase = phase;
+    request.header.ticket = number;
     const auto kept = std::make_shared<std::string>(text);
     request.rows.assign(peers.size(), {{kept->data(), static_cast<std::int64_t>(kept->size())}});
     request.keeps = kept;
@@ -166,7 +171,9 @@ class Ranks {
 
   std::shared_ptr<RankMeeting> meeting;
   std::vector<std::unique_ptr<TestKeys>> keys;
-  std::vector<layout::Exchanges> figures;  // by rank
+  std::vector<layout::Exchanges> figures;      // by rank
+  std::vector<std::atomic<std::int64_t>> work;  // likewise
+  std::atomic<bool> has_steps{false};           // of each rank
   std::vector<std::unique_ptr<Peers>> peers;
 
  private:
@@ -179,7 +186,7 @@ class Ranks {
 inline bool Is(Future* told, VerdictKind kind) { return told->get().verdict.kind == kind; }
 inline bool Is(Future told, VerdictKind kind) { return Is(&told, kind); }
 
-inline bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using check::Has;
 
 }  // namespace peer_ranks
 

@@ -68,6 +68,16 @@ class RankMeeting {
       if (one.has) one.done(why, {});
     }
   }
+  // A rank has ended the engine.
+  void NoteEnd() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_ended_ = true;
+    changed_.notify_all();
+  }
+  void AwaitEnd() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return is_ended_; });
+  }
   // What a rank gets in this exchange, the first is 1, is damaged.
   void Damages(int exchange, int rank) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -124,7 +134,7 @@ class RankMeeting {
   int exchanges_ = 0;
   ascpipe::CoreStatus ended_;
   int damaged_exchange_ = -1, damaged_rank_ = -1;
-  bool shortened_ = false;
+  bool shortened_ = false, is_ended_ = false;
 };
 
 class RankTransport : public ascpipe::Transport {
@@ -134,6 +144,7 @@ class RankTransport : public ascpipe::Transport {
   int rank() const override { return rank_; }
   int size() const override { return meeting_->size(); }
   void Start(ascpipe::Parcel parcel, Done done) override { meeting_->Start(rank_, std::move(parcel), std::move(done)); }
+  void End() override { meeting_->NoteEnd(); }
 
  private:
   const std::shared_ptr<RankMeeting> meeting_;

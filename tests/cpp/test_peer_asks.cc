@@ -88,20 +88,6 @@ TEST(AnswersComeWithTheNextExchangeWhateverItIsFor) {
   CHECK_EQ(ranks.peers[0]->TakeAnswers(2), "");
 }
 
-TEST(ARankThatWritesForLongIsWaitedForLongerThanAnyStep) {
-  Ranks ranks(2, kShort);
-  Future gate = ranks.Send(1, PeerKind::kGate);
-  CHECK(Is(ranks.Ask(AskPhase::kSave), VerdictKind::kAsked));
-  Future collect = ranks.Ask(AskPhase::kCollect);
-  CHECK(collect.wait_for(std::chrono::milliseconds(500)) == std::future_status::timeout);  // ten times its limit
-  ranks.Resume(1);
-  CHECK(Is(&collect, VerdictKind::kAsked));
-  Future other = ranks.Send(0, PeerKind::kGate);
-  CHECK(Is(&other, VerdictKind::kBegin));
-  CHECK(Is(&gate, VerdictKind::kBegin));
-  CHECK(Is(ranks.Send(0, PeerKind::kForward), VerdictKind::kFail));  // patience is over
-}
-
 TEST(ARankThatLeavesStaysUntilWhatWasAskedForHasEnded) {
   Ranks ranks(2);
   std::thread leaves([&ranks] { ranks.peers[1]->Leave(50); });
@@ -116,6 +102,33 @@ TEST(ARankThatLeavesStaysUntilWhatWasAskedForHasEnded) {
   CHECK(IsAsked(&ranks, 1, AskPhase::kEnd, "saved"));
   ranks.peers[0]->Leave(30000);
   leaves.join();
+}
+
+TEST(ARankThatLeavesStaysAlthoughAnotherQuestionHasEnded) {
+  Ranks ranks(2);
+  Future gate = ranks.Send(1, PeerKind::kGate);
+  CHECK(Is(ranks.Ask(AskPhase::kSave, "", 1), VerdictKind::kAsked));
+  ranks.Resume(1);
+  CHECK(Is(ranks.Ask(AskPhase::kChange, "", 2), VerdictKind::kAsked));
+  ranks.Resume(1);
+  CHECK(Is(ranks.Ask(AskPhase::kEnd, "", 2), VerdictKind::kAsked));
+  CHECK(Is(ranks.Send(0, PeerKind::kGate), VerdictKind::kBegin));
+  CHECK(Is(&gate, VerdictKind::kBegin));
+  std::future<void> leaves = std::async(std::launch::async, [&ranks] { ranks.peers[1]->Leave(50); });
+  // Four times as long as it would stay by itself.
+  CHECK(leaves.wait_for(std::chrono::milliseconds(200)) == std::future_status::timeout);
+  CHECK(Is(ranks.Ask(AskPhase::kEnd, "", 1), VerdictKind::kAsked));
+  leaves.get();
+}
+
+TEST(ARankThatLeavesGivesUpASaveWithWhichNoRankGoesOn) {
+  Ranks ranks(2, {kLong, kShort});
+  Future gate = ranks.Send(1, PeerKind::kGate);
+  CHECK(Is(ranks.Ask(AskPhase::kSave), VerdictKind::kAsked));
+  ranks.Resume(1);
+  CHECK(Is(ranks.Send(0, PeerKind::kGate), VerdictKind::kBegin));
+  CHECK(Is(&gate, VerdictKind::kBegin));
+  ranks.peers[1]->Leave(50);
 }
 
 TEST(AnIdleRankHearsWhatIsAskedFor) {
@@ -167,7 +180,7 @@ TEST(AnIdleRankThatIsNotAnsweredGivesUpWhatItWouldExchange) {
   const Told told = ranks.Send(1, PeerKind::kGate, 1, 5).get();
   CHECK(told.verdict.kind == VerdictKind::kFail);
   CHECK(Has(told.verdict.cause, "rank 1 takes batch 5 and has waited"));
-  CHECK(Is(ranks.Send(0, PeerKind::kGate, 1, 5), VerdictKind::kFail));
+  CHECK(Is(ranks.Send(0, PeerKind::kForward, 1, 5), VerdictKind::kFail));  // what it sent last may be under way
 }
 
 TEST(ABrokenRankIsHeardAlthoughAnotherOneIsIdle) {

@@ -106,12 +106,12 @@ TEST(APoisonedRankRefusesAtOnce) {
 }
 
 TEST(WhatDiffersInTheSignaturesIsNamed) {
-  Ranks ranks(2, {kLong, kLong}, {"table user\ndim 8\nseed 1", "table user\ndim 9\nseed 2"});
+  Ranks ranks(2, {kLong, kLong}, {"dim\t8\nseed\t1", "dim\t9\nseed\t2"});
   Future zero = ranks.Send(0, PeerKind::kForward), one = ranks.Send(1, PeerKind::kForward);
-  CHECK(Has(zero.get().verdict.cause, "rank 0 has [dim 8] and rank 1 [dim 9]"));
-  CHECK(Has(one.get().verdict.cause, "rank 0 has [dim 8] and rank 1 [dim 9]"));
-  ranks.peers[1]->SetSignature("table user\ndim 8\nseed 1");
-  CHECK(ranks.All(Header(PeerKind::kForward)) == VerdictKind::kGo);
+  const std::string said = "E313: the ranks differ: dim is 8 on rank 0 and 9 on rank 1. Nothing";
+  CHECK(Has(zero.get().verdict.cause, said));
+  CHECK(Has(one.get().verdict.cause, said));
+  CHECK(Has(ranks.Send(0, PeerKind::kGate).get().verdict.cause, said));  // refused at once, from then on
 }
 
 TEST(SignaturesThatDifferInHowTheyEndHaveACauseToo) {
@@ -122,11 +122,31 @@ TEST(SignaturesThatDifferInHowTheyEndHaveACauseToo) {
 }
 
 TEST(RanksWhoseSignaturesDifferHearOfThatAndNotOfTheirKeys) {
-  Ranks ranks(2, {kLong, kLong}, {"streams 1", "streams 2"});
+  Ranks ranks(2, {kLong, kLong}, {"streams\t1", "streams\t2"});
   ranks.keys[0]->refusal = Error(Code::kDataLoss, "keys of no stream");
   Future zero = ranks.Send(0, PeerKind::kForward), one = ranks.Send(1, PeerKind::kForward);
-  CHECK(Has(zero.get().verdict.cause, "[streams 1]"));
-  CHECK(Has(one.get().verdict.cause, "[streams 1]"));
+  CHECK(Has(zero.get().verdict.cause, "streams is 1 on rank 0 and 2 on rank 1"));
+  CHECK(Has(one.get().verdict.cause, "streams is 1 on rank 0 and 2 on rank 1"));
+}
+
+TEST(StepsThatDifferInWhatMustBeAlikeFailOnAllRanks) {
+  Ranks ranks(2);
+  std::vector<Future> told;
+  for (int round = 0; round < 2; ++round) {
+    for (int rank = 0; rank < 2; ++rank) {
+      PeerRequest request;
+      request.header = Header(PeerKind::kForward, 1, 1 + round);
+      request.facts = std::make_shared<std::string>(Text("optimizer's rate\t0.", round == 0 ? 1 : rank));
+      told.push_back(ranks.Send(rank, std::move(request)));
+    }
+  }
+  CHECK(Is(&told[0], VerdictKind::kGo));
+  CHECK(Is(&told[1], VerdictKind::kGo));
+  for (int rank = 0; rank < 2; ++rank) {
+    const Told differ = told[static_cast<std::size_t>(2 + rank)].get();
+    CHECK(differ.verdict.kind == VerdictKind::kFail);
+    CHECK(Has(differ.verdict.cause, "E313: the ranks differ: optimizer's rate is 0.0 on rank 0 and 0.1 on rank 1"));
+  }
 }
 
 TEST(RanksThatChangedOtherTablesFail) {

@@ -33,6 +33,7 @@ TEST(SumsAndTheExchangeUnderWayAreShown) {
   CHECK_EQ(shown.kind, static_cast<std::int32_t>(PeerKind::kForward));
   figures.Sent({10, 20});
   figures.End({1, 2}, At(1500));
+  figures.Compare({Busy(0), Busy(0)});
   CHECK_EQ(shown.since_us, 0);
   CHECK_EQ(figures.Begin(Busy(0), At(1700)), 200);
   figures.Sent({10, 20});
@@ -53,6 +54,20 @@ TEST(AnIdleExchangeTakesNoTime) {
   CHECK_EQ(shown.time_us, 0);
   CHECK_EQ(shown.waited_us, 0);
   CHECK_EQ(shown.slowest_us, 0);
+}
+
+TEST(ARankIsBusyFromTheLastExchangeInWhichNoRankOnlySaidThatItLives) {
+  layout::Exchanges shown{};
+  PeerFigures figures(&shown, nullptr, 0, 2);
+  figures.Begin(Busy(0), At(1000));
+  figures.End({1, 2}, At(1100));
+  figures.Compare({Busy(0), Busy(0)});
+  for (int us = 2000; us < 9000; us += 1000) {
+    figures.Begin(Busy(0, PeerKind::kBusy), At(us));
+    figures.End({1, 2}, At(us + 100));
+    figures.Compare({Busy(0, PeerKind::kBusy), Busy(0)});
+  }
+  CHECK_EQ(figures.Begin(Busy(0), At(9100)), 8000);
 }
 
 TEST(TheOthersWaitForTheRankThatWasBusyForLongest) {

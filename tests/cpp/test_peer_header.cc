@@ -6,6 +6,7 @@
 #include "peers/header.h"
 
 using namespace ascpipe;
+using check::Has;
 
 namespace {
 
@@ -13,8 +14,8 @@ using Bytes = std::vector<std::uint8_t>;
 
 // Where fields lie; docs/internals/protocol.md.
 constexpr std::size_t kMagicAt = 0, kVersionAt = 4, kKindAt = 16, kStreamAt = 20, kSizesAt = 72, kExistsAt = 96;
-constexpr std::size_t kCauseBytesAt = 100;
-constexpr std::size_t kMostCause = 384;
+constexpr std::size_t kCauseBytesAt = 100, kDoingAt = 116;
+constexpr std::size_t kMostCause = 344;
 
 PeerHeader Some() {
   PeerHeader header;
@@ -24,6 +25,11 @@ PeerHeader Some() {
   header.ticket = 4;
   header.exists = false;
   header.tables = 5;
+  header.facts = 11;
+  header.doing = Doing::kAsked;
+  header.work = 12;
+  header.machine = 13;
+  header.pid = 14;
   header.cause = "no memory";
   header.sequence = 6;
   header.changes = 7;
@@ -34,8 +40,8 @@ PeerHeader Some() {
 
 // A message whose sections have these bytes.
 Bytes Message(const PeerHeader& header, const SectionSizes& sizes) {
-  Bytes bytes(static_cast<std::size_t>(kHeaderBytes + FilledUp(sizes.signature) + FilledUp(sizes.answer) +
-                                       FilledUp(sizes.keys) + FilledUp(sizes.rows)));
+  Bytes bytes(static_cast<std::size_t>(kHeaderBytes + FilledUp(sizes.signature) + FilledUp(sizes.facts) +
+                                       FilledUp(sizes.answer) + FilledUp(sizes.keys) + FilledUp(sizes.rows)));
   WriteHeader(header, sizes, bytes.data());
   return bytes;
 }
@@ -71,7 +77,7 @@ TEST(AHeaderIsReadAsItWasWritten) {
   const PeerHeader sent = Some();
   PeerHeader got;
   SectionSizes sizes;
-  CHECK(Read(Message(sent, {1, 3, 64, 65}), &got, &sizes).ok());
+  CHECK(Read(Message(sent, {1, 2, 3, 64, 65}), &got, &sizes).ok());
   CHECK(got.kind == sent.kind);
   CHECK_EQ(got.stream, 2);
   CHECK_EQ(got.run, 3);
@@ -83,17 +89,27 @@ TEST(AHeaderIsReadAsItWasWritten) {
   CHECK_EQ(got.changes, 7);
   CHECK_EQ(got.change_hash, 0xfedcba9876543210u);
   CHECK_EQ(got.signature, 9u);
+  CHECK_EQ(got.facts, 11u);
+  CHECK(got.doing == Doing::kAsked);
+  CHECK_EQ(got.work, 12);
+  CHECK_EQ(got.machine, 13u);
+  CHECK_EQ(got.pid, 14);
   CHECK_EQ(sizes.signature, 1);
+  CHECK_EQ(sizes.facts, 2);
   CHECK_EQ(sizes.keys, 64);
   CHECK_EQ(sizes.rows, 65);
 }
 
 TEST(EveryDamagedFieldOfAHeaderIsRefused) {
-  const Bytes whole = Message(Some(), {1, 3, 64, 65});
+  const Bytes whole = Message(Some(), {1, 2, 3, 64, 65});
   CHECK(!IsRefused(whole));
   CHECK(IsRefused(With<std::uint32_t>(whole, kMagicAt, 0)));
-  CHECK(IsRefused(With<std::uint32_t>(whole, kVersionAt, 4)));
-  for (const std::int32_t kind : {0, 9, -1}) CHECK(IsRefused(With(whole, kKindAt, kind)));
+  PeerHeader other;
+  SectionSizes its;
+  const CoreStatus older = Read(With<std::uint32_t>(whole, kVersionAt, 3), &other, &its);
+  CHECK(Has(older.text(), "E313: its ascpipe sends messages of version 3"));
+  for (const std::int32_t kind : {0, 10, -1}) CHECK(IsRefused(With(whole, kKindAt, kind)));
+  for (const std::int32_t doing : {3, -1}) CHECK(IsRefused(With(whole, kDoingAt, doing)));
   CHECK(IsRefused(With<std::int32_t>(whole, kStreamAt, -1)));
   CHECK(IsRefused(With<std::uint32_t>(whole, kExistsAt, 2)));
   CHECK(IsRefused(With<std::uint32_t>(whole, kCauseBytesAt, kMostCause + 1)));
@@ -106,7 +122,7 @@ TEST(EveryDamagedFieldOfAHeaderIsRefused) {
 }
 
 TEST(AMessageThatIsTooShortIsRefused) {
-  const Bytes whole = Message(Some(), {1, 3, 64, 65});
+  const Bytes whole = Message(Some(), {1, 2, 3, 64, 65});
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
     CHECK(IsRefused(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes))));
   }

@@ -9,7 +9,7 @@ from tests.cpp.test_core import HERE, shipped
 from tests.model import verdicts
 
 KINDS = [verdicts.GATE, verdicts.FORWARD, verdicts.BACKWARD, verdicts.READ, verdicts.ASK, verdicts.IDLE,
-         verdicts.LEAVE, verdicts.BROKEN]  # by PeerKind, from 1 on
+         verdicts.LEAVE, verdicts.BROKEN, verdicts.BUSY]  # by PeerKind, from 1 on
 VERDICTS = [verdicts.BEGIN, verdicts.OVER, verdicts.GO, verdicts.ROWS, verdicts.APPLY, verdicts.TURN, verdicts.ASKED,
             verdicts.AGAIN, verdicts.LEFT, verdicts.FAIL, verdicts.POISON]  # by VerdictKind
 CAUSE = "its step fails"

@@ -14,6 +14,7 @@ SLEEPS = {
     "tests/support/programs/leaving.py": "lets a signal come while a call is under way",
     "tests/support/programs/ranked_lines.py": "a dataset whose data comes late",
     "tests/support/programs/ranked_faults.py": "a rank that is late",
+    "tests/support/programs/rank_schedules.py": "delays threads of ranks at random places",
     "tests/tf/test_ops_step_order.py": "gives an op that is not ordered the time to run",
     "tests/fault/test_trainer_deaths.py": "kills a process at any moment of its start",
     "tests/fault/test_kills_in_number.py": "kills or interrupts a process at any moment",

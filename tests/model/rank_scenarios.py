@@ -13,6 +13,7 @@ SKIP = "skip"  #: takes a batch and does nothing with it
 RESTART = "restart"  #: initialises the iterator anew
 CHANGE = "change"  #: a threshold, an eviction, a reset
 SAVE_ALL = "save"
+BACKGROUND = "begin save"  #: a save in the background
 CLOSE = "close"
 
 Action = Tuple[str, int]
@@ -29,7 +30,8 @@ class Ranks:
         ahead: batches that a dataset makes beyond those that were taken.
         kills, stops: how often a rank may get SIGKILL, SIGSTOP.
         impatience: how often a wait may be given up although no rank is stopped.
-        idles: how often a rank may say that it is idle.
+        idles: how often a rank may say that it is idle or busy.
+        hangs: how often the part of a rank of a save in the background is never written.
         legal: the programs fit each other: without kills, stops and impatience nothing may fail.
         stubborn: a program goes on after a step that failed, instead of closing.
         flaws: errors to plant, see FLAWS.
@@ -42,6 +44,7 @@ class Ranks:
     stops: int = 0
     impatience: int = 0
     idles: int = 0
+    hangs: int = 0
     legal: bool = True
     stubborn: bool = False
     flaws: FrozenSet[str] = frozenset()
@@ -72,6 +75,10 @@ FLAWS: Dict[str, str] = {
     "no_turns": "steps of two threads come in the order in which each rank happens to begin them",
     "keeps_lease": "a step that must let another one pass keeps the lease",
     "close_waits_for_ever": "a rank that closes waits for the others without a limit",
+    "answers_dropped": "rank 0 drops the answers to earlier questions when it takes those to a later one",
+    "end_closes_all": "a rank takes the end of one question for the end of all, and leaves",
+    "collects_for_ever": "rank 0 waits for an answer without a limit",
+    "paused_hears": "a rank that does what rank 0 asked for says that it is idle, and is asked again",
 }
 
 _LOOP = ("train", "train", "restart", "train", "train", "save")
@@ -99,6 +106,16 @@ SHORT: Dict[str, Ranks] = {
     "three ranks, one stopped": Ranks((one("train"),) * 3, ((1,),) * 3, stops=1),
     "impatient": Ranks((one("train", "train", "save"),) * 2, ((2,),) * 2, impatience=1),
     "impatient and killed": Ranks((one("train", "save"),) * 2, ((1,),) * 2, kills=1, impatience=1),
+    "a save in the background": Ranks((one("train", "begin save", "train", "save"), one("train", "train")), ((2,),) * 2,
+                                      idles=1),
+    "a save in the background and a change": Ranks(
+        (one("train", "begin save", "change", "train"), one("train", "train")), ((2,),) * 2),
+    "a save in the background, idle": Ranks((one("begin save", "change"), one()), ((0,),) * 2, idles=2),
+    "a save in the background, impatient": Ranks((one("begin save", "change"), one()), ((0,),) * 2, impatience=1),
+    "a save in the background that hangs": Ranks(
+        (one("begin save", "train", "save"), one("train", "save")), ((1,),) * 2, hangs=1),
+    "a save in the background, killed": Ranks((one("begin save", "change"), one()), ((0,),) * 2, kills=1),
+    "three ranks, a save in the background": Ranks((one("begin save", "change"), one(), one()), ((0,),) * 3),
     "all skip, all fetch the loss": Ranks((one("skip", "loss", "train"),) * 2, ((3,),) * 2),
 }
 
@@ -143,6 +160,10 @@ FLAWED: Dict[str, Ranks] = {
     "no_turns": SHORT["two training threads"],
     "keeps_lease": SHORT["two training threads"],
     "close_waits_for_ever": SHORT["stopped"],
+    "answers_dropped": SHORT["a save in the background and a change"],
+    "end_closes_all": SHORT["a save in the background, impatient"],
+    "collects_for_ever": SHORT["a save in the background that hangs"],
+    "paused_hears": SHORT["a save in the background, idle"],
 }
 
 

@@ -1,12 +1,13 @@
 """What the model of several ranks remembers, and how a state becomes another one."""
 
-from typing import NamedTuple, Optional, Tuple
+from typing import Any, FrozenSet, NamedTuple, Optional, Tuple
 
 from .state import replaced
 from .verdicts import Batch, Header
 
 RUNS, STOPPED, GONE = "runs", "stopped", "gone"
 READY, COMPUTES = "ready", "computes"  # phases of a step, beside the kinds of headers
+COLLECT, END = "collect", "end"  # phases of a question that all ranks have heard
 NOTHING, IDLES = -1, -2
 NO_BATCH = (NOTHING, 0, 0)
 
@@ -14,11 +15,19 @@ Event = Tuple[str, Batch]
 
 
 class Step(NamedTuple):
-    """What a thread is in the middle of; ``phase`` is READY, COMPUTES or the kind of the header that it sends."""
+    """What a thread is in the middle of.
+
+    Attributes:
+        batch: of a step.
+        phase: READY, COMPUTES, COLLECT, END or the kind of the header that the thread sends.
+        exists: whether the rank has the batch.
+        number: of the question that the thread asks.
+    """
 
     batch: Batch
     phase: str
     exists: bool = True
+    number: int = 0
 
 
 class Rank(NamedTuple):
@@ -39,6 +48,13 @@ class Rank(NamedTuple):
         broken: it has given up an exchange.  ended: the engine has ended, so it cannot even say so.
         failed: steps and saves that failed.  overs: steps that met the end of the data.
         life: RUNS, STOPPED, GONE.  killed: how it went.
+        asked: rank 0: how many questions it has asked.
+        heard: rank 0: (number, rank) of the answers that have come and were not taken.
+        paused: another rank: the question that it has heard and does now, (number, what), or ().
+        writes: another rank: numbers of the saves in the background whose part it writes.
+        answers: another rank: numbers of the answers that go with its next header.
+        open: another rank: numbers of the questions that it has heard and whose end it has not.
+        ends: (number, whether it succeeded) of the questions that have ended.
     """
 
     at: Tuple[int, ...]
@@ -62,6 +78,13 @@ class Rank(NamedTuple):
     overs: int = 0
     life: str = RUNS
     killed: bool = False
+    asked: int = 0
+    heard: FrozenSet[Tuple[int, int]] = frozenset()
+    paused: Tuple[Any, ...] = ()
+    writes: FrozenSet[int] = frozenset()
+    answers: Tuple[int, ...] = ()
+    open: FrozenSet[int] = frozenset()
+    ends: FrozenSet[Tuple[int, bool]] = frozenset()
 
 
 class World(NamedTuple):
@@ -74,6 +97,7 @@ class World(NamedTuple):
     stops: int
     impatience: int
     idles: int
+    hangs: int
 
 
 def with_rank(world: World, number: int, rank: Rank) -> World:
@@ -89,8 +113,9 @@ def changed(rank: Rank) -> Rank:
 
 
 def goes_on(rank: Rank, thread: int) -> Rank:
-    """The thread's action is over; it gives the lease back."""
-    return rank._replace(at=replaced(rank.at, thread, rank.at[thread] + 1), steps=replaced(rank.steps, thread, None),
+    """The thread's action is over; it gives the lease back. The thread of saves in the background has no actions."""
+    at = replaced(rank.at, thread, rank.at[thread] + 1) if thread < len(rank.at) else rank.at
+    return rank._replace(at=at, steps=replaced(rank.steps, thread, None),
                          lease=NOTHING if rank.lease == thread else rank.lease)
 
 

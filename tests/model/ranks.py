@@ -9,14 +9,17 @@ What a table has gone through is a list of claims, updates and changes.  It must
 are saved, and at the end on all ranks that may go on.
 """
 
-from typing import Iterator, List
+from typing import Iterator
 
-from .explore import Move, System, Violation
-from .rank_scenarios import CHANGE, CLOSE, EVALUATE, FAIL_EARLY, FAIL_LATE, LOSS, RESTART, SAVE_ALL, SKIP, Ranks
+from .explore import Move, Violation
+from .rank_exchanges import Exchanges
+from .rank_questions import has_answers, may_collect, moves_of_others, owes, require_all_ended, slot_of, take
+from .rank_scenarios import BACKGROUND, CHANGE, CLOSE, EVALUATE, FAIL_LATE, RESTART, SAVE_ALL, SKIP
 from .rank_state import (
+    COLLECT,
     COMPUTES,
+    END,
     GONE,
-    IDLES,
     NO_BATCH,
     NOTHING,
     READY,
@@ -27,54 +30,25 @@ from .rank_state import (
     World,
     changed,
     goes_on,
-    headers_of,
-    pruned,
-    with_header,
     with_rank,
     with_step,
 )
 from .state import replaced
-from .verdicts import (
-    AGAIN,
-    APPLY,
-    ASK,
-    ASKED,
-    BACKWARD,
-    BEGIN,
-    BROKEN,
-    FAIL,
-    FORWARD,
-    GATE,
-    GO,
-    IDLE,
-    LEAVE,
-    LEFT,
-    OVER,
-    POISON,
-    READ,
-    ROWS,
-    TURN,
-    Header,
-    Verdict,
-    decide,
-)
+from .verdicts import ASK, BACKWARD, BUSY, FORWARD, GATE, IDLE, LEAVE, READ
 
 
-class Together(System[World]):
+class Together(Exchanges):
     """A scenario, ready to be explored."""
-
-    def __init__(self, scenario: Ranks) -> None:
-        self.scenario = scenario
-        self.count = len(scenario.programs)
 
     def start(self) -> World:
         sc = self.scenario
         streams = len(sc.batches[0])
+        # The last slot is the thread that writes saves in the background.
         ranks = tuple(
-            Rank((0,) * len(threads), (None,) * len(threads), (1,) * streams, (0,) * streams, (0,) * streams,
+            Rank((0,) * len(threads), (None,) * (len(threads) + 1), (1,) * streams, (0,) * streams, (0,) * streams,
                  (((1, 0),) * self.count,) * streams)
             for threads in sc.programs)
-        return World(ranks, (), 0, sc.kills, sc.stops, sc.impatience, sc.idles)
+        return World(ranks, (), 0, sc.kills, sc.stops, sc.impatience, sc.idles, sc.hangs)
 
     def may_stop(self, state: World) -> bool:
         return all(rank.life != RUNS for rank in state.ranks)
@@ -85,8 +59,11 @@ class Together(System[World]):
                     if not (rank.poisoned or rank.broken or rank.killed or rank.life == STOPPED)}
         if len(going_on) > 1:
             raise Violation("tables of ranks that may go on differ: %s" % sorted(going_on))
-        if not sc.legal or (state.kills, state.stops, state.impatience) != (sc.kills, sc.stops, sc.impatience):
+        if not sc.legal or (state.kills, state.stops, state.impatience, state.hangs) != (
+                sc.kills, sc.stops, sc.impatience, sc.hangs):
             return
+        if not sc.flaws & {"each_saves", "changes_alone"}:
+            require_all_ended(state)
         if any(rank.failed for rank in state.ranks):
             raise Violation("something failed although no program has a fault: %s" % [r.failed for r in state.ranks])
         if len({(rank.overs, rank.saves) for rank in state.ranks}) > 1:
@@ -120,12 +97,15 @@ class Together(System[World]):
             called = name if len(threads) == 1 else "%s thread %d" % (name, thread)
             yield from self._thread(state, number, thread, called)
         rank = state.ranks[number]
-        waits = any(step is not None and step.phase not in (READY, GATE) for step in rank.steps)
-        if number > 0 and state.idles and rank.sender == NOTHING and not waits and not rank.broken:
-            idle = Header(IDLE, keys=tuple(zip(rank.runs, rank.made)), changes=rank.changes)
-            yield Move(name + ": is idle", with_header, (
-                with_rank(state._replace(idles=state.idles - 1), number, rank._replace(sender=IDLES)), number, idle),
-                True)
+        yield from self._background(state, number, name)
+        if state.idles and rank.sender == NOTHING and not rank.broken:
+            waits = any(step is not None and step.phase not in (READY, GATE) for step in rank.steps)
+            may_be_asked = number > 0 and not waits and (not rank.paused or "paused_hears" in self.scenario.flaws)
+            says = IDLE if may_be_asked else BUSY
+            if says == IDLE or rank.paused or number == 0 or owes(rank):
+                yield Move("%s: is %s" % (name, says), self._pulse, (state, number, says), True)
+        if number > 0:
+            yield from moves_of_others(state, number, name)
         yield from self._exchanges(state, number, name)
 
     # ---- data
@@ -148,6 +128,11 @@ class Together(System[World]):
         step = rank.steps[thread]
         if step is None:
             yield from self._begins(world, number, thread, name, action, stream)
+        elif rank.paused and not rank.broken:
+            if step.phase == COMPUTES:
+                raise Violation("%s does what rank 0 asks for in the middle of a step" % name)
+        elif step.phase in (COLLECT, END) and not rank.broken:
+            yield from self._question(world, number, thread, name, step)
         elif step.phase == READY:
             if rank.poisoned or rank.broken:
                 yield Move(name + ": its claim is refused", with_rank,
@@ -169,12 +154,37 @@ class Together(System[World]):
             yield Move("%s: sends %s %s" % (name, step.phase, step.batch), self._sent,
                        (world, number, thread, step, action))
 
+    def _background(self, world: World, number: int, name: str) -> Iterator[Move]:
+        """Rank 0's thread that collects answers to a save in the background, and tells how it has ended."""
+        rank = world.ranks[number]
+        slot = slot_of(rank)
+        step = rank.steps[slot]
+        if step is None:
+            return
+        if rank.broken:
+            after = self._stopped(rank._replace(sender=slot), number, step, False)
+            yield Move(name + ": its save fails", with_rank, (world, number, after))
+        else:
+            yield from self._question(world, number, slot, name + " save", step)
+
+    def _question(self, world: World, number: int, thread: int, name: str, step: Step) -> Iterator[Move]:
+        """A question that all ranks have heard goes on."""
+        rank = world.ranks[number]
+        if step.phase == COLLECT and has_answers(rank, step.number, self.count):
+            after = with_step(take(rank, step.number, self.scenario), thread, step._replace(phase=END))
+            yield Move("%s: has all answers to %d" % (name, step.number), with_rank, (world, number, after))
+        elif rank.sender == NOTHING and not owes(rank) and (step.phase == END or may_collect(world, step.number)):
+            yield Move("%s: sends %s %d" % (name, step.phase, step.number), self._sent,
+                       (world, number, thread, step, ""))
+
     def _begins(self, world: World, number: int, thread: int, name: str, action: str,
                 stream: int) -> Iterator[Move]:
         rank, flaws = world.ranks[number], self.scenario.flaws
         if action == CLOSE:
             if any(at < len(other) for at, other in zip(rank.at[1:], self.scenario.programs[number][1:])):
                 return  # once its other threads are done
+            if rank.writes or rank.steps[slot_of(rank)] is not None:
+                return  # once its saves are
             if rank.broken:
                 yield Move(name + ": closes without the others", with_rank, (world, number, rank._replace(life=GONE)))
                 return
@@ -186,13 +196,17 @@ class Together(System[World]):
             if rank.lease == NOTHING:
                 yield Move(name + ": changes its tables alone", with_rank,
                            (world, number, goes_on(changed(rank), thread)))
-        elif action in (SAVE_ALL, CHANGE) and number > 0:
-            yield Move(name + ": leaves it to rank 0", with_rank, (world, number, goes_on(rank, thread)))
-        elif action in (SAVE_ALL, CHANGE) and (rank.poisoned or rank.broken):
+        elif action in (SAVE_ALL, BACKGROUND, CHANGE) and number > 0:
+            if action == SAVE_ALL and rank.open and not rank.broken:
+                after = with_step(rank, thread, Step(NO_BATCH, IDLE))
+                yield Move(name + ": waits for the save of rank 0", with_rank, (world, number, after))
+            else:
+                yield Move(name + ": leaves it to rank 0", with_rank, (world, number, goes_on(rank, thread)))
+        elif action in (SAVE_ALL, BACKGROUND, CHANGE) and (rank.poisoned or rank.broken):
             yield Move(name + ": what it asks for is refused", with_rank,
                        (world, number, self._failed(rank, number, thread)))
-        elif action in (SAVE_ALL, CHANGE):
-            if rank.lease == NOTHING:
+        elif action in (SAVE_ALL, BACKGROUND, CHANGE):
+            if rank.lease == NOTHING and (action == CHANGE or rank.steps[slot_of(rank)] is None):
                 yield Move("%s: asks for a %s" % (name, action), with_rank, (
                     world, number, with_step(rank, thread, Step(NO_BATCH, ASK))._replace(lease=thread)))
         elif action == RESTART:
@@ -231,155 +245,3 @@ class Together(System[World]):
         if "claim_counts" in self.scenario.flaws and action != EVALUATE:
             rank = rank._replace(tables=rank.tables + (("claim", step.batch),))
         return rank._replace(lease=thread)
-
-    def _failed(self, rank: Rank, number: int, thread: int) -> Rank:
-        """What the thread does fails: its program closes, or goes on where it is stubborn."""
-        after = goes_on(rank, thread)._replace(failed=rank.failed + 1)
-        program = self.scenario.programs[number][thread]
-        if self.scenario.stubborn:
-            return after
-        return after._replace(at=replaced(after.at, thread, len(program) - (program[-1][0] == CLOSE)))
-
-    # ---- exchanges
-
-    def _sent(self, world: World, number: int, thread: int, step: Step, action: str) -> World:
-        rank = world.ranks[number]
-        fails = (step.phase, action) in ((FORWARD, FAIL_EARLY), (BACKWARD, FAIL_LATE))
-        cause = "its step fails" if fails else "its tables are poisoned" if rank.poisoned else ""
-        if step.phase == LEAVE:
-            cause = "its program fails" if rank.failed and not self.scenario.stubborn else ""
-        asks = action if step.phase == ASK else ""
-        keys = tuple(zip(rank.runs, rank.made))
-        header = Header(step.phase, step.batch, step.exists, cause, keys, rank.changes, asks)
-        return with_header(with_rank(world, number, rank._replace(sender=thread)), number, header)
-
-    def _exchanges(self, world: World, number: int, name: str) -> Iterator[Move]:
-        """The rank concludes its exchange, gives it up, or learns that the engine has ended."""
-        rank, sc = world.ranks[number], self.scenario
-        headers = headers_of(world, rank.exchanges)
-        if headers[number] is None:
-            if rank.broken and not rank.ended:
-                yield Move(name + ": says that it is broken", with_header,
-                           (world, number, Header(BROKEN, cause="it gave up")))
-            return
-        sent = [header for header in headers if header is not None]
-        is_whole = len(sent) == self.count
-        if is_whole:
-            verdict = decide(sent, sc.flaws)
-            yield Move("%s: %s" % (name, verdict.kind), self._concluded, (world, number, sent, verdict))
-        if rank.broken:
-            return
-        if any(other.life == GONE or other.ended for other in world.ranks):
-            yield Move(name + ": the engine has ended", self._broken, (world, number, True), is_whole)
-
-    def _gives_up(self, world: World, number: int, name: str, in_vain: bool) -> Iterator[Move]:
-        """The time of a wait is over: because nothing else happens, or although it would."""
-        rank = world.ranks[number]
-        if rank.life != RUNS or rank.broken:
-            return
-        if rank.sender in (NOTHING, IDLES):
-            for thread, step in enumerate(rank.steps):
-                if step is not None and in_vain:
-                    after = rank._replace(sender=thread, broken=True)
-                    yield Move(name + ": gives up its turn", with_rank, (
-                        world, number, self._stopped(after, number, step, step.phase == BACKWARD)))
-            return
-        if self._waits_for_ever(rank):
-            return
-        if None in headers_of(world, rank.exchanges):
-            after = world if in_vain else world._replace(impatience=world.impatience - 1)
-            yield Move(name + ": gives up", self._broken, (after, number, False), not in_vain)
-
-    def _waits_for_ever(self, rank: Rank) -> bool:
-        step = rank.steps[rank.sender]
-        return "close_waits_for_ever" in self.scenario.flaws and step is not None and step.phase == LEAVE
-
-    def _broken(self, world: World, number: int, ended: bool) -> World:
-        rank = world.ranks[number]._replace(broken=True, ended=ended)
-        if rank.sender == IDLES:
-            return with_rank(world, number, rank._replace(sender=NOTHING))
-        step = rank.steps[rank.sender]
-        assert step is not None
-        return with_rank(world, number, self._stopped(rank, number, step, step.phase == BACKWARD))
-
-    def _stopped(self, rank: Rank, number: int, step: Step, torn: bool) -> Rank:
-        """What sent the header fails; ``torn``: its batch is counted and not applied, or may not be elsewhere."""
-        thread = rank.sender
-        poisoned = rank.poisoned or (torn and "no_poison" not in self.scenario.flaws)
-        rank = rank._replace(poisoned=poisoned, torn=rank.torn or torn, sender=NOTHING)
-        return rank._replace(life=GONE) if step.phase == LEAVE else self._failed(rank, number, thread)
-
-    def _concluded(self, world: World, number: int, headers: List[Header], verdict: Verdict) -> World:
-        rank = world.ranks[number]
-        thread, was_broken = rank.sender, rank.broken
-        keys = tuple(tuple(header.keys[stream] if header.keys else (0, 0) for header in headers)
-                     for stream in range(len(rank.runs)))
-        rank = rank._replace(exchanges=rank.exchanges + 1, turn=NOTHING, keys=keys)
-        if not was_broken:
-            rank = self._follows(rank, number, thread, headers, verdict)
-        return pruned(self._checked(with_rank(world, number, rank), number))
-
-    def _follows(self, rank: Rank, number: int, thread: int, headers: List[Header], verdict: Verdict) -> Rank:
-        if thread == IDLES:
-            rank = rank._replace(sender=NOTHING)
-            return self._asked(rank, number, headers[0].asks) if verdict.kind == ASKED else rank
-        step = rank.steps[thread]
-        assert step is not None
-        action = self.scenario.programs[number][thread][rank.at[thread]][0]
-        differ = len({(header.kind, header.batch) for header in headers}) > 1 or any(h.cause for h in headers)
-        if verdict.kind in (GO, ROWS, APPLY) and differ:
-            raise Violation("%s although the ranks say %s" % (verdict.kind, headers))
-        if verdict.kind in (FAIL, POISON):
-            return self._stopped(rank, number, step, verdict.kind == POISON)
-        rank = rank._replace(sender=NOTHING)
-        if verdict.kind == LEFT:
-            return rank._replace(life=GONE)
-        if verdict.kind == AGAIN:
-            return rank
-        if verdict.kind == ASKED:
-            rank = self._asked(rank, number, headers[0].asks)
-            return goes_on(rank, thread) if step.phase == ASK else rank
-        if verdict.kind == TURN:
-            return self._turned(rank, verdict.batch[0])
-        if verdict.kind == BEGIN:
-            return with_step(rank, thread, step._replace(phase=READY))
-        if verdict.kind == GO:
-            if "claim_counts" not in self.scenario.flaws:
-                rank = rank._replace(tables=rank.tables + (("claim", step.batch),))
-            return goes_on(rank, thread) if action == LOSS else with_step(rank, thread, step._replace(phase=COMPUTES))
-        if verdict.kind == APPLY:
-            rank = rank._replace(tables=rank.tables + (("update", step.batch),))
-        if verdict.kind == OVER:
-            rank = rank._replace(overs=rank.overs + 1)
-        return goes_on(rank, thread)
-
-    def _asked(self, rank: Rank, number: int, what: str) -> Rank:
-        """What rank 0 asks for: claims are put aside, and evaluations of tables that change."""
-        for thread, step in enumerate(rank.steps):
-            if step is not None and (step.phase == FORWARD or (step.phase == READ and what == CHANGE)):
-                rank = with_step(rank, thread, step._replace(phase=READY))._replace(lease=NOTHING)
-        return changed(rank) if what == CHANGE else rank._replace(saves=rank.saves + (rank.tables,))
-
-    def _saved_alone(self, world: World, number: int, rank: Rank) -> World:
-        return self._checked(with_rank(world, number, rank), number)
-
-    def _turned(self, rank: Rank, stream: int) -> Rank:
-        """The next exchange is for ``stream``: a claim of another one is put aside, also if it was not sent yet."""
-        for thread, step in enumerate(rank.steps):
-            if step is not None and step.phase in (FORWARD, READ) and step.batch[0] != stream:
-                rank = with_step(rank, thread, step._replace(phase=READY))
-                rank = rank if "keeps_lease" in self.scenario.flaws else rank._replace(lease=NOTHING)
-        return rank._replace(turn=stream)
-
-    def _checked(self, world: World, number: int) -> World:
-        """The invariants that a rank's exchange or save may break."""
-        rank = world.ranks[number]
-        for other in world.ranks:
-            for mine, its in zip(rank.saves, other.saves):
-                if mine != its:
-                    raise Violation("one save has %s and %s" % (mine, its))
-            if other.exchanges == rank.exchanges and other.keys != rank.keys:
-                raise Violation("ranks do not know of the same keys: %s, %s" % (rank.keys, other.keys))
-        if rank.torn and rank.saves and rank.saves[-1] == rank.tables:
-            raise Violation("a step that failed halfway is in a save: %s" % (rank.tables,))
-        return world

@@ -14,6 +14,7 @@ ASK = "ask"  #: rank 0 asks all ranks for a save, a restore or a change of table
 IDLE = "idle"  #: it does nothing for now, and is no rank 0: it hears what rank 0 asks for
 LEAVE = "leave"  #: it closes
 BROKEN = "broken"  #: it has given up an exchange, and exchanges nothing any more
+BUSY = "busy"  #: it lives, and cannot be asked: it computes a step or does what rank 0 asked for
 
 # Kinds of verdicts.
 BEGIN = "begin"  #: all ranks have the batch
@@ -42,6 +43,8 @@ class Header(NamedTuple):
         keys: for each stream (run, last ticket whose keys came with this header or an earlier one).
         changes: how many changes the rank's tables have seen.
         asks: of ASK: what for.
+        number: of ASK: of the question.
+        answers: numbers of the questions that the rank answers with this header.
     """
 
     kind: str
@@ -51,6 +54,8 @@ class Header(NamedTuple):
     keys: Tuple[Tuple[int, int], ...] = ()
     changes: int = 0
     asks: str = ""
+    number: int = 0
+    answers: Tuple[int, ...] = ()
 
 
 class Verdict(NamedTuple):
@@ -68,15 +73,15 @@ def decide(headers: Sequence[Header], flaws: FrozenSet[str] = frozenset()) -> Ve
         return Verdict(LEFT)
     causes = ["rank %d: %s" % (rank, header.cause) for rank, header in enumerate(headers) if header.cause]
     failed = POISON if BACKWARD in kinds else FAIL
-    if IDLE in kinds and BROKEN not in kinds and "idle_ignored" not in flaws:
-        is_heard = headers[0].kind == ASK and BACKWARD not in kinds and not causes
+    if kinds & {IDLE, BUSY} and BROKEN not in kinds and "idle_ignored" not in flaws:
+        is_heard = headers[0].kind == ASK and not kinds & {BACKWARD, BUSY} and not causes
         begins = is_heard and _agree_on_changes(headers, flaws)
         return Verdict(ASKED) if begins else Verdict(AGAIN, cause="; ".join(causes))
     if causes and "cause_ignored" not in flaws:
         return Verdict(failed, cause="; ".join(causes))
     if headers[0].kind == ASK and not kinds & {BACKWARD, BROKEN}:
         return Verdict(ASKED) if _agree_on_changes(headers, flaws) else Verdict(FAIL, cause=_text(headers))
-    if kinds & {ASK, LEAVE, BROKEN}:
+    if kinds & {ASK, LEAVE, BROKEN, BUSY}:
         return Verdict(failed, cause=_text(headers))
     if len({_compared(header.batch, flaws) for header in headers}) == 1 and len(kinds) == 1:
         if headers[0].kind == GATE:

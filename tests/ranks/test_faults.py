@@ -205,13 +205,3 @@ def test_a_rank_that_waits_for_its_key_worker_says_so(launcher, tmp_path, rank):
     run = ranked_runs.train(tmp_path / "run", 2, case, 100, launcher, wait_timeout_s=4, ring_frames=3)
     require_error(run, "the key worker to deduplicate its keys", of=[rank], at=range(AT, AT + 8))
     require_error(run, of=[1 - rank], at=range(AT, AT + 8))
-
-
-@pytest.mark.parametrize("kind, says", [
-    ("other_table", "dim"), pytest.param("other_features", "item", marks=pytest.mark.long)])
-def test_ranks_with_different_programs_are_told_the_difference(ran, tmp_path, kind, says):
-    run = ran(tmp_path / "run", kind, 1)
-    assert run.code != 0
-    for told in run.told:
-        assert told["losses"] == []
-        assert "all ranks run the same program" in told["error"][1] and says in told["error"][1], told

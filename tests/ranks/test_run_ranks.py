@@ -93,8 +93,10 @@ def test_ranks_end_when_the_launcher_or_ascpipe_is_killed(script, tmp_path, whom
     with open("/proc/{0}/task/{0}/children".format(process.pid)) as file:
         (launcher,) = map(int, file.read().split())
     os.kill(process.pid if whom == "ascpipe" else launcher, signal.SIGKILL)
-    process.communicate()
+    _, err = process.communicate()
     assert process.returncode == (-9 if whom == "ascpipe" else 137)
+    if whom == "launcher":
+        assert ours(err)[0].startswith("the launcher of the ranks was ended by SIGKILL; what ranks said of it"), err
 
 
 def test_ranks_begin_anew_as_often_as_asked_in_new_processes(script, tmp_path):

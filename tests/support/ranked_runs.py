@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -77,15 +77,26 @@ def train(folder: Any, ranks: int, case: Dict[str, Any], ends_within_s: float = 
         launcher: of several ranks, as ``several_ranks.by`` has it.
         settings: of ascpipe, as ``ring_frames=2``; in capitals, variables of the environment.
     """
-    command, variables = _prepared(folder, ranks, case, settings, launcher)
     started = time.monotonic()
+    code, said = _ended(*_prepared(folder, ranks, case, settings, launcher), ranks, ends_within_s)
+    return Ran(code, said, *_told(str(folder), ranks), time.monotonic() - started)
+
+
+def run_script(script: str, folder: Any, ranks: int, *arguments: Any, ends_within_s: float = 250.0,
+               **settings: Any) -> Tuple[int, str]:
+    """Run ``script FOLDER ARGUMENTS`` of the programs to its end, as ``train`` does; exit code, and what it said."""
+    return _ended(*_command(os.path.join(PROGRAMS, script), folder, ranks, arguments, settings, "gloo"), ranks,
+                  ends_within_s)
+
+
+def _ended(command: List[str], variables: Dict[str, str], ranks: int, ends_within_s: float) -> Tuple[int, str]:
     for server in _servers if ranks == 1 else ():
         called = server.call("python", command[1:], "/", variables)
         code = called.wait(ends_within_s)
-        return Ran(code, called.out + called.err, *_told(str(folder), ranks), time.monotonic() - started)
+        return code, called.out + called.err
     ended = subprocess.run(command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT, text=True, timeout=ends_within_s, check=False)
-    return Ran(ended.returncode, ended.stdout, *_told(str(folder), ranks), time.monotonic() - started)
+    return ended.returncode, ended.stdout
 
 
 def train_by(launch: Callable[[str, str], Tuple[int, str, str]], folder: Any, ranks: int, case: Dict[str, Any]) -> Ran:
@@ -116,9 +127,13 @@ def _prepared(folder: Any, ranks: int, case: Dict[str, Any], settings: Dict[str,
     os.makedirs(str(folder))
     with open(os.path.join(str(folder), "case.json"), "w") as file:
         json.dump(case, file)
-    script = os.path.join(PROGRAMS, "ranked.py")
-    command = [sys.executable, script, str(folder)] if ranks == 1 else \
-        several_ranks.by(launcher, ranks, script, folder)
+    return _command(os.path.join(PROGRAMS, "ranked.py"), folder, ranks, (), settings, launcher)
+
+
+def _command(script: str, folder: Any, ranks: int, arguments: Sequence[Any], settings: Dict[str, Any],
+             launcher: str) -> Tuple[List[str], Dict[str, str]]:
+    command = [sys.executable, script, str(folder), *arguments] if ranks == 1 else \
+        several_ranks.by(launcher, ranks, script, folder, *arguments)
     given = {"ring_bytes": RING_BYTES, **settings}
     variables = several_ranks.environment(
         HOROVOD_FUSION_THRESHOLD="0",  # else dense sums depend on timing from three ranks on

@@ -222,8 +222,8 @@ def scaled(factors_of):
 
 
 def by_name(pairs):
-    return [(3 * gradient if variable.name.startswith("tower/input_layer") else gradient, variable)
-            for gradient, variable in pairs]
+    return [(tf.IndexedSlices(3 * gradient.values, gradient.indices, gradient.dense_shape)
+             if variable.name.startswith("tower/input_layer") else gradient, variable) for gradient, variable in pairs]
 
 
 def by_variable(pairs):
@@ -243,9 +243,7 @@ def test_gradients_are_known_by_the_variables_of_tensorflow(factors_of):
             user = p.embedding(fc.categorical_column_with_identity("user", 300))
             return v1.feature_column.input_layer(features, [user])
 
-    make = scaled(lambda pairs: factors_of([(tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices)
-                                             and factors_of is by_name else gradient, variable)
-                                            for gradient, variable in pairs]))
+    make = scaled(factors_of)
     p.require_same(p.trained("device", build, make), p.trained("tensorflow", build, make), 1e-6)
 
 

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import ascpipe.tf as asc
-from ascpipe.errors import ColumnError
+from ascpipe.errors import ColumnError, TableUseError
 from tests.tf import column_programs as p
 from tests.tf import columns, programs
 from tests.tf.column_programs import layer, words
@@ -47,6 +47,14 @@ def test_gradients_that_tensorflow_itself_was_asked_are_refused_instead_of_no_tr
     variables = v1.trainable_variables()
     with pytest.raises(ColumnError, match=r"words_embedding.*optimizer\.compute_gradients\(loss\)"):
         p.gradient_descent().apply_gradients(zip(tf.gradients(loss, variables), variables))
+
+
+def test_a_dense_gradient_of_a_column_is_refused_by_the_name_of_its_variable(on_device):
+    features, _ = p.batch()
+    optimizer = p.gradient_descent()
+    pairs = optimizer.compute_gradients(p.loss_of(layer(features), features["label"]))
+    with pytest.raises(TableUseError, match="words_embedding/embedding_weights' is not a TensorFlow variable.*dense"):
+        optimizer.apply_gradients([(3 * tf.convert_to_tensor(gradient), variable) for gradient, variable in pairs])
 
 
 def with_bias(features):

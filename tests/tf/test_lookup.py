@@ -11,9 +11,10 @@ from ascpipe.tf.program.insert_function import get_asc_insert_func
 from ascpipe.tf.program.sparse_lookup import sparse_lookup
 from ascpipe.tf.program.tensor_lookups import do_merge_lookup
 from ascpipe.tf.running.process import Process, init, terminate_config_initializer
-from ascpipe.tf.starting.graph_checks import require_startable, require_trained
+from ascpipe.tf.starting.graph_checks import require_startable
 from ascpipe.tf.starting.plan_ops import complete_graph, slots_of_training_tables
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
+from ascpipe.tf.starting.training_checks import require_safe_training
 
 
 @pytest.fixture(autouse=True)
@@ -330,7 +331,7 @@ class TestCompletion:
             sparse_lookup(user, lookup.specs[0], batch=[lookup.ticket])
         with pytest.raises(RuntimeError, match="started"):
             get_next([spec])
-        gradient = tf.IndexedSlices(tf.zeros([0, 4]), tf.zeros([0], tf.int32), tf.constant([50, 4]))
+        (gradient,) = tf.gradients(tf.reduce_sum(lookup.ops[0].outputs[0]), [user.variable])
         with pytest.raises(RuntimeError, match="slot variable"):
             adagrad.create_hash_optimizer(0.1).apply_gradients([(gradient, user.variable)])
 
@@ -383,7 +384,7 @@ class TestChecksBeforeTheStart:
         (spec,) = specs_of(user, "a")
         sparse_lookup(user, spec, batch=get_next([spec]), is_grad=False)
         with pytest.raises(RuntimeError, match="is_grad=False"):
-            require_trained(state(graph))
+            require_safe_training(state(graph))
 
     def test_a_finalized_graph_is_refused(self, graph):
         user = table()

@@ -271,8 +271,9 @@ def test_an_evaluation_is_fused_in_a_run_of_its_own_and_not_in_one_that_trains()
 def test_lookups_stay_apart_where_one_comes_after_an_update_of_the_rows_of_another():
     class Updating(Program):
         def update(self):
-            """Adds to a row of the first table, and depends on no lookup."""
-            return tf.compat.v1.scatter_add(self.tables["C0"].variable, [0], tf.ones([1, 4]))
+            """Adds to a row of the first table, and depends on no lookup, which no program may do by itself."""
+            with self.tables["C0"].building("update"):
+                return tf.compat.v1.scatter_add(self.tables["C0"].variable, [0], tf.ones([1, 4]))
 
     def build():
         def join(rows, below):

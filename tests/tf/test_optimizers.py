@@ -5,7 +5,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ascpipe.layout.words import TRAIN
+from ascpipe.tf.api import installing
+from ascpipe.tf.graph.features import Feature, FeatureSpec, Stream
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import slot_variables
+from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
 from ascpipe.tf.optimizers.base import has_unique_indices
 from ascpipe.tf.program.create_table import create_table
@@ -18,6 +23,7 @@ ROWS, DIM, STEPS = 20, 3, 6
 def graph():
     with tf.Graph().as_default() as graph:
         init()
+        installing.install()
         yield graph
         terminate_config_initializer()
 
@@ -105,15 +111,17 @@ def table(name="user", dim=4):
                         device_vocabulary_size=50)
 
 
-def fake_gradient(table, gated=False):
-    """A gradient as lookups of a table give it."""
-    from ascpipe.tf.running import native
-    slots = tf.zeros([0], tf.int32)
-    values, indices = native.ops().asc_lookup_grad(
-        slots=slots, restore=[slots], grads=[tf.zeros([0, table.emb_size])], dim=table.emb_size)
-    if gated:
-        indices = tf.identity(tf.stop_gradient(indices))
-    return tf.IndexedSlices(values, indices, tf.constant(table.variable.shape.as_list()))
+def gradient_of_a_lookup(table, gated=False):
+    """The gradient of a table, as its lookup gives it."""
+    state = GraphState.of(tf.compat.v1.get_default_graph())
+    stream = Stream(0, TRAIN, [Feature(FeatureSpec("ids", table_name=table.table_name), tf.TensorShape([None]))])
+    if (table.table_name, TRAIN) not in state.lookups:
+        state.lookups[table.table_name, TRAIN] = TableLookup(table, TRAIN, stream, tf.zeros([], tf.int64))
+    lookup = state.lookups[table.table_name, TRAIN]
+    lookup.note_gradient(lookup.specs[0])
+    (gradient,) = tf.gradients(tf.reduce_sum(lookup.embedding(lookup.specs[0], None, None)), [table.variable])
+    indices = tf.identity(tf.stop_gradient(gradient.indices)) if gated else gradient.indices
+    return tf.IndexedSlices(gradient.values, indices, gradient.dense_shape)
 
 
 @pytest.mark.parametrize("module, expected", [
@@ -127,7 +135,7 @@ def test_state_is_in_slot_variables_whose_first_value_is_known(module, expected)
         raise AssertionError("a custom getter met a slot variable of a table")
 
     with tf.compat.v1.variable_scope("model", custom_getter=getter, use_resource=True):
-        module.create_hash_optimizer(0.1, name="Mine").apply_gradients([(fake_gradient(user), user.variable)])
+        module.create_hash_optimizer(0.1, name="Mine").apply_gradients([(gradient_of_a_lookup(user), user.variable)])
     found = slot_variables(user)
     assert {slot.variable.op.name: slot.initial for slot in found} == pytest.approx(expected)
     assert all(slot.variable.op.type == "VariableV2" for slot in found)
@@ -140,7 +148,7 @@ def test_state_is_in_slot_variables_whose_first_value_is_known(module, expected)
 def test_slots_of_tensorflows_optimizers_are_found_and_their_first_values_derived(create, initials):
     user, item = table(), table("user_item")
     with tf.compat.v1.variable_scope("model"):
-        create(0.1).apply_gradients([(fake_gradient(t), t.variable) for t in (user, item)])
+        create(0.1).apply_gradients([(gradient_of_a_lookup(t), t.variable) for t in (user, item)])
     for one in (user, item):
         found = slot_variables(one)
         assert [slot.initial for slot in found] == pytest.approx(initials)
@@ -148,19 +156,24 @@ def test_slots_of_tensorflows_optimizers_are_found_and_their_first_values_derive
 
 
 def test_a_slot_that_begins_with_random_values_is_refused():
+    class Noisy(tf.compat.v1.train.GradientDescentOptimizer):
+        def _create_slots(self, var_list):
+            for variable in var_list:
+                self._get_or_make_slot(variable, tf.random.normal([50, 4]), "noise", self._name)
+
     user = table()
-    tf.Variable(tf.random.normal([50, 4]), trainable=False, name="user/noise", use_resource=False)
+    Noisy(0.1, name="noise").apply_gradients([(gradient_of_a_lookup(user), user.variable)])
     with pytest.raises(ValueError, match="user/noise"):
         slot_variables(user)
 
 
 def test_the_gradient_of_lookups_is_not_summed_again():
     user = table()
-    assert has_unique_indices(fake_gradient(user))
-    assert has_unique_indices(fake_gradient(user, gated=True))
+    assert has_unique_indices(gradient_of_a_lookup(user))
+    assert has_unique_indices(gradient_of_a_lookup(user, gated=True))
     assert not has_unique_indices(tf.IndexedSlices(tf.zeros([1, 4]), tf.constant([1]), tf.constant([50, 4])))
     before = len(tf.compat.v1.get_default_graph().get_operations())
-    adagrad.create_hash_optimizer(0.1).apply_gradients([(fake_gradient(user), user.variable)])
+    adagrad.create_hash_optimizer(0.1).apply_gradients([(gradient_of_a_lookup(user), user.variable)])
     added = {op.type for op in tf.compat.v1.get_default_graph().get_operations()[before:]}
     assert "AscApplyAdagrad" in added
     assert not added & {"Unique", "UnsortedSegmentSum"}
@@ -175,7 +188,7 @@ def test_a_program_may_override_how_a_table_is_updated():
 
     user = table()
     optimizer = Halving(0.1)
-    optimizer.apply_gradients([(fake_gradient(user), user.variable)])
+    optimizer.apply_gradients([(gradient_of_a_lookup(user), user.variable)])
     assert len(slot_variables(user)) == 2
     assert optimizer.get_slot(user.variable, "momentum") is optimizer.get_slot(user.variable, "m")
     assert optimizer.get_slot(user.variable, "velocity") is optimizer.get_slot(user.variable, "v")

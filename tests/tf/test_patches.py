@@ -22,11 +22,13 @@ from tensorflow.python.keras.optimizer_v2 import optimizer_v2
 from tensorflow.python.keras.engine import training
 from tensorflow.python.ops import embedding_ops
 from tensorflow.python.data.ops import dataset_ops, iterator_ops
+from tensorflow.python.eager import backprop
+from tensorflow.python.ops import gradients_util
 from tensorflow.python.training import checkpoint_utils, warm_starting_util
 
-OWNERS = [training.Model, optimizer_v2.OptimizerV2, feature_column_v2._StateManagerImpl,
-          feature_column_v2.EmbeddingColumn, feature_column_v2.SharedEmbeddingColumnCreator,
-          feature_column._SharedEmbeddingColumn,
+OWNERS = [gradients_util, backprop.GradientTape, training.Model, optimizer_v2.OptimizerV2,
+          feature_column_v2._StateManagerImpl, feature_column_v2.EmbeddingColumn,
+          feature_column_v2.SharedEmbeddingColumnCreator, feature_column._SharedEmbeddingColumn,
           feature_column._FCLinearWrapper, embedding_ops, linear, linear.LinearSDCA,
           tf.compat.v1.train.Saver, tf.compat.v1.train.CheckpointSaverHook, tf.compat.v1.train.Scaffold, tf.Graph,
           tf.compat.v1.train.ChiefSessionCreator, tf.compat.v1.train.Optimizer, tf.compat.v1.train.MonitoredSession,

@@ -25,6 +25,19 @@ OPTIMIZERS = {"LazyAdam": ("lazy_adam", {}), "Adagrad": ("adagrad", {"initial_ac
 MODULES = ("feature_column", "optimizers")  #: of the public names
 
 
+@pytest.mark.parametrize("name, text", [
+    ("Adam", "use LazyAdam"), ("AdamOptimizer", "use LazyAdam"), ("AdamW", "use LazyAdam"),
+    ("SGD", "use GradientDescent"), ("FtrlOptimizer", "use Ftrl"), ("AdaGrad", "use Adagrad"),
+    ("Adagard", "use Adagrad"),
+    ("Momentum", r"MomentumOptimizer\(\.\.\.\)\.minimize\(loss, var_list=.*ascpipe\.tf\.table_variables\(\)"),
+    ("RMSProp", r"tf\.compat\.v1\.train\.RMSPropOptimizer"),
+    ("Lion", "there are Adagrad, Ftrl, GradientDescent, LazyAdam")])
+def test_an_optimizer_that_is_not_there_is_an_error_that_says_what_to_use(name, text):
+    with pytest.raises(AttributeError, match=text):
+        getattr(asc.optimizers, name)
+    assert not hasattr(asc.optimizers, name)
+
+
 def test_dir_shows_the_public_names_and_each_is_there():
     assert dir(asc) == asc.__all__ == sorted(asc.__all__)
     for name in asc.__all__:
@@ -161,20 +174,20 @@ WRONG = {
                                lambda: asc.create_table("users", 8, initializer=ZEROS)),
     "a size that is misspelt": (TypeError, r"create_table\(\): .*'device_vocab_size'; did you mean device_vocabulary_s",
                                 lambda: asc.create_table("users", 8, initializer=ZEROS, device_vocab_size=10)),
-    "an initializer that is none": (ValueError, "para initializer: 0.1 is float", lambda: asc.create_table(
+    "an initializer that is none": (ValueError, "parameter initializer: 0.1 is float", lambda: asc.create_table(
         "users", 8, initializer=0.1, device_vocabulary_size=10)),
-    "padding keys that are none": (ValueError, "para padding_keys", lambda: asc.create_table(
+    "padding keys that are none": (ValueError, "argument padding_keys", lambda: asc.create_table(
         "users", 8, initializer=ZEROS, device_vocabulary_size=10, padding_keys="0")),
     "the table of a feature": (TypeError, r"FeatureSpec\(\): .*'table'; did you mean table_name\?",
                                lambda: asc.FeatureSpec("u", table="x")),
-    "features that are none": (ValueError, "para features", lambda: asc.insert_function("users")),
+    "features that are none": (ValueError, "parameter features", lambda: asc.insert_function("users")),
     "is_training": (TypeError, r"insert_function\(\): .*'is_training'; did you mean training\?",
                     lambda: asc.insert_function(asc.FeatureSpec("u"), is_training=True)),
     "is_train": (TypeError, r"sparse_lookup\(\): .*'is_train'; did you mean training\?",
                  lambda: asc.sparse_lookup(None, None, is_train=True)),
     "an optimizer's rate": (TypeError, r"Adagrad\(\): .*it was given 'learning_rat'; did you mean learning_rate\?",
                             lambda: asc.optimizers.Adagrad(learning_rat=0.1)),
-    "an optimizer's range": (ValueError, "para initial_accumulator_value", lambda: asc.optimizers.Adagrad(
+    "an optimizer's range": (ValueError, "argument initial_accumulator_value", lambda: asc.optimizers.Adagrad(
         0.1, initial_accumulator_value=0)),
 }
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from ascpipe.tf.running import save_thread
+from ascpipe.tf.running import late_lines, save_thread
 from ascpipe.tf.running.save_thread import SaveThread
 from tests.support.waiting import wait_until
 
@@ -12,6 +12,7 @@ from tests.support.waiting import wait_until
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch, caplog):
     monkeypatch.setattr(save_thread, "_SAY_S", 0.01)
+    monkeypatch.setattr(late_lines, "FIRST_S", 0.01)
     caplog.set_level(logging.DEBUG, save_thread.__name__)
 
 

@@ -186,7 +186,7 @@ def test_the_same_step_saved_again_is_the_newer_state(tmp_path, monkeypatch):
         with run.run:
             run.train(3)
             for name, refused in (("", "length is less than 1"), ("c" * 51, "length is bigger than 50")):
-                with pytest.raises(ValueError, match="para latest_filename.*" + refused):
+                with pytest.raises(ValueError, match="argument latest_filename.*" + refused):
                     run.saver.save(run.run, str(tmp_path / "model"), latest_filename=name)
             assert os.listdir(str(tmp_path)) == []
             run.saver.save(run.run, str(tmp_path / "model"), global_step=7)

@@ -125,9 +125,9 @@ def test_a_managed_session_trains_all_iterations_between_its_hooks(counting):
 def test_wrong_numbers_and_ops_are_refused(counting):
     with started() as session:
         for train, count in ((counting.train, 0), (counting.train, 2.0), ("train", 2), (counting.step, 2)):
-            with pytest.raises(ValueError, match="para"):
+            with pytest.raises(ValueError, match="argument|parameter"):
                 set_iteration_per_loop(session, train, count)
-        with pytest.raises(ValueError, match="para sess: None is NoneType, expected tf.Session"):
+        with pytest.raises(ValueError, match="parameter sess: None is NoneType, expected tf.Session"):
             set_iteration_per_loop(None, counting.train, 2)
         looped = set_iteration_per_loop(session, counting.train, 2)
         with pytest.raises(ValueError, match="make_callable"):

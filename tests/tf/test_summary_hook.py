@@ -212,7 +212,8 @@ def test_an_estimator_writes_none_unless_asked(tmp_path):
 
 
 @pytest.mark.parametrize("options, words", [
-    ({}, "give one of output_dir"), ({"output_dir": "x", "summary_writer": 1}, "give one of output_dir"),
+    ({}, "give one of output_dir"),
+    ({"output_dir": "x", "summary_writer": 1}, "parameter summary_writer: 1 is int, expected a FileWriter"),
     ({"output_dir": "x", "save_steps": 1, "save_secs": 1}, "give one of them"),
     ({"output_dir": "x", "save_steps": 0}, "save_steps"), ({"output_dir": "x", "save_secs": 0}, "save_secs"),
     ({"output_dir": 3}, "output_dir")])

@@ -171,5 +171,5 @@ class TestRefusals:
                 look_up(table, spec, batch={"ids": tf.constant([1])}, training=False, default_value="initial")
 
     def test_another_word_is_named(self, table):
-        with pytest.raises(ValueError, match="default_value is 'zeros', expected numbers or 'initial'"):
+        with pytest.raises(ValueError, match="default_value: 'zeros' is str, expected .* numbers; or .*'initial'"):
             asc.sparse_lookup(table, tf.constant([1]), training=False, default_value="zeros")

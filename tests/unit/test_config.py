@@ -1,5 +1,8 @@
 """Where a setting comes from, and what is said about a bad one."""
+import datetime
+import os
 import re
+import socket
 
 import pytest
 
@@ -159,3 +162,55 @@ def test_every_variable_that_the_product_names_is_known():
     named = {name for path in tree.python_files(*tree.PRODUCT)
              for name in re.findall(r"\bASCPIPE_[A-Z_]*[A-Z]\b", path.read_text())}
     assert named - known - {"ASCPIPE_CORE"} <= {"ASCPIPE_X"}
+
+
+def deep(levels):
+    found = 1
+    for _ in range(levels):
+        found = {"a": found}
+    return found
+
+
+MALFORMED = ["", " ", "x" * 10_000, "9" * 5000, "-" + "9" * 5000, "9" * 5000 + "MiB", "1e400", "1e400GiB",
+             "nan", "inf", "-inf", "\0", "a\nb", "\x1b[31m", "\ud800", "8\u00b2", "\u0663", "0x10", "1_000",
+             "1 2", "\u2028", {}, [], [1], {"a": {"b": 1}}, deep(990), 10 ** 400, -10 ** 400, 1 << 64, 1.5,
+             float("nan"), float("inf"), True, b"1",
+             datetime.date(2026, 1, 1)]
+
+
+KINDS = {"workers": int, "ring_bytes": int, "hash_seed": int, "wait_timeout_s": float, "cache_dir": str,
+         "metrics_file": str, "metrics_address": str, "bind_cpu": str}
+
+
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_a_malformed_value_is_an_error_that_names_the_setting_or_a_value_of_its_type(name):
+    for value in MALFORMED:
+        try:
+            found = getattr(config.load_settings({name: value}, {}), name)
+        except ConfigError as error:
+            assert name in str(error) and len(str(error)) < 1000, value
+            str(error).encode()
+        else:
+            assert type(found) is KINDS[name], (value, found)
+            assert str(found) == str(value) or float(found) == float(value), (value, found)
+            assert str(found).isprintable(), (value, found)
+
+
+@pytest.mark.parametrize("text", [
+    "a = " + "[" * 5000 + "]" * 5000, ".".join(["a"] * 1000) + " = 1", "ring_bytes = " + "9" * 5000,
+    "x = '" + "y" * (2 << 20) + "'", "cache_dir = 3", "workers = 2001-01-01", "[workers]\na = 1", "spin_us = [1]",
+    "metrics_address = 3", "\ufeffworkers = 1"], ids=range(10))
+def test_a_file_that_makes_no_sense_is_an_error_and_no_crash(write, text):
+    with pytest.raises(ConfigError) as caught:
+        config.load_settings({}, write(text))
+    assert "settings.toml" in str(caught.value) and len(str(caught.value)) < 1000
+
+
+def test_a_file_that_never_ends_or_is_none_is_not_read(tmp_path):
+    os.mkfifo(str(tmp_path / "fifo"))
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(tmp_path / "socket"))
+    for path in ("/dev/zero", "/dev/tty", str(tmp_path / "fifo"), str(tmp_path / "socket"), str(tmp_path)):
+        with pytest.raises(ConfigFileError):
+            config.load_settings({}, {"ASCPIPE_CONFIG": path})
+    listening.close()

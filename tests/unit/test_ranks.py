@@ -49,7 +49,7 @@ def test_a_number_without_a_rank_is_no_launcher_of_slurm_s_and_one_of_the_others
 def test_unset_is_a_runtime_error_and_text_a_value_error(helper, monkeypatch):
     with pytest.raises(RuntimeError, match="OMPI_COMM_WORLD"):
         helper()
-    for value in ("two", "-1", ""):
+    for value in ("two", "-1", "", "8\u00b2", "\u0668", "1_0", " 1", "9" * 5000):
         say(monkeypatch, ranks.HOROVOD, *[value] * 4)
         with pytest.raises(ValueError, match="HOROVOD_"):
             helper()

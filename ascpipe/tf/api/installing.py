@@ -1,8 +1,9 @@
 """What TensorFlow's own classes do besides, once a program uses tables: Savers, Estimators, hooks, sessions."""
 from ascpipe.tf.api import checkpoint_values
 from ascpipe.tf.checkpoints import saver, warm_starting
-from ascpipe.tf.feature_column import combining, gradients, variables
+from ascpipe.tf.feature_column import combining, variables
 from ascpipe.tf.modify import hooks
+from ascpipe.tf.optimizers import losses, of_programs
 from ascpipe.tf.program import keras_models, summary_hook
 from ascpipe.tf.serving import served_tables
 from ascpipe.tf.starting import start_pipeline
@@ -20,7 +21,8 @@ def install() -> None:
     variables.install()
     checkpoint_values.install()
     combining.install()
-    gradients.install()  # after the hooks, whose it calls
+    of_programs.install()  # after the hooks, whose it calls
+    losses.install()
     keras_models.install()
     summary_hook.install()
     start_pipeline.watch_sessions()

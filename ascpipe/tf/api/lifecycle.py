@@ -48,6 +48,7 @@ def init(*, daemon: Optional[str] = None, use_dynamic: bool = True, use_dynamic_
         "save_delta_checkpoints_secs": save_delta_checkpoints_secs,
         "recent_key_count_threshold": recent_key_count_threshold, "restore_model_version": restore_model_version}
     process.init(**given)
+    process.Process.current().is_plain = True
     installing.install()
 
 

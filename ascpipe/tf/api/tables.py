@@ -14,9 +14,10 @@ from ascpipe.tf.program import lookup_sparse as bags
 from ascpipe.tf.program import sparse_lookup as lookups
 from ascpipe.tf.program.insert_function import get_asc_insert_func
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.validation import AnyOf, Instance, Integer, ListOf, Text, boolean, checked
+from ascpipe.tf.validation import AnyOf, Choice, Instance, Integer, ListOf, Numbers, Text, boolean, checked
 
 INITIAL = "initial"  #: the default value that is the initial row of a key
+DEFAULT = AnyOf(Numbers(), Choice(INITIAL), optional=True)
 
 
 @checked(initializer=tables.INITIALIZER, average_gradients=boolean())
@@ -90,7 +91,8 @@ def insert_function(features: Union[FeatureSpec, Sequence[FeatureSpec]], *,
 
 
 @checked(table=Instance(Table), ids=Instance(FeatureSpec, tf.Tensor, tf.SparseTensor, tf.RaggedTensor, list, tuple),
-         training=boolean(), trainable=boolean(), max_keys=Integer(1, optional=True), name=Text(1, 255, optional=True))
+         training=boolean(), trainable=boolean(), default_value=DEFAULT, max_keys=Integer(1, optional=True),
+         name=Text(1, 255, optional=True))
 def sparse_lookup(table: Table, ids: Union[FeatureSpec, Ids], *, batch: Any = None, training: bool = True,
                   trainable: bool = True, default_value: Any = None, max_keys: Optional[int] = None,
                   access_threshold: Optional[int] = None, eviction_threshold: Optional[int] = None,
@@ -127,15 +129,15 @@ def sparse_lookup(table: Table, ids: Union[FeatureSpec, Ids], *, batch: Any = No
     said: Dict[str, Optional[int]] = {key: value for key, value in thresholds.items() if value is not None}
     one = ids[0] if isinstance(ids, (list, tuple)) and len(ids) == 1 else ids
     _require_max_keys(table, max_keys)
-    default_value, is_initial = _default(table, default_value)
+    default_value, is_initial = _default(default_value)
     return lookups.look_up(
         table, ids, max_keys, training, name, modify_graph=not isinstance(one, FeatureSpec), batch=batch,
         access_and_evict_config=said or None, is_grad=trainable, serving_default_value=default_value,
         unseen_initial=is_initial)
 
 
-@checked(table=Instance(Table), training=boolean(), trainable=boolean(), max_keys=Integer(1, optional=True),
-         name=Text(1, 255, optional=True))
+@checked(table=Instance(Table), training=boolean(), trainable=boolean(), default_value=DEFAULT,
+         max_keys=Integer(1, optional=True), name=Text(1, 255, optional=True))
 def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Optional[SparseIds] = None,
                   combiner: str = "sum", max_norm: Optional[float] = None, *, batch: Any = None, training: bool = True,
                   trainable: bool = True, default_value: Any = None, max_keys: Optional[int] = None,
@@ -172,7 +174,7 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
     thresholds = {"access_threshold": access_threshold, "eviction_threshold": eviction_threshold}
     said: Dict[str, Optional[int]] = {key: value for key, value in thresholds.items() if value is not None}
     _require_max_keys(table, max_keys)
-    default_value, is_initial = _default(table, default_value)
+    default_value, is_initial = _default(default_value)
     return bags.lookup_sparse(
         table, ids, weights, combiner, max_norm, batch=batch, name=name, is_train=training, send_count=max_keys,
         is_grad=trainable, default_value=default_value, thresholds=said or None, unseen_initial=is_initial)
@@ -192,14 +194,9 @@ def table_variables() -> List[Any]:
     return [table.variable for table in GraphState.of(graph).tables.values()]
 
 
-def _default(table: Table, value: Any) -> Tuple[Any, bool]:
+def _default(value: Any) -> Tuple[Any, bool]:
     """What stands for a missing row in numbers, and whether its initial row does."""
-    if not isinstance(value, str):
-        return value, False
-    if value != INITIAL:
-        raise ValueError("table {!r}: default_value is {!r}, expected numbers or {!r}".format(
-            table.table_name, value, INITIAL))
-    return None, True
+    return (None, True) if isinstance(value, str) else (value, False)
 
 
 def _require_max_keys(table: Table, max_keys: Optional[int]) -> None:

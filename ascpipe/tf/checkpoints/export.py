@@ -13,7 +13,7 @@ from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
 from ascpipe.checkpoint.tree import Tree, open_tree, why
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.validation import ListOf, Text, checked
+from ascpipe.tf.validation import ListOf, Text, boolean, checked
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +40,7 @@ def export(table_list: Optional[Sequence[str]] = None) -> None:
     export_tables(prefix, table_list, with_dict=True)
 
 
+@checked(table_list=ListOf(Text(1, 100), optional=True), with_dict=boolean(), allow_unverified=boolean())
 def export_tables(prefix: str, table_list: Optional[Sequence[str]] = None, *, with_dict: bool = False,
                   allow_unverified: bool = False) -> List[str]:
     """Verify a checkpoint, then write files with the keys and embeddings of its tables into it, one per table.

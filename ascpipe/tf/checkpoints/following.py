@@ -20,7 +20,8 @@ def follow(pipeline: Pipeline) -> asking.Follower:
     """Do from now on what rank 0 asks for."""
     saves = _Saves(pipeline)
     return asking.Follower({
-        saving.SAVE: saves.save, asking.ENDED: saves.end, loading.LOAD: functools.partial(_load, pipeline), CUT: _cut})
+        saving.SAVE: saves.save, asking.ENDED: saves.end, loading.LOAD: functools.partial(_load, pipeline), CUT: _cut},
+        pipeline.wait_timeout_s)
 
 
 class _Saves:
@@ -28,13 +29,14 @@ class _Saves:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._written: Optional[Tuple[str, Tip]] = None  # by whose name, if rank 0 says that it is a checkpoint
-        self._asked: Optional[str] = None  # for what checkpoint
+        self._asked: Dict[int, str] = {}  # checkpoints that were not said to have ended, by number
+        self._written: Dict[int, Tuple[str, Tip]] = {}  # under which name, if rank 0 says that it is a checkpoint
 
     def save(self, number: int, asked: Dict[str, Any]) -> Optional[str]:
         """Write the slice, now or in the background. Returns the digest of its record, or None."""
-        self._written, self._asked = None, saving.prefix_of(asked["directory"], asked["base"], asked["step"])
+        self._asked[number] = saving.prefix_of(asked["directory"], asked["base"], asked["step"])
         pipeline, names = self._pipeline, asked["tables"]
+        pipeline.background.settle()  # of a save that rank 0 has given up
         known = [pipeline.tables[name] for name in names]
         with contextlib.ExitStack() as undo:
             writer = undo.enter_context(SliceWriter(
@@ -45,15 +47,15 @@ class _Saves:
                 here = saving.position(pipeline, held, tables, asked["rings"])
                 tip = self._tip(asked)
                 if not asked["background"]:
-                    return self._write(asked, writer, known, _Held(tables, tip, here))
+                    return self._write(number, asked, writer, known, _Held(tables, tip, here))
                 saving.require_memory(pipeline, tables, writer.prefix)
                 frozen = undo.enter_context(saving.freeze(pipeline, held, known, tables))
             rest = undo.pop_all()
 
         def work() -> None:
             try:
-                with rest:
-                    digest = self._write(asked, writer, known, _Held(frozen.tables(), tip, here))
+                with asking.working(pipeline.ranks), rest:
+                    digest = self._write(number, asked, writer, known, _Held(frozen.tables(), tip, here))
             except Exception as error:
                 asking.refuse(number, error)
                 raise
@@ -64,13 +66,11 @@ class _Saves:
 
     def end(self, number: int, told: Dict[str, Any]) -> Optional[str]:
         """Rank 0 says whether what was written is a checkpoint. Returns its path."""
-        written, self._written = self._written, None
-        if told["what"] != saving.SAVE:
-            return None
+        written = self._written.pop(number, None)
         if told["done"] and written is not None:
             name, tip = written
             saving.note_saved(self._pipeline, name, tip._replace(link=Link(*told["link"])))
-        return self._asked
+        return self._asked.pop(number, None)
 
     def _tip(self, asked: Mapping[str, Any]) -> Optional[Tip]:
         """This rank's part of the save that a delta stands upon."""
@@ -82,7 +82,8 @@ class _Saves:
                 asked["parent"]), 0, 0, "Save the whole.")
         return tip
 
-    def _write(self, asked: Mapping[str, Any], writer: SliceWriter, known: List[KnownTable], held: "_Held") -> str:
+    def _write(self, number: int, asked: Mapping[str, Any], writer: SliceWriter, known: List[KnownTable],
+               held: "_Held") -> str:
         since, changes = deltas.changes_since(held.tip, held.tables, asked["threshold"])
         if since is not held.tip:
             raise NotSavedError(writer.prefix, "the checkpoint that the delta stands upon cannot be read", 0, 0,
@@ -92,7 +93,8 @@ class _Saves:
         saving.write_tables(writer, self._pipeline, specs, held.tables, changes)
         digest = writer.finish(held.here)
         tip = deltas.next_tip(self._pipeline, since, writer.prefix, Link("", ""), held.here, held.tables)
-        self._written = deltas.name_of(asked["directory"], asked["base"]), tip
+        if number in self._asked:  # rank 0 has not given it up
+            self._written[number] = deltas.name_of(asked["directory"], asked["base"]), tip
         return digest
 
 

@@ -11,7 +11,7 @@ from ascpipe.tf.checkpoints.instances import Wanted, instance_of
 from ascpipe.tf.checkpoints.loading import Load
 from ascpipe.tf.checkpoints.saving import saved_part
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.running.asking import Asked, RefusedError, asked
+from ascpipe.tf.running.asking import Asked, RefusedError, asked, working
 from ascpipe.tf.running.hold_between_steps import Hold, hold
 from ascpipe.tf.running.pipeline import Pipeline
 
@@ -93,7 +93,7 @@ def _replace(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], 
             _log.info("the tables are already as %s has them", checkpoint.prefix)
         else:
             pipeline.loaded = None
-            with _other_ranks(pipeline, what) as others:
+            with _other_ranks(pipeline, what) as others, working(pipeline.ranks):
                 loading.load_tables(pipeline, held, loads)
                 _require_loaded(others, checkpoint.prefix)
         loading.note_loaded(pipeline, held, checkpoint, what["rings"])
@@ -103,7 +103,8 @@ def _other_ranks(pipeline: Pipeline, what: Dict[str, Any]) -> ContextManager[Opt
     """Let the other ranks load their shards; None: there are none."""
     if pipeline.ranks == 1:
         return contextlib.nullcontext()
-    return asked({"what": loading.LOAD, **what}, changes=True)
+    return asked({"what": loading.LOAD, **what}, changes=True, limit_s=pipeline.wait_timeout_s,
+                 about="the load of {}".format(", ".join(sorted({prefix for prefix, _ in what["sources"].values()}))))
 
 
 def _require_loaded(others: Optional[Asked], prefix: str) -> None:
@@ -168,7 +169,7 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
                                 for name, source in sources.items()},
                     "with_slots": sorted(name for name, source in sources.items() if source.with_slots),
                     "allow_unverified": allow_unverified, "allow_missing": [], "begins": True, "rings": {}}
-            with hold(alone=True) as held, _other_ranks(pipeline, what) as others:
+            with hold(alone=True) as held, _other_ranks(pipeline, what) as others, working(pipeline.ranks):
                 loading.load_tables(pipeline, held, list(loads.values()))
                 _require_loaded(others, ", ".join(checkpoints))
     return {name: load.spec.rows for name, load in loads.items()}

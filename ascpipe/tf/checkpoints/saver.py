@@ -24,11 +24,13 @@ from ascpipe.tf.checkpoints.saving import SaveRequest, begin_save, save_checkpoi
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.validation import Text
+from ascpipe.tf.validation import Having, IntegerScalar, Names, PathText, Text, boolean, check_all
 
 _log = logging.getLogger(__name__)
 
-_LATEST_FILENAME = Text(1, 50, optional=True)
+_SESSION = Having("a session", "run", "graph")
+_RULES_OF_SAVE = {"save_path": PathText(1, 1024), "latest_filename": Text(1, 50, optional=True),
+                  "global_step": IntegerScalar(optional=True), "meta_graph_suffix": Text(1, 50)}
 
 
 class Saver(tf.compat.v1.train.Saver):
@@ -73,10 +75,13 @@ class Saver(tf.compat.v1.train.Saver):
             NotSavedError: the disk refused; earlier checkpoints are as they were, and training may go on. Also where
                 the save before, in the background, has failed, and in a session that only evaluates and has restored
                 another state than the tables have; then this one was not begun.
-            ValueError: a path that we refuse; ``latest_filename`` does not have 1 to 50 characters.
+            ValueError: an argument of the wrong type; a path that we refuse; ``latest_filename`` does not have 1 to 50
+                characters.
             tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part; of another rank, the
                 program of rank 0 fails.
         """
+        check_all({"sess": _SESSION, "save_delta": boolean(), "background": boolean()},
+                  {"sess": sess, "save_delta": save_delta, "background": background})
         state = _state_with_tables(sess.graph)
         tensorflow_part.complete(self, sess.graph)
         if state is None:
@@ -84,7 +89,8 @@ class Saver(tf.compat.v1.train.Saver):
                 self, sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph, write_state,
                 strip_default_attrs, save_debug_info)
             return saved_by_tensorflow
-        _LATEST_FILENAME.check("latest_filename", latest_filename)
+        check_all(_RULES_OF_SAVE, {"save_path": save_path, "latest_filename": latest_filename,
+                                   "global_step": global_step, "meta_graph_suffix": meta_graph_suffix})
         process = Process.current()
         if not state.is_live(sess):
             raise NotSavedError(save_path, "this session reads the tables of a checkpoint that it has restored, and "
@@ -143,18 +149,22 @@ class Saver(tf.compat.v1.train.Saver):
 
         Raises:
             RuntimeError: the graph has tables, and its pipeline was not started.
-            ValueError: there is no such checkpoint at all, or none of the ``restore_model_version`` of ``init``.
+            ValueError: an argument of the wrong type; there is no such checkpoint at all, or none of the
+                ``restore_model_version`` of ``init``.
             FileExistsError: it has variables and no tables; nothing was changed.
             CheckpointError: it is damaged, unverified, or not of such tables; nothing was changed.
             NoRoomForCopyError: too little memory for a copy; nothing was changed.
             tf.errors.OpError: the pipeline has failed, there is too little room, or TensorFlow could not restore its
                 part.
         """
+        check_all({"sess": _SESSION, "allow_unverified": boolean(), "allow_missing": Names()},
+                  {"sess": sess, "allow_unverified": allow_unverified, "allow_missing": allow_missing})
         allow_missing = {*allow_missing, *os.environ.get("ASCPIPE_ALLOW_MISSING", "").split(",")}
         state = _state_with_tables(sess.graph)
         tensorflow_part.complete(self, sess.graph)
         given, save_path = save_path, _dense_path(sess.graph, save_path)
         if state is not None:
+            PathText(0, 4096, optional=True).check("save_path", save_path)
             Process.current().running_pipeline().background.settle()
             save_path = save_path and _version_asked(Process.current(), save_path)
         if state is None or not save_path or not _has_tables(state, save_path, allow_missing):

@@ -8,6 +8,7 @@ import tensorflow as tf
 from ascpipe.tf import patches
 from ascpipe.tf.checkpoints.saving import wait_for_save
 from ascpipe.tf.running.process import Process
+from ascpipe.tf.validation import boolean
 
 
 class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
@@ -26,6 +27,7 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
     """
 
     def __init__(self, *args: Any, background_save: bool = False, **kwargs: Any) -> None:
+        boolean().check("background_save", background_save)
         super().__init__(*args, **kwargs)
         self._in_background = background_save
 

@@ -17,7 +17,7 @@ from ascpipe.shm import memory
 from ascpipe.tf.checkpoints import deltas, table_rows
 from ascpipe.tf.checkpoints.snapshot_reader import FrozenTables, frozen_tables
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.running.asking import Asked, RefusedError, asked
+from ascpipe.tf.running.asking import Asked, RefusedError, asked, working
 from ascpipe.tf.running.hold_between_steps import Hold, TableState, hold
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
@@ -112,7 +112,7 @@ def save_checkpoint(request: SaveRequest, save_dense: DenseSave, publish: Callab
             publish(writer.prefix)
             return writer.prefix
         tip = _tip(request, tables)
-        with _other_ranks(request, writer, tip, background=False) as others:
+        with _other_ranks(request, writer, tip, background=False) as others, working(request.pipeline.ranks):
             return _write(request, writer, tables, here, tip, others, publish)
 
 
@@ -133,7 +133,7 @@ def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave,
     request.pipeline.background.wait()
     with contextlib.ExitStack() as undo:
         writer = undo.enter_context(_writer(request))
-        with hold(alone=False) as held:
+        with hold(alone=False) as held, working(request.pipeline.ranks):
             tables = held_tables(held, request.part.tables)
             require_memory(request.pipeline, tables, writer.prefix)
             tip = _tip(request, tables)
@@ -145,7 +145,7 @@ def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave,
         rest = undo.pop_all()
 
     def work() -> None:
-        with rest:
+        with working(request.pipeline.ranks), rest:
             if request.dense:
                 describe(writer.dense_prefix)
             tables = frozen.tables()
@@ -190,7 +190,7 @@ def _other_ranks(request: SaveRequest, writer: CheckpointWriter, tip: Optional[d
                   "step": request.step, "staging": writer.staging_name, "background": background,
                   "parent": None if tip is None else tip.link.stem, "threshold": request.threshold,
                   "tables": [table.shape.name for table in request.part.tables], "rings": request.part.rings},
-                 changes=False)
+                 changes=False, about="the save of {}".format(writer.prefix), limit_s=request.pipeline.wait_timeout_s)
 
 
 def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, TableState], here: Position,

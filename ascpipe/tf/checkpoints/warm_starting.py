@@ -15,6 +15,7 @@ from tensorflow.python.training import checkpoint_management
 from ascpipe.checkpoint.errors import NoCheckpointError
 from ascpipe.checkpoint.tree import open_tree
 from ascpipe.errors import ColumnError
+from ascpipe.errors.base import shown
 from ascpipe.tf import patches
 from ascpipe.tf.checkpoints.restoring import Source, load_tables
 from ascpipe.tf.checkpoints.tensorflow_part import op_name
@@ -22,6 +23,7 @@ from ascpipe.tf.graph.column_names import table_name
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import names_of_variables
 from ascpipe.tf.running.process import Process
+from ascpipe.tf.validation import AnyOf, Instance, ListOf, PathText, Rule, boolean, checked, wrong_type
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +40,31 @@ class _Settings(NamedTuple):
     previous_names: Any
 
 
+class _Path(Rule):
+    def _check(self, name: str, value: Any) -> None:
+        if not isinstance(value, (str, bytes, os.PathLike)):
+            raise wrong_type(name, value, "a path")
+        PathText(1, 4096).check(name, os.fsdecode(value))
+
+
+class _Wanted(Rule):
+    def _check(self, name: str, value: Any) -> None:
+        if isinstance(value, str):
+            try:
+                re.compile(value)
+            except re.error as error:
+                raise ValueError("argument {}: {} is no regular expression: {}".format(
+                    name, shown(value), error)) from error
+        elif isinstance(value, (list, tuple)):
+            for place, one in enumerate(value):
+                self.check("{}[{}]".format(name, place), one)
+        elif not isinstance(value, tf.Variable):
+            raise wrong_type(name, value, "a regular expression, variables, or a list of these")
+
+
+@checked(ckpt_to_initialize_from=AnyOf(_Path(), ListOf(_Path())), vars_to_warm_start=_Wanted(optional=True),
+         var_name_to_vocab_info=Instance(dict, list, tuple, optional=True),
+         var_name_to_prev_var_name=Instance(dict, list, tuple, optional=True), allow_unverified=boolean())
 def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var_name_to_vocab_info: Any = None,
                var_name_to_prev_var_name: Any = None, *, allow_unverified: bool = False) -> Load:
     """Let the default graph begin as checkpoints of another training are. Call it as ``tf.train.warm_start``.
@@ -62,7 +89,8 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
         checkpoint is damaged, unverified or not of such tables, ``tf.errors.OpError`` as ``Saver.restore``.
 
     Raises:
-        ValueError: lists of different lengths; a name in a dictionary that is not warm-started.
+        ValueError: an argument of the wrong type; lists of different lengths; a name in a dictionary that is not
+            warm-started.
         FileNotFoundError: there is no such checkpoint.
     """
     state = GraphState.of(tf.compat.v1.get_default_graph())
@@ -145,8 +173,6 @@ def _by_path(paths: Any, *others: Any) -> Iterator[_Settings]:
                 raise ValueError("{} is a list, and ckpt_to_initialize_from is one path, {!r}".format(name, paths))
         yield _Settings(paths, *others)
         return
-    if not paths:
-        raise ValueError("ckpt_to_initialize_from: length is less than 1")
     lists = []
     for name, value in zip(_PER_PATH, others):
         if not value and not isinstance(value, (list, tuple)) and name != _PER_PATH[0]:

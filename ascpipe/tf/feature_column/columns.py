@@ -11,7 +11,7 @@ from ascpipe.tf.graph.bags import COMBINERS
 from ascpipe.tf.running.column_choice import TableSizes
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import MAX_VOCABULARY
-from ascpipe.tf.validation import Choice, Instance, Integer, ListOf, Number, Rule, Text, boolean, checked
+from ascpipe.tf.validation import Choice, Instance, Integer, ListOf, Number, Rule, Text, boolean, checked, wrong_type
 
 _MAX_INT64 = 2 ** 63 - 1
 
@@ -27,7 +27,7 @@ class _Categorical(Rule):
 class _Callable(Rule):
     def _check(self, name: str, value: Any) -> None:
         if not callable(value):
-            raise ValueError("Invalid parameter type of para {}: {!r} is no initializer".format(name, value))
+            raise wrong_type(name, value, "an initializer")
 
 
 _RULES: Dict[str, Rule] = {

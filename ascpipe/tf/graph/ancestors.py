@@ -1,7 +1,9 @@
 """Finds the ops that tensors are made of."""
-from typing import Collection, Iterable, List, Set
+from typing import Callable, Collection, Iterable, List, Set
 
 import tensorflow as tf
+
+from ascpipe.tf import internals
 
 
 def ops_behind(tensors: Iterable[tf.Tensor], ends: Collection[str] = ()) -> List[tf.Operation]:
@@ -11,6 +13,20 @@ def ops_behind(tensors: Iterable[tf.Tensor], ends: Collection[str] = ()) -> List
         tensors: in one graph.
         ends: types of ops behind which nothing is looked for.
     """
+    return _found(tensors, lambda op: [] if op.type in ends else list(op.inputs))
+
+
+def ops_differentiated(tensors: Iterable[tf.Tensor]) -> List[tf.Operation]:
+    """The ops that gradients of tensors pass through, and those where they end, each once."""
+    def inputs_of(op: tf.Operation) -> List[tf.Tensor]:
+        if op.type == "StopGradient" or not internals.is_differentiable(op):
+            return []
+        return [given for given in op.inputs if given.dtype.is_floating or given.dtype.is_complex]
+
+    return _found(tensors, inputs_of)
+
+
+def _found(tensors: Iterable[tf.Tensor], inputs_of: Callable[[tf.Operation], List[tf.Tensor]]) -> List[tf.Operation]:
     found: List[tf.Operation] = []
     seen: Set[tf.Operation] = set()
     waiting = [tensor.op for tensor in tensors]
@@ -20,6 +36,5 @@ def ops_behind(tensors: Iterable[tf.Tensor], ends: Collection[str] = ()) -> List
             continue
         seen.add(op)
         found.append(op)
-        if op.type not in ends:
-            waiting.extend(tensor.op for tensor in op.inputs)
+        waiting.extend(tensor.op for tensor in inputs_of(op))
     return found

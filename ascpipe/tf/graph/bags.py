@@ -8,6 +8,7 @@ from typing import Any, List, NamedTuple, Optional
 import tensorflow as tf
 
 from ascpipe.errors import CombinerError
+from ascpipe.errors.base import shown
 from ascpipe.tf.graph.batch_structure import SparseIds, values_of
 from ascpipe.tf.running import native
 
@@ -46,12 +47,12 @@ def bags_of(table_name: str, ids: Any, weights: Optional[SparseIds]) -> Bags:
 
 def require_combiner(table_name: str, combiner: Any, max_norm: Any) -> None:
     """Raise ``CombinerError`` for a combiner that there is not, or a limit of norms that is none."""
-    if combiner not in COMBINERS:
-        raise CombinerError(table_name, "combiner is {!r}, expected one of {}".format(
-            combiner, ", ".join(map(repr, COMBINERS))))
+    if not isinstance(combiner, str) or combiner not in COMBINERS:
+        raise CombinerError(table_name, "combiner is {}, expected one of {}".format(
+            shown(combiner), ", ".join(map(repr, COMBINERS))))
     is_number = isinstance(max_norm, (int, float)) and not isinstance(max_norm, bool)
     if max_norm is not None and not (is_number and 0 < max_norm < float("inf")):
-        raise CombinerError(table_name, "max_norm is {!r}, expected None or a number above 0".format(max_norm))
+        raise CombinerError(table_name, "max_norm is {}, expected None or a number above 0".format(shown(max_norm)))
 
 
 def combined(rows: tf.Tensor, bags: Bags, combiner: str, max_norm: Optional[float]) -> tf.Tensor:

@@ -92,11 +92,13 @@ class GraphState:
         warm_starts: what to call with a session that was initialised and not restored.
         marked: whether ``start_asc_pipeline`` was called; there are no further tables then.
         started: whether the pipeline has started, and this graph is complete.
+        checked_version: of the started graph: its version when the use of its tables was checked last.
         served: of a graph that is made to be exported, the tables that it looks up in files; else None.
         mode: the mode in which an Estimator calls its model function for this graph; None: it is of no Estimator.
         stand_ins: by name of a variable without rows, the table whose rows stand for its.
-        updated: by name of a table behind these that an optimizer updates, the variable scope in which it does.
-        unreached: names of those that an optimizer was asked for, and found no gradient.
+        updated: by name of a table that an optimizer updates, the variable scope in which it does.
+        unreached: names of tables behind these that an optimizer was asked for, and found no gradient.
+        losses: what the program has differentiated, each tensor once.
         warm_starting: whether TensorFlow's part of a warm start is being made.
     """
 
@@ -114,11 +116,13 @@ class GraphState:
         self.warm_starts: List[Callable[[tf.compat.v1.Session], Any]] = []
         self.marked = False
         self.started = False
+        self.checked_version = 0
         self.served: Optional[Served] = None
         self.mode: Optional[str] = None
         self.stand_ins: Dict[str, StandIn] = {}
         self.updated: Dict[str, str] = {}
         self.unreached: Set[str] = set()
+        self.losses: Dict[str, tf.Tensor] = {}  # by name and graph
         self.warm_starting = False
         self._stream_numbers = process.stream_numbers
         self._streams: Dict[Any, Stream] = {}
@@ -143,6 +147,10 @@ class GraphState:
     def trains(self) -> bool:
         """Whether there are training lookups; else the graph only reads its tables."""
         return any(channel == TRAIN for _, channel in self.lookups)
+
+    def name_of(self, table: Table) -> str:
+        """The name by which a program knows a table: of one behind a column that of the column's variable."""
+        return next((name for name, stand_in in self.stand_ins.items() if stand_in.table is table), table.table_name)
 
     def name_of_slot(self, variable: str) -> Optional[str]:
         """How the names of the slots begin that TensorFlow would make of a variable that a table stands for; None: no

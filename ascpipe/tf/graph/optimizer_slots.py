@@ -1,4 +1,4 @@
-"""Finds the optimizer slots of a table, and the value that each begins with for new keys."""
+"""The optimizer slots of a table, and the value that each begins with for new keys."""
 import dataclasses
 import re
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set
@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import variables
 
+from ascpipe.tf import internals
 from ascpipe.tf.graph.sparse_table import Table
 
 
@@ -65,31 +66,37 @@ def names_of_variables(tables: Iterable[Table]) -> Set[str]:
 
 
 def slot_variables(table: Table) -> List[OptimizerSlot]:
-    """The slot variables of a table, of any optimizer, in order of creation.
-
-    An optimizer names them ``<name of the table's variable>/<its own name>``, below the program's variable
-    scope, if any; they have as many rows as the table.
+    """The slot variables that optimizers have made for a table, in order of creation.
 
     Raises:
         ValueError: one whose initial value is not the same known number everywhere, so that rows of new keys
-            could not begin with it; one that is a resource variable.
+            could not begin with it; one that is a resource variable; one with a number for each row that is no
+            float32[rows, width].
     """
-    rows = table.shape.device_rows
-    found = []
-    for variable in _candidates(table.variable.graph):
-        # The table's name stands whole among the scopes of a slot variable's.
-        if variable is table.variable or "/{}/".format(table.variable.op.name) not in "/" + variable.op.name:
-            continue
-        shape = variable.shape
-        if shape.rank != 2 or shape[0].value != rows or variable.dtype.base_dtype != tf.float32:
-            continue
-        if not isinstance(variable, variables.RefVariable):
-            raise ValueError("slot variable {!r} of table {!r} is a resource variable, its rows cannot move with the "
-                             "table's; make the optimizer without resource variables".format(
-                                 variable.name, table.table_name))
-        name = _checkpoint_name(variable.op.name.split("{}/".format(table.variable.op.name), 1)[1])
-        found.append(OptimizerSlot(name, shape[1].value, _initial_value(variable, table), variable))
-    return found
+    return [_slot(table, variable) for variable in sorted(
+        table.optimizer_variables, key=lambda variable: internals.order_of(variable.op)) if _is_by_row(table, variable)]
+
+
+def _is_by_row(table: Table, variable: tf.Variable) -> bool:
+    """Whether a slot variable has something for each row, not something for the table."""
+    return variable.shape.rank is None or variable.shape.rank > 0 and variable.shape[0].value in (
+        None, table.shape.device_rows)
+
+
+def _slot(table: Table, variable: tf.Variable) -> OptimizerSlot:
+    if variable.shape.rank != 2 or variable.dtype.base_dtype != tf.float32:
+        raise ValueError("slot variable {!r} of table {!r} is {}{}, and only float32[{}, width] can move with the "
+                         "table's rows".format(variable.name, table.table_name, variable.dtype.base_dtype.name,
+                                               variable.shape, table.shape.device_rows))
+    if not isinstance(variable, variables.RefVariable):
+        raise ValueError("slot variable {!r} of table {!r} is a resource variable, its rows cannot move with the "
+                         "table's; make the optimizer without resource variables".format(
+                             variable.name, table.table_name))
+    # Below the program's variable scope, if any: "<scope>/<name of the table's variable>/<name of its own>".
+    whole = variable.op.name
+    _, _, name = whole.partition("{}/".format(table.variable.op.name))
+    return OptimizerSlot(_checkpoint_name(name or whole), variable.shape[1].value, _initial_value(variable, table),
+                         variable)
 
 
 #: Names that Rec SDK gives the state of its optimizers in checkpoints, by what the state is called.
@@ -102,15 +109,6 @@ _REC_SDK_NAMES = {
 def _checkpoint_name(name: str) -> str:
     """The folder of an optimizer slot: that of Rec SDK for its optimizers, which does not count them."""
     return _REC_SDK_NAMES.get(name.rsplit("/", 1)[-1]) or re.sub(r"\W", "_", name)
-
-
-def _candidates(graph: tf.Graph) -> Iterable[tf.Variable]:
-    keys = (tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, tf.compat.v1.GraphKeys.LOCAL_VARIABLES)
-    seen = set()
-    for variable in graph.get_collection(keys[0]) + graph.get_collection(keys[1]):
-        if id(variable) not in seen and not getattr(variable, "trainable", False):
-            seen.add(id(variable))
-            yield variable
 
 
 def _initial_value(variable: tf.Variable, table: Table) -> float:

@@ -1,8 +1,9 @@
 """A sparse table of one graph, whose rows on the device are a TensorFlow variable."""
-from typing import ContextManager, Optional
+from typing import Any, ContextManager, List, Optional
 
 import tensorflow as tf
 
+from ascpipe.errors import TableUseError
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
@@ -17,6 +18,7 @@ class Table:
         shape: what the native side is told of it.
         key_dtype: dtype of its keys as declared; keys are int64 everywhere.
         is_save: whether checkpoints hold it.
+        optimizer_variables: the slot variables that optimizers have made for it.
     """
 
     def __init__(self, shape: TableShape, variable: Optional[tf.Variable], key_dtype: tf.DType, *,
@@ -26,6 +28,7 @@ class Table:
         self._variable = variable
         self.key_dtype = key_dtype
         self.is_save = is_save
+        self.optimizer_variables: List[tf.Variable] = []
 
     @property
     def variable(self) -> tf.Variable:
@@ -61,6 +64,11 @@ class Table:
             return self.shape.disk_rows or self.shape.home_rows or self.shape.device_rows
         return pipeline.native_side.table_capacity(self.shape.number)
 
+    def note_slot(self, variable: tf.Variable) -> None:
+        """Note a slot variable that an optimizer has made for this table."""
+        if not any(variable is known for known in self.optimizer_variables):
+            self.optimizer_variables.append(variable)
+
     def building(self, purpose: str) -> ContextManager[None]:
         """Build ops outside of all scopes of the program, named ``ascpipe/<its variable>_<purpose>``."""
         return outside_scopes(self.variable.graph, "ascpipe/{}_{}".format(self.variable.op.name, purpose))
@@ -79,3 +87,15 @@ class Table:
             return "Table({!r}, dim={}, expansion)".format(self.table_name, self.shape.dim)
         return "Table({!r}, dim={}, device_vocabulary_size={}, host_vocabulary_size={})".format(
             self.table_name, self.shape.dim, self.shape.device_rows, self.shape.home_rows)
+
+
+def _no_tensor(table: Table, dtype: Any = None, name: Optional[str] = None, as_ref: bool = False) -> tf.Tensor:
+    """In the place of a conversion: an op of TensorFlow was given a table, ``tf.nn.embedding_lookup`` for instance."""
+    plain = Process.is_initialised() and Process.current().is_plain
+    raise TableUseError(table.table_name, "an op of TensorFlow cannot read it. Look up ids by {}sparse_lookup(table, "
+                        "ids{}) in the place of tf.nn.embedding_lookup{}".format(*(
+                            ("ascpipe.tf.", "", ", and by ascpipe.tf.lookup_sparse(table, ids, weights, combiner) in "
+                             "that of tf.nn.embedding_lookup_sparse") if plain else ("", ", modify_graph=True", ""))))
+
+
+tf.register_tensor_conversion_function(Table, _no_tensor)

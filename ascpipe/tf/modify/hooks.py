@@ -16,7 +16,7 @@ from ascpipe.tf.modify.open_lookups import close_those_of
 from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
-from ascpipe.tf.validation import ListOf, Text, boolean, check_all
+from ascpipe.tf.validation import ListOf, Text, boolean, checked
 
 #: Parts of types and of names of ops that are never moved.
 _REFUSED_TYPES = ("Dataset", "Summary")
@@ -34,9 +34,8 @@ class GraphModifierHook(tf.estimator.SessionRunHook):
         ValueError: an argument of the wrong type. ``begin`` raises as ``modify_graph_and_start_emb_cache``.
     """
 
+    @checked(dump_graph=boolean(), modify_graph=boolean())
     def __init__(self, dump_graph: bool = False, modify_graph: bool = True) -> None:
-        check_all({"dump_graph": boolean(), "modify_graph": boolean()},
-                  {"dump_graph": dump_graph, "modify_graph": modify_graph})
         self._dump = dump_graph
         self._modify = modify_graph
 
@@ -99,8 +98,8 @@ class LookupSubgraphSlicerHook(_Slicer):
 
     _folder = os.path.join(".", "lookup_slicing")
 
+    @checked(op_types=ListOf(Text(1, 255)))
     def __init__(self, op_types: List[str]) -> None:
-        check_all({"op_types": ListOf(Text(1, 255))}, {"op_types": op_types})
         self._types = frozenset(op_types)
 
     def _slice(self, graph: tf.Graph, lookups: Sequence[TensorLookup]) -> Iterator[Tuple[TensorLookup, tf.Tensor]]:
@@ -140,8 +139,9 @@ class ACGPushOpsToDatasetHook(OrphanLookupKeySlicerHook):
         dump_graph: without effect: the report in ``./orphan_slicing`` has the graph before and after.
     """
 
+    @checked(dump_graph=boolean())
     def __init__(self, dump_graph: bool = False) -> None:
-        check_all({"dump_graph": boolean()}, {"dump_graph": dump_graph})
+        pass
 
 
 def install() -> None:

@@ -166,7 +166,9 @@ def _require_modifiable(graph: tf.Graph, state: GraphState) -> None:
         if lookup.is_open:  # no gradient was asked for
             lookup.close(EVAL)
     unmerged = sorted({lookup.table.table_name for lookup in state.requests.unmerged(TRAIN)})
-    if unmerged:
+    if unmerged and Process.current().is_plain:
+        merge(state, TRAIN)  # no gradient was asked of them, which the checks at the start judge
+    elif unmerged:
         raise RuntimeError("the training lookups of tables {} are not merged: ask an optimizer for gradients "
                            "(compute_gradients(), minimize()), or call do_merge_lookup() before tf.gradients()".format(
                                ", ".join(map(repr, unmerged))))

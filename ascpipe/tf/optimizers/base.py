@@ -9,6 +9,7 @@ from ascpipe.tf.graph.expansion import lookup_of
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import HomeSlots
 from ascpipe.tf.graph.rewiring import origin_of
+from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Float, Rule, Text
 
@@ -88,14 +89,14 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
 
     def _table_slot(self, table: tf.Variable, initial: float, slot_name: str, op_name: str) -> Any:
         """A slot variable whose rows begin with one value, that of the rows of new keys, too."""
-        if self.get_slot(table, slot_name) is None and is_started(table.graph):
-            raise RuntimeError("optimizer {!r}: the pipeline was started, so table {!r} cannot get the slot variable "
-                               "{!r} any more; apply gradients before the first run of a session".format(
-                                   self._name, table.op.name, slot_name))
+        if self.get_slot(table, slot_name) is None:
+            _require_open(self, table, slot_name)
         with tf.control_dependencies(None):
             # Fill rather than a constant: it takes no memory in the graph, and says that all values are equal.
             value = tf.fill(table.shape.as_list(), tf.constant(initial, tf.float32))
-        return self._get_or_make_slot(table, value, slot_name, op_name)
+        slot = self._get_or_make_slot(table, value, slot_name, op_name)
+        table_of(table).note_slot(slot)
+        return slot
 
 
 class OptimizerByAddress(CustomizedOptimizer):
@@ -216,6 +217,38 @@ def is_table_variable(variable: Any) -> bool:
     """Whether a variable holds the device rows of a table."""
     initial = getattr(variable, "initial_value", None)
     return isinstance(initial, tf.Tensor) and initial.op.type == "AscTableInit"
+
+
+def table_of(variable: tf.Variable) -> Table:
+    """The table whose device rows a variable holds. Raises ``KeyError``."""
+    for table in GraphState.of(variable.graph).tables.values():
+        if table.variable is variable:
+            return table
+    raise KeyError("{!r} is the variable of no table".format(variable.op.name))
+
+
+def note_slots(optimizer: tf.compat.v1.train.Optimizer, variables: Iterable[Any]) -> None:
+    """Note the slot variables that an optimizer has made of those of some variables that are of tables.
+
+    Raises:
+        RuntimeError: a new one, and the pipeline was started.
+    """
+    for variable in filter(is_table_variable, variables):
+        table = table_of(variable)
+        slots = [optimizer.get_slot(variable, name) for name in optimizer.get_slot_names()]
+        for slot in slots:
+            if slot is None or any(slot is known for known in table.optimizer_variables):
+                continue
+            _require_open(optimizer, variable, slot.op.name)
+            table.note_slot(slot)
+
+
+def _require_open(optimizer: tf.compat.v1.train.Optimizer, table: tf.Variable, slot: str) -> None:
+    """Raise ``RuntimeError`` where a table cannot get a further slot variable."""
+    if is_started(table.graph):
+        raise RuntimeError("optimizer {!r}: the pipeline was started, so table {!r} cannot get the slot variable "
+                           "{!r} any more; apply gradients before the first run of a session".format(
+                               optimizer.get_name(), table.op.name, slot))
 
 
 def has_unique_indices(grad: tf.IndexedSlices) -> bool:

@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow.python.ops import variables
 
 from ascpipe.disk.row_engine import MEMORY, RowEngineError, create_file
+from ascpipe.errors.base import shown
 from ascpipe.tf.graph.features import TABLE_NAME_PATTERN, clean_table_name
 from ascpipe.tf.graph.graph_state import ANEW, GraphState
 from ascpipe.tf.graph.rewiring import outside_scopes
@@ -16,7 +17,20 @@ from ascpipe.tf.program.row_initializers import is_initializer, row_initializer
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import MAX_VOCABULARY, NO_TABLE, TableShape
-from ascpipe.tf.validation import AnyOf, Choice, Float, Integer, ListOf, Rule, Text, boolean, checked, ignore
+from ascpipe.tf.validation import (
+    AnyOf,
+    Choice,
+    Float,
+    Integer,
+    ListOf,
+    PathText,
+    Rule,
+    Text,
+    boolean,
+    checked,
+    ignore,
+    wrong_type,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -29,16 +43,14 @@ _RESERVED_PREFIX = "mergeable_table"
 class _Initializer(Rule):
     def _check(self, name: str, value: Any) -> None:
         if not is_initializer(value):
-            raise ValueError("Invalid parameter type of para {}: {!r} is {}, expected an instance of a TF1 or TF2 "
-                             "initializer class".format(name, value, type(value).__name__))
+            raise wrong_type(name, value, "an instance of a TF1 or TF2 initializer class")
 
 
 class _Dim(Rule):
     def _check(self, name: str, value: Any) -> None:
         if isinstance(value, tf.TensorShape):
             if value.rank != 1 or value[0].value is None:
-                raise ValueError("Invalid parameter type of para {}: {} is not a TensorShape of one number".format(
-                    name, value))
+                raise wrong_type(name, value, "int or a TensorShape of one number")
             value = value[0].value
         Integer(1, MAX_DIM).check(name, value)
 
@@ -47,7 +59,7 @@ class _TableName(Text):
     def _check(self, name: str, value: Any) -> None:
         super()._check(name, value)
         if not TABLE_NAME_PATTERN.match(value):
-            raise ValueError("para {}: {!r} has other characters than 0-9 A-Z a-z _ and .".format(name, value))
+            raise ValueError("argument {}: {} has other characters than 0-9 A-Z a-z _ and .".format(name, shown(value)))
 
 
 INITIALIZER = _Initializer()
@@ -56,7 +68,7 @@ _VOCABULARY = Integer(0, MAX_VOCABULARY)
 
 @checked(key_dtype=Choice(tf.int64, tf.int32), dim=_Dim(), name=_TableName(1, 100), emb_initializer=INITIALIZER,
          device_vocabulary_size=Integer(1, MAX_VOCABULARY), host_vocabulary_size=_VOCABULARY,
-         ssd_vocabulary_size=_VOCABULARY, ssd_data_path=ListOf(Text(1, 4096)), is_save=boolean(), is_dp=boolean(),
+         ssd_vocabulary_size=_VOCABULARY, ssd_data_path=ListOf(PathText(1, 4096)), is_save=boolean(), is_dp=boolean(),
          init_param=Float(-10.0, 10.0),
          all2all_gradients_op=Choice("sum_gradients", "sum_gradients_and_div_by_ranksize"), enable_merge=boolean(),
          padding_keys=AnyOf(Integer(-2 ** 63, 2 ** 63 - 1), ListOf(Integer(-2 ** 63, 2 ** 63 - 1)), optional=True),

@@ -11,9 +11,12 @@ import tensorflow as tf
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import names_of_variables
 from ascpipe.tf.running.horovod import Started, joined
+from ascpipe.tf.validation import Instance, Integer, Text, checked
 
 #: The most that is averaged as one tensor, as Horovod's own fusion does; a larger gradient is by itself.
 PACKED_BYTES = 1 << 26
+
+MAX_RANK = 4094
 
 
 class DistributedOptimizer(tf.compat.v1.train.Optimizer):
@@ -35,6 +38,7 @@ class DistributedOptimizer(tf.compat.v1.train.Optimizer):
         HorovodMissingError, RanksError: Horovod is not there, or does not start.
     """
 
+    @checked(optimizer=Instance(tf.compat.v1.train.Optimizer), name=Text(1, 255, optional=True))
     def __init__(self, optimizer: tf.compat.v1.train.Optimizer, name: Optional[str] = None) -> None:
         super().__init__(use_locking=False, name=name or optimizer.get_name())
         self._optimizer = optimizer
@@ -69,6 +73,7 @@ class DistributedOptimizer(tf.compat.v1.train.Optimizer):
         return self._optimizer.variables()
 
 
+@checked(root_rank=Integer(0, MAX_RANK))
 def broadcast_global_variables(root_rank: int = 0) -> tf.Operation:
     """An op that gives all ranks the variables of one; rows of tables and of their optimizer slots stay where they are.
 
@@ -92,6 +97,7 @@ class BroadcastGlobalVariablesHook(tf.estimator.SessionRunHook):
         root_rank: rank whose values all ranks get.
     """
 
+    @checked(root_rank=Integer(0, MAX_RANK))
     def __init__(self, root_rank: int = 0) -> None:
         self._root_rank = root_rank
         self._broadcast: Optional[tf.Operation] = None

@@ -8,8 +8,10 @@ from ascpipe.tf import internals
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.running import native
+from ascpipe.tf.validation import ListOf, Numbers, Text, checked
 
 
+@checked(values=ListOf(Numbers()), name=Text(1, 255, optional=True))
 def lookup_concat(values: Sequence[Any], name: Optional[str] = None) -> tf.Tensor:
     """``tf.concat(values, axis=1)``, the same bits, without a tensor for each lookup and its copy.
 
@@ -17,18 +19,18 @@ def lookup_concat(values: Sequence[Any], name: Optional[str] = None) -> tf.Tenso
     [batch, k dim], is looked up by one op for all tables, together with the other columns, and its gradient is summed
     from the columns of the one gradient, if all features of its table are among ``values``, each once.  All else, such
     as ids of other shapes, lookups of tensors (``modify_graph``) and expansion tables, is joined as ``tf.concat``
-    does it; nothing is refused.
+    does it.
 
     Args:
-        values: float32[batch, columns] each.
+        values: list or tuple of float32[batch, columns] each.
         name: of the op.
 
     Returns:
         float32[batch, sum of the columns].
 
     Raises:
-        ValueError: from ``tf.gradients``: rows that are looked up here are trained through another use of what
-            ``sparse_lookup`` returned, too, so that their gradient would be two sums.
+        ValueError: an argument of the wrong type. From ``tf.gradients``: rows that are looked up here are trained
+            through another use of what ``sparse_lookup`` returned, too, so that their gradient would be two sums.
     """
     tensors = [tf.convert_to_tensor(value) for value in values]
     pieces = _fused([_piece_of(tensor) for tensor in tensors])

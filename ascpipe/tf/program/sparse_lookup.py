@@ -16,7 +16,7 @@ from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup, require_fewer
 from ascpipe.tf.program.tensor_lookups import look_up_tensor
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.validation import Instance, Integer, Text, boolean, checked
+from ascpipe.tf.validation import Instance, Integer, Numbers, Text, boolean, checked
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +25,8 @@ _TENSORS = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)
 
 @checked(hashtable=Instance(Table), ids=Instance(FeatureSpec, *_TENSORS, list, tuple),
          send_count=Integer(1, optional=True), is_train=boolean(), name=Text(1, 255, optional=True),
-         modify_graph=boolean(), access_and_evict_config=Instance(dict, optional=True), is_grad=boolean())
+         modify_graph=boolean(), access_and_evict_config=Instance(dict, optional=True), is_grad=boolean(),
+         serving_default_value=Numbers(optional=True))
 def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional[int] = None,
                   is_train: bool = True, name: Optional[str] = None, modify_graph: bool = False, batch: Any = None,
                   access_and_evict_config: Optional[Dict[str, Optional[int]]] = None, is_grad: bool = True,
@@ -117,7 +118,7 @@ def look_up(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional
     require_fewer(hashtable, channel, lookup.calls)
     lookup.count_call(send_count if configuration.use_static else None)
     embedding = lookup.embedding(ids, default_row, batch, values_alone=values_alone)
-    if not is_grad:
+    if not is_grad or channel == EVAL:
         return tf.stop_gradient(embedding, name=name)
     lookup.note_gradient(ids)
     return tf.identity(embedding, name=name)
@@ -178,8 +179,8 @@ def _default_row(table: Table, value: Any) -> Optional[tf.Tensor]:
     row = tf.convert_to_tensor(value, tf.float32)
     dim = table.shape.dim
     if row.shape.rank is None or row.shape.num_elements() not in (1, dim):
-        raise ValueError("table {!r}: serving_default_value has the shape {}, expected a scalar or [{}]".format(
-            table.table_name, row.shape, dim))
+        raise ValueError("table {!r}: the default value (default_value, serving_default_value) has the shape {}, "
+                         "expected a scalar or [{}]".format(table.table_name, row.shape, dim))
     return tf.reshape(row, [] if row.shape.num_elements() == 1 else [dim])
 
 

@@ -19,7 +19,7 @@ from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.step_figures import Answer, scalars
-from ascpipe.tf.validation import Integer, Number, Text, check_all
+from ascpipe.tf.validation import Having, Integer, Number, PathText, checked
 
 _DEFAULT_S = 10.0
 _LONGEST_S = 7 * 24 * 3600
@@ -48,11 +48,11 @@ class SummaryHook(tf.estimator.SessionRunHook):
             graph has no global step, ``EnvironmentError`` before ``init``.
     """
 
+    @checked(save_steps=Integer(1, optional=True), output_dir=PathText(1, 4096, optional=True),
+             save_secs=Number(0.0, _LONGEST_S, open_low=True, optional=True),
+             summary_writer=Having("a FileWriter", "add_summary", "flush", optional=True))
     def __init__(self, save_steps: Optional[int] = None, save_secs: Optional[float] = None,
                  output_dir: Optional[str] = None, summary_writer: Any = None) -> None:
-        check_all({"save_steps": Integer(1, optional=True), "output_dir": Text(1, 4096, optional=True),
-                   "save_secs": Number(0.0, _LONGEST_S, open_low=True, optional=True)},
-                  {"save_steps": save_steps, "save_secs": save_secs, "output_dir": output_dir})
         if save_steps is not None and save_secs is not None:
             raise ValueError("SummaryHook: save_steps={} and save_secs={}: give one of them".format(
                 save_steps, save_secs))

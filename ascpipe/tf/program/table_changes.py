@@ -17,11 +17,12 @@ from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.validation import Integer, boolean, check_all
+from ascpipe.tf.validation import Having, Integer, IntegerScalar, Text, boolean, checked
 
 _log = logging.getLogger(__name__)
 
 
+@checked(threshold=IntegerScalar(), emb_name=Text(0, 100), ids_name=Text(0, 255), name=Text(1, 255, optional=True))
 def set_threshold(threshold: Any, emb_name: str = "", ids_name: str = "", name: Optional[str] = None) -> tf.Operation:
     """An op that changes how often a key must occur before it gets a row. Run it between training steps.
 
@@ -35,7 +36,7 @@ def set_threshold(threshold: Any, emb_name: str = "", ids_name: str = "", name: 
         name: of the op.
 
     Raises:
-        ValueError: there is no such table.
+        ValueError: an argument of the wrong type; there is no such table.
         EnvironmentError: before ``init``.
     """
     graph = tf.compat.v1.get_default_graph()
@@ -75,12 +76,9 @@ class EvictHook(tf.estimator.SessionRunHook):
         ValueError: an argument of the wrong type or out of range.
     """
 
+    @checked(evict_enable=boolean(), evict_time_interval=Integer(1), evict_step_interval=Integer(1, optional=True))
     def __init__(self, evict_enable: bool = False, evict_time_interval: int = 86400,
                  evict_step_interval: Optional[int] = None) -> None:
-        check_all({"evict_enable": boolean(), "evict_time_interval": Integer(1),
-                   "evict_step_interval": Integer(1, optional=True)},
-                  {"evict_enable": evict_enable, "evict_time_interval": evict_time_interval,
-                   "evict_step_interval": evict_step_interval})
         self._enabled = evict_enable
         self._seconds = evict_time_interval
         self._steps = evict_step_interval
@@ -127,6 +125,7 @@ class EvictHook(tf.estimator.SessionRunHook):
             self._last_time = time.monotonic()
 
 
+@checked(session=Having("a session", "run", "graph", optional=True))
 def trigger_evict(session: Optional[tf.compat.v1.Session] = None) -> None:
     """Evict now: keys that were not used for a while, from every trained table with an ``eviction_threshold``.
 
@@ -134,6 +133,7 @@ def trigger_evict(session: Optional[tf.compat.v1.Session] = None) -> None:
         session: of the graph that trains; else the default session.
 
     Raises:
+        ValueError: ``session`` is none.
         RuntimeError: there is no default session; the pipeline does not run; no table evicts.
         tf.errors.OpError: the pipeline failed.
     """

@@ -40,6 +40,7 @@ def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int,
         ColumnError: of a column: the pipeline was started.
     """
     ids = values_of(given)
+    trains = is_grad and (channel == TRAIN or channel_is_open)  # one that is open trains, or is refused
     if not are_ids(ids.dtype):
         raise ValueError("table {!r}: ids {!r} have dtype {}, ids are integers{}".format(
             table.table_name, ids.name, ids.dtype.name, ": give tf.strings.to_hash_bucket_fast(ids, 2 ** 63 - 1)"
@@ -59,9 +60,7 @@ def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int,
         name, table, channel, ids, spec, default_row, is_grad, send_count, rows.op, channel_is_open, unseen_initial))
     if ids is not given:
         rows = dense_rows(rows, given, default_row)
-    if not is_grad:
-        return tf.stop_gradient(rows, name=name)
-    return tf.identity(rows, name=name)
+    return tf.identity(rows, name=name) if trains else tf.stop_gradient(rows, name=name)
 
 
 def do_merge_lookup(is_train: bool = True) -> None:
@@ -172,9 +171,13 @@ def _stand_in(table: Table, ids: tf.Tensor, requests: Requests, *, trains: bool)
 
 @tf.RegisterGradient(_UNMERGED)
 def _gradient_of_stand_in(op: tf.Operation, _gradient: Any) -> None:
-    raise RuntimeError("the gradient of rows {!r} is asked for before their table's lookups of tensors are merged: "
-                       "call do_merge_lookup() (mx_rec.graph.merge_lookup) before tf.gradients(); compute_gradients() "
-                       "and minimize() of an optimizer do so themselves".format(op.inputs[0].op.name))
+    what = "the gradient of rows {!r} is asked for before their table's lookups of tensors are merged: ".format(
+        op.inputs[0].op.name)
+    if Process.is_initialised() and Process.current().is_plain:
+        raise RuntimeError(what + "take it from compute_gradients(loss, var_list) of an optimizer, which merges them, "
+                           "in the place of tf.gradients(); ascpipe.tf.table_variables() are the tables in var_list")
+    raise RuntimeError(what + "call do_merge_lookup() (mx_rec.graph.merge_lookup) before tf.gradients(); "
+                       "compute_gradients() and minimize() of an optimizer do so themselves")
 
 
 def _table_lookup(table: Table, channel: int, lookups: List[TensorLookup]) -> TableLookup:

@@ -2,6 +2,10 @@
 
 Whatever the other ranks' programs do then: a rank that trains does it before its next step, one that waits in Python
 does it at once, in a thread of its own.
+
+Questions may overlap: a save in the background is answered long after later ones. So whatever belongs to a question is
+kept by its number, from ASK to END. Each wait for another rank ends when that rank has not gone on with its part for
+``wait_timeout_s``: ranks see in each other's headers how much processor time the threads have used that do the part.
 """
 import collections
 import contextlib
@@ -10,9 +14,13 @@ import json
 import logging
 import threading
 import time
-from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional
+from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Set
 
+import tensorflow as tf
+
+from ascpipe.layout.codes import RANKS_LATE
 from ascpipe.tf.running import native
+from ascpipe.tf.running.late_lines import LateLines
 
 #: Carries out what rank 0 asks for, by its number and what it says. Returns the answer; None: it is given later. For
 #: ``ENDED``: a name for what has ended, or None.
@@ -21,19 +29,20 @@ Handler = Callable[[int, Dict[str, Any]], Optional[str]]
 ENDED = "ended"  #: handler of how it has ended, by its number and what rank 0 tells
 PATIENCE_S = 10.0  #: of a rank whose program saves, for rank 0 to do anything
 
-_SAVE, _CHANGE, _END, _NOTHING = 0, 1, 3, -1
-_GOES_ON, _ASKS, _NEITHER = 0, 1, -1
+_SAVE, _CHANGE, _END = 0, 1, 3
+_GOES_ON, _ASKS, _IS_BUSY, _NEITHER = 0, 1, 2, -1
 _TEXT_BYTES = 1 << 18
 _POLL_MS = 200
 _SOON_S = 0.01
 _REMEMBERED = 16  # names of what has ended
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.05, 1.0  # between two exchanges for answers
+_LATER_S = 10.0  # rank 0 gives up first: what it then says is waited for, too
 
 _log = logging.getLogger(__name__)
 
 
 class RefusedError(Exception):
-    """Another rank could not do what rank 0 asked for.
+    """Another rank could not do what rank 0 asked for, or does not go on with it.
 
     Attributes:
         rank: which.
@@ -56,28 +65,42 @@ class Asked:
         is_told: whether they know how it has ended.
     """
 
-    def __init__(self, number: int) -> None:
-        self._number = number
+    def __init__(self, number: int, about: str, limit_s: float) -> None:
+        self._number, self._about, self._limit_s = number, about, limit_s
         self.is_told = False
 
     def answers(self) -> List[str]:
         """What each other rank answers, from rank 1 on; waits until all have.
 
         Raises:
-            RefusedError: the first one that could not do it.
+            RefusedError: the first one that could not do it, or one that has not gone on with it for the limit.
             tf.errors.OpError: the ranks do not exchange any more.
         """
-        pause = _FIRST_PAUSE_S
+        pause, lines = _FIRST_PAUSE_S, LateLines()
         while True:
-            said = _text("asc_ranks_collect", self._number).splitlines()
-            if said:
+            said = _text("asc_ranks_collect", self._number).split("\n")[:-1]
+            late = {rank: answer[1:] for rank, answer in enumerate(said, 1) if answer.startswith("?")}
+            if not late:
                 break
+            self._check_progress(late, lines)
             time.sleep(pause)
             pause = min(2 * pause, _LAST_PAUSE_S)
         for rank, answer in enumerate(said, 1):
             if not answer.startswith("+"):
                 raise RefusedError(rank, answer[1:])
         return [answer[1:] for answer in said]
+
+    def _check_progress(self, late: Mapping[int, str], lines: LateLines) -> None:
+        """Give up a rank that does not go on, and say for which ranks this one waits."""
+        waited = lines.waited_s()
+        for rank, text in late.items():
+            silence_ms, _, state = text.partition(" ")
+            if min(float(silence_ms) / 1000.0, waited) >= self._limit_s:
+                raise RefusedError(rank, "it has not gone on with {} for {:g} s (wait_timeout_s): {}".format(
+                    self._about, self._limit_s, state))
+        if lines.is_due():
+            _log.warning("%s has waited %.0f s for %s", self._about, waited,
+                         "; ".join(text.partition(" ")[2] for text in late.values()))
 
     def tell(self, how: Dict[str, Any], *, differs: bool = False) -> None:
         """Tell the other ranks how it has ended; ``differs``: they have changed tables, and this rank has not."""
@@ -86,19 +109,21 @@ class Asked:
 
 
 @contextlib.contextmanager
-def asked(what: Dict[str, Any], *, changes: bool) -> Iterator[Asked]:
+def asked(what: Dict[str, Any], *, changes: bool, about: str, limit_s: float) -> Iterator[Asked]:
     """Let the other ranks do something too, on rank 0, between two steps. They have begun when this yields.
 
     Args:
         what: names its handler in ``"what"``; the rest is for the handler. It goes to the other ranks as JSON.
         changes: whether tables change, so that evaluations which have read them fail.
+        about: the same for people.
+        limit_s: how long a rank may not go on with it.
 
     Raises:
         tf.errors.OpError: a rank has failed, has ended, or does not come in time; no rank does anything.
     """
     number = ctypes.c_int64()
     native.call("asc_ranks_ask", int(changes), json.dumps(what).encode(), ctypes.byref(number))
-    it = Asked(number.value)
+    it = Asked(number.value, about, limit_s)
     try:
         yield it
     except BaseException:
@@ -108,18 +133,38 @@ def asked(what: Dict[str, Any], *, changes: bool) -> Iterator[Asked]:
         it.tell({"what": what["what"], "done": changes})
 
 
+@contextlib.contextmanager
+def working(ranks: int) -> Iterator[None]:
+    """Let other ranks see, as long as this thread uses processor time, that it goes on with what rank 0 asked for.
+
+    Args:
+        ranks: how many there are; of one, nothing is done.
+    """
+    if ranks == 1:
+        yield
+        return
+    number = native.number("asc_ranks_begin_work")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(tf.errors.CancelledError):  # the pipeline has ended
+            native.call("asc_ranks_end_work", number)
+
+
 class Follower:
     """The thread of a rank but 0 that does what rank 0 asks for. To be closed.
 
     Args:
         handlers: by what rank 0 says, and ``ENDED``.
+        limit_s: how long no rank may go on with what rank 0 has asked for, when this one waits for its end.
     """
 
-    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+    def __init__(self, handlers: Mapping[str, Handler], limit_s: float) -> None:
         self._handlers = handlers
+        self._limit_s = limit_s
         self._stops = threading.Event()
         self._changed = threading.Condition()
-        self._does: Optional[int] = None  # the number of what has not ended
+        self._open: Set[int] = set()  # numbers of what has not ended
         self._ended: Deque[str] = collections.deque(maxlen=_REMEMBERED)
         # A daemon thread: the end of the pipeline, at exit at the latest, ends it.
         self._thread = threading.Thread(target=self._serve, name="ascpipe-follow", daemon=True)
@@ -141,24 +186,38 @@ class Follower:
             False: rank 0 does not do it, but goes on; or it has done nothing for so long.
 
         Raises:
-            tf.errors.OpError: the ranks do not exchange any more, or the program of one fails.
+            tf.errors.OpError: the ranks do not exchange any more, the program of one fails, or no rank has gone on with
+                what rank 0 has asked for.
         """
-        seen, begins, until = ctypes.c_int64(), 1, time.monotonic() + patience_s
+        seen, silence_ms = ctypes.c_int64(), ctypes.c_int64()
+        begins, lines, until = 1, LateLines(), time.monotonic() + patience_s
         while not self._has_ended(name):
-            native.call("asc_ranks_look", begins, _POLL_MS, ctypes.byref(seen))
+            native.call("asc_ranks_look", begins, _POLL_MS, ctypes.byref(seen), ctypes.byref(silence_ms))
             begins = int(seen.value != _NEITHER)
             if seen.value == _GOES_ON:
                 with self._changed:  # the thread may still be told of the end
-                    self._changed.wait_for(lambda: self._does is None, _POLL_MS / 1000.0)
+                    self._changed.wait_for(lambda: not self._open, _POLL_MS / 1000.0)
                 return self._has_ended(name)
             if seen.value == _ASKS:
                 with self._changed:
                     self._changed.wait_for(lambda: name in self._ended, _SOON_S)
-            if seen.value == _ASKS or self._does is not None:
+            if seen.value == _ASKS or self._open:
                 until = time.monotonic() + patience_s
+            self._check_progress(name, silence_ms.value / 1000.0, lines)
             if time.monotonic() > until:
                 return False
         return True
+
+    def _check_progress(self, name: str, silence_s: float, lines: LateLines) -> None:
+        """Give up a wait in which no rank goes on, and say that this one waits for rank 0."""
+        waited = lines.waited_s()
+        if min(silence_s, waited) >= self._limit_s + _LATER_S:
+            raise tf.errors.FailedPreconditionError(
+                None, None, "{}: rank 0 has not said how {} has ended, and no rank has gone on with it for {:g} s "
+                "(wait_timeout_s). What was saved before is whole; restart all ranks from the last checkpoint".format(
+                    RANKS_LATE.code, name, self._limit_s))
+        if lines.is_due():
+            _log.warning("this rank has waited %.0f s for rank 0 to say that %s is saved", waited, name)
 
     def _has_ended(self, name: str) -> bool:
         with self._changed:
@@ -168,15 +227,16 @@ class Follower:
         number, phase = ctypes.c_int64(), ctypes.c_int64()
         while not self._stops.is_set():
             text = _text("asc_ranks_asked", _POLL_MS, ctypes.byref(number), ctypes.byref(phase))
-            if phase.value == _END and text:
-                self._note(None, self._handlers[ENDED](number.value, json.loads(text)))
+            if phase.value == _END:
+                self._note_end(number.value, self._handlers[ENDED](number.value, json.loads(text)))
             elif phase.value in (_SAVE, _CHANGE):
-                self._note(number.value)
+                with self._changed:
+                    self._open.add(number.value)
                 self._follow(number.value, text, changes=phase.value == _CHANGE)
 
-    def _note(self, does: Optional[int], ended: Optional[str] = None) -> None:
+    def _note_end(self, number: int, ended: Optional[str]) -> None:
         with self._changed:
-            self._does = does
+            self._open.discard(number)
             if ended is not None:
                 self._ended.append(ended)
             self._changed.notify_all()
@@ -185,7 +245,8 @@ class Follower:
         what = json.loads(text)
         done = False
         try:
-            said = self._handlers[what["what"]](number, what)
+            with working(2):
+                said = self._handlers[what["what"]](number, what)
             done = True
             if said is not None:
                 answer(number, said)

@@ -63,16 +63,16 @@ class NativePipeline:
         call("asc_pipeline_add_stream", stream.number, stream.channel, *segment, len(tables), tables,
              *_features(stream))
 
-    def set_ranks(self, rank: int, size: int, library: str, signature: str, spans: Piece) -> None:
+    def set_ranks(self, rank: int, size: int, library: str, alike: Tuple[str, str], spans: Piece) -> None:
         """Exchange with the other ranks; before any stream is added.
 
         Args:
             rank, size: number of this process, and of all.
             library: path of Horovod's, which is loaded and runs.
-            signature: what all ranks must have in common, line by line.
+            alike: what all ranks must have alike, and the ops of Horovod's that the graph has, line by line.
             spans: where exchanges are recorded; descriptor -1: nowhere.
         """
-        call("asc_pipeline_set_ranks", rank, size, library.encode(), signature.encode(), *spans)
+        call("asc_pipeline_set_ranks", rank, size, library.encode(), *(text.encode() for text in alike), *spans)
 
     def add_local_stream(self, stream: StreamShape, ring: int, segment: Piece) -> None:
         """Map the ring of this rank's own batches of a stream that was added; ``ring``: its number."""
@@ -133,7 +133,7 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
         ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
         ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_char_p)],
     "asc_pipeline_set_ranks": [
-        ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int64],
+        ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int64],
     "asc_pipeline_add_local_stream": [ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int,
                                       ctypes.POINTER(ctypes.c_int)],
     "asc_pipeline_share_stream": [ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
@@ -141,10 +141,12 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_ranks_ask": [ctypes.c_int, ctypes.c_char_p, _INT64],
     "asc_ranks_collect": [ctypes.c_int64, ctypes.c_char_p, ctypes.c_int],
     "asc_ranks_tell": [ctypes.c_int64, ctypes.c_char_p, ctypes.c_int],
-    "asc_ranks_look": [ctypes.c_int, ctypes.c_int, _INT64],
+    "asc_ranks_look": [ctypes.c_int, ctypes.c_int, _INT64, _INT64],
     "asc_ranks_asked": [ctypes.c_int, _INT64, _INT64, ctypes.c_char_p, ctypes.c_int],
     "asc_ranks_answer": [ctypes.c_int64, ctypes.c_char_p],
     "asc_ranks_resume": [ctypes.c_int64, ctypes.c_int],
+    "asc_ranks_begin_work": [_INT64],
+    "asc_ranks_end_work": [ctypes.c_int64],
     "asc_ranks_leave": [ctypes.c_char_p],
     "asc_pipeline_start": [],
     "asc_pipeline_stop": [],

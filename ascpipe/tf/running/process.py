@@ -46,6 +46,7 @@ class Process:
         modified_graph: gives the graph that was modified last, if it is still there.
         last_saved: the last checkpoint that was saved, or None.
         version_is_restored: whether ``restore_model_version`` was restored.
+        is_plain: whether the program calls ``ascpipe.tf``, and not the incumbent's names.
         columns: which feature columns of TensorFlow get tables; None: none.
         columns_told: by name of a column's variable, why no table stands for it; empty: one does. Until it is printed.
         columns_printed: the same, once it is.
@@ -65,6 +66,7 @@ class Process:
         self.modified_graph: Callable[[], Optional[tf.Graph]] = lambda: None
         self.last_saved: Optional[str] = None
         self.version_is_restored = False
+        self.is_plain = False
         self.columns: Optional[ColumnChoice] = None
         self.columns_told: Dict[str, str] = {}
         self.columns_printed: Dict[str, str] = {}

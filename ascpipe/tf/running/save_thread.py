@@ -5,9 +5,11 @@ import threading
 import traceback
 from typing import Callable, Optional
 
+from ascpipe.tf.running.late_lines import LateLines
+
 _log = logging.getLogger(__name__)
 
-_SAY_S = 10.0  #: a wait takes so long at most before it says what it waits for, and goes on
+_SAY_S = 10.0  #: an idle thread waits so long at most before it looks again
 
 
 class SaveThread:
@@ -28,16 +30,20 @@ class SaveThread:
         self._prefix = ""
         self.was_used = False
         self._error: Optional[BaseException] = None
+        self._lock = threading.Lock()
+        self._under_way = 0  # saves that were begun and have not ended
 
     def begin(self, prefix: str, work: Callable[[], None]) -> None:
-        """Begin a save, which ``work`` carries out; no other save is under way."""
+        """Begin a save, which ``work`` carries out when the one before has ended."""
         self._prefix = prefix
         self.was_used = True
         if self._thread is None or not self._thread.is_alive():
             # A daemon thread, as it waits for the next save; the end of the pipeline, at exit at the latest, ends it.
             self._thread = threading.Thread(target=self._serve, name="ascpipe-save", daemon=True)
             self._thread.start()
-        self._is_over.clear()
+        with self._lock:
+            self._under_way += 1
+            self._is_over.clear()
         self._saves.put(work)
 
     def wait(self) -> None:
@@ -49,18 +55,23 @@ class SaveThread:
 
     def settle(self) -> None:
         """Wait until no save is under way; its error stays for ``wait``."""
-        while not self._is_over.wait(_SAY_S):
-            _log.info("waiting for the save of %s in the background", self._prefix)
+        lines = LateLines()
+        while not self._is_over.wait(lines.next_s()):
+            if lines.is_due():
+                _log.warning("waiting for the save of %s in the background, for %.0f s now", self._prefix,
+                             lines.waited_s())
 
     def close(self) -> None:
         """Wait as ``wait`` does, and end the thread; raises as ``wait`` does."""
         self.settle()
         if self._thread is not None:
             self._saves.put(None)
-            self._thread.join(_SAY_S)
+            lines = LateLines()
+            self._thread.join(lines.next_s())
             while self._thread.is_alive():
-                _log.info("waiting for the thread of saves to end, after the save of %s", self._prefix)
-                self._thread.join(_SAY_S)
+                if lines.is_due():
+                    _log.warning("waiting for the thread of saves to end, after the save of %s", self._prefix)
+                self._thread.join(lines.next_s())
             self._thread = None
         self.wait()
 
@@ -88,7 +99,10 @@ class SaveThread:
             _release_frames(error)
             self._error = error
         finally:
-            self._is_over.set()
+            with self._lock:
+                self._under_way -= 1
+                if not self._under_way:
+                    self._is_over.set()
         return True
 
 

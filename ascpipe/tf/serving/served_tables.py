@@ -15,6 +15,7 @@ import tensorflow as tf
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.block_reader import Checkpoint
 from ascpipe.checkpoint.errors import CheckpointError, CheckpointMismatchError
+from ascpipe.checkpoint.paths import place_of
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.table_file import SUFFIX, TableFile, write_table_file
 from ascpipe.checkpoint.tree import why
@@ -185,9 +186,11 @@ def serving_tables(prefix: str) -> Iterator[None]:
         prefix: of the checkpoint, ``dir/base-step``. Verified with the first lookup.
 
     Raises:
+        CheckpointPathError: a path that we refuse.
         EnvironmentError: ``init`` was not called.
         RuntimeError: the default graph has tables.
     """
+    place_of(prefix)
     with temporary_folder("ascpipe-export-") as folder, served_from(prefix, folder, {}):
         yield
 

@@ -1,6 +1,11 @@
 """Describes the tables and streams of a graph to the pipeline, its native side, and the daemon."""
-from typing import Dict, Sequence, Tuple
+import hashlib
+from typing import Any, Dict, List, Sequence, Tuple
 
+import numpy as np
+import tensorflow as tf
+
+import ascpipe
 from ascpipe.checkpoint.contents import SlotSpec
 from ascpipe.control import messages
 from ascpipe.layout import structs
@@ -39,19 +44,49 @@ def stream_shape(state: GraphState, stream: Stream) -> StreamShape:
 
 
 def signature(state: GraphState, tables: Sequence[TableShape], streams: Sequence[StreamShape]) -> str:
-    """What all ranks must have in common, a line for each table and stream; the first that differs is named."""
-    lines = []
+    """What all ranks must have alike when the pipeline starts, lines "ITEM<tab>VALUE"; what differs is named.
+
+    Steps are compared when they run: how tables are updated, and the program's collectives. What may differ, as results
+    do not depend on it: folders and sizes of rows on disk, and what a machine has memory for.
+    """
+    lines: List[Tuple[str, Any]] = [("ascpipe", ascpipe.__version__), ("tables", [table.name for table in tables])]
     for table in tables:
-        slots = slot_specs(state.slots.get(table.name, ()))
-        lines.append("table {!r}: number {}, dim {}, rows {} and {}, optimizer slots {}, initial rows {} {} {} {} of "
-                     "seed {}, padding keys {}, averages {}, thresholds {}".format(
-                         table.name, table.number, table.dim, table.device_rows, table.home_rows,
-                         [tuple(slot) for slot in slots], table.kind, table.a, table.b, table.scale, table.seed,
-                         table.padding_keys, table.averages, tuple(state.thresholds.of(table.name))))
+        lines += [("table {!r}, {}".format(table.name, item), value) for item, value in _facts(table, state)]
     for stream in streams:
-        lines.append("{} stream {}: tables {}, features {}".format(
-            CHANNEL_NAMES[stream.channel], stream.number, stream.tables, list(zip(stream.names, stream.parts))))
-    return "\n".join(lines)
+        name = "{} stream {}, ".format(CHANNEL_NAMES[stream.channel], stream.number)
+        lines += [(name + "tables", stream.tables), (name + "features", list(zip(stream.names, stream.parts)))]
+    return "\n".join("{}\t{}".format(item, _one_line(value)) for item, value in lines)
+
+
+def collectives(graph: tf.Graph) -> str:
+    """The ops of Horovod's in a graph, lines as of ``signature``: others wait for ever for one that a rank lacks."""
+    return "\n".join(sorted("collective {}\t{}".format(_horovod_name(op), op.type) for op in graph.get_operations()
+                            if op.type.startswith("Horovod")))
+
+
+def _facts(table: TableShape, state: GraphState) -> List[Tuple[str, Any]]:
+    slots = slot_specs(state.slots.get(table.name, ()))
+    thresholds = state.thresholds.of(table.name)
+    pool = "" if table.pool is None else hashlib.sha256(np.ascontiguousarray(table.pool)).hexdigest()[:16]
+    return [("number", table.number), ("dim", table.dim), ("device_vocabulary_size per rank", table.device_rows),
+            ("host_vocabulary_size per rank", "as memory allows" if table.expands else table.home_rows),
+            ("optimizer slots", [tuple(slot) for slot in slots]), ("kind of initial rows", table.kind),
+            ("parameters of initial rows", (table.a, table.b, table.scale)), ("seed of initial rows", table.seed),
+            ("init_param of initial rows", pool), ("padding_keys", table.padding_keys),
+            ("average_gradients", table.averages), ("access_threshold", thresholds.access),
+            ("faae_coefficient", thresholds.coefficient), ("eviction_threshold", thresholds.eviction)]
+
+
+def _one_line(value: Any) -> str:
+    return " ".join(str(value).split())
+
+
+def _horovod_name(op: tf.Operation) -> str:
+    """The name by which Horovod brings together what ranks send."""
+    try:
+        return op.name.rsplit("/", 1)[-1] if op.get_attr("ignore_name_scope") else op.name
+    except ValueError:  # an op without this attribute
+        return op.name
 
 
 def known_tables(state: GraphState) -> Dict[str, KnownTable]:

@@ -2,18 +2,11 @@
 import logging
 from typing import Dict, Tuple
 
-import tensorflow as tf
-
-from ascpipe.errors import ColumnError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf.graph.features import CHANNEL_NAMES, Stream
 from ascpipe.tf.graph.graph_state import GraphState
 
 _log = logging.getLogger(__name__)
-
-_SHARED_BY_NAME = ("; a tower that evaluates has the table of the one that trains where their variables have one name: "
-                   "variable_scope(NAME, reuse=tf.compat.v1.AUTO_REUSE)")
-
 
 def require_startable(state: GraphState) -> None:
     """Raise ``RuntimeError`` or ``ValueError``, saying what to do, unless the graph is consistent as far as it goes."""
@@ -31,33 +24,13 @@ def require_startable(state: GraphState) -> None:
             state.require_timestamp(stream, name)
 
 
-def require_trained(state: GraphState) -> None:
-    """Raise ``RuntimeError`` where a complete graph takes batches of a table to train it and never does.
-
-    Features of tables that were not created are left out of their batches, as programs expect, but not silently.
-    """
+def warn_of_unknown_tables(state: GraphState) -> None:
+    """Warn of features of tables that were not created: they are left out of their batches, as programs expect."""
     for stream in state.streams():
         for feature in stream.features:
             if feature.spec.table_name not in state.tables:
                 _log.warning("FeatureSpec %r looks into table %r, which was not created: left out",
                              feature.spec.label, feature.spec.table_name)
-    for (name, channel), lookup in state.lookups.items():
-        if channel == TRAIN and not lookup.with_gradient:
-            raise RuntimeError("table {!r} cannot be trained: all its training lookups have is_grad=False".format(name))
-    for variable, stand_in in state.stand_ins.items():
-        name = stand_in.table.table_name
-        # A lookup whose gradient nothing asked reads only; beside an optimizer that is a mistake of the program.
-        reads_beside = state.mode is None and stand_in.trains and stand_in.variable.graph.get_collection(
-            tf.compat.v1.GraphKeys.TRAIN_OP)
-        trains = (name, TRAIN) in state.lookups
-        is_known = name in state.updated or name in state.unreached
-        if (trains or reads_beside) and not is_known:
-            raise ColumnError(variable, "its table {!r} is looked up {}, and no optimizer updates it: gradients of "
-                              "tables come from compute_gradients() and minimize() of optimizers of "
-                              "tf.compat.v1.train, of all trainable variables or of a var_list that has this one, and "
-                              "not from tf.gradients(). What shall stay as it began is a column with "
-                              "trainable=False{}".format(name, *(("in training", "") if trains else (
-                                  "beside an optimizer", _SHARED_BY_NAME))))
 
 
 def warn_of_short_run_ahead(state: GraphState, wanted: int) -> None:

@@ -22,10 +22,18 @@ from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running import horovod, native
 from ascpipe.tf.running.pipeline import Pipeline, ring_messages
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.starting.descriptions import known_tables, signature, stream_shape, table_message, with_homes
-from ascpipe.tf.starting.graph_checks import require_startable, require_trained, warn_of_short_run_ahead
+from ascpipe.tf.starting.descriptions import (
+    collectives,
+    known_tables,
+    signature,
+    stream_shape,
+    table_message,
+    with_homes,
+)
+from ascpipe.tf.starting.graph_checks import require_startable, warn_of_short_run_ahead, warn_of_unknown_tables
 from ascpipe.tf.starting.joining import join
 from ascpipe.tf.starting.plan_ops import complete_graph, slots_of_training_tables
+from ascpipe.tf.starting.training_checks import require_safe_training
 
 _log = logging.getLogger(__name__)
 
@@ -89,14 +97,15 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
     """Start the pipeline of a marked graph, the default one, which is complete now."""
     state = GraphState.of(graph)
     require_startable(state)
-    require_trained(state)
+    warn_of_unknown_tables(state)
+    require_safe_training(state)
     state.slots = slots_of_training_tables(state)
     if process.pipeline is not None:
         join(process.pipeline, state)
         complete_graph(state)
-        state.started = True
+        _mark_started(state, graph)
         return
-    pipeline = _start(process, state)
+    pipeline = _start(process, state, graph)
     try:
         complete_graph(state)
     except BaseException:
@@ -104,10 +113,15 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
         raise
     process.pipeline = pipeline
     process.at_end(pipeline.close)
+    _mark_started(state, graph)
+
+
+def _mark_started(state: GraphState, graph: tf.Graph) -> None:
     state.started = True
+    state.checked_version = graph.version
 
 
-def _start(process: Process, state: GraphState) -> Pipeline:
+def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
     native.ops()  # a missing library is found before a daemon is started
     with contextlib.ExitStack() as undo:
         link = trainer_link.connect(process.configuration.daemon, layout=structs.layout_hash(),
@@ -127,8 +141,8 @@ def _start(process: Process, state: GraphState) -> Pipeline:
         for table in tables:
             running.add_table(table, segments.tables[table.number])
         if joined is not None:
-            running.set_ranks(joined.rank, joined.size, joined.library, signature(state, tables, streams),
-                              segments.exchange_spans)
+            alike = signature(state, tables, streams), collectives(graph)
+            running.set_ranks(joined.rank, joined.size, joined.library, alike, segments.exchange_spans)
         for stream in streams:
             running.add_stream(stream, segments.streams[stream.number])
             for ring in rings[stream.number][1:]:
@@ -153,6 +167,7 @@ def _start(process: Process, state: GraphState) -> Pipeline:
 def _extend_graph(self: Any) -> None:
     """Every way of running a session calls this before it adds new ops to the runtime."""
     _start_marked(self.graph)
+    _check_new_ops(self.graph)
     _warn_of_early_run(self)
     patches.EXTEND_GRAPH.plain(self)
 
@@ -165,6 +180,14 @@ def _finalize(self: tf.Graph) -> None:
 def _start_marked(graph: tf.Graph) -> None:
     if Process.is_initialised():
         Process.current().deferred.start(graph)
+
+
+def _check_new_ops(graph: tf.Graph) -> None:
+    """Check how a graph trains its tables once more, if it has got further ops since the pipeline was started."""
+    state = GraphState.known(graph)
+    if state is not None and state.started and state.checked_version != graph.version:
+        require_safe_training(state)
+        state.checked_version = graph.version
 
 
 def _warn_of_early_run(session: Any) -> None:

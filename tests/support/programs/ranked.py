@@ -61,13 +61,8 @@ class Program:
         self._case = case
         self._sharing = RANKS > 1
         tables = {name: Table(**table) for name, table in case.tables.items()}
-        if case.fails("other_table"):
-            first = min(tables)
-            tables[first] = tables[first]._replace(dim=tables[first].dim + 1)
         self._hash_tables = {name: self._create(name, table) for name, table in sorted(tables.items())}
         self._features = {name: Feature(**feature) for name, feature in sorted(case.features.items())}
-        if case.fails("other_features"):
-            self._features.pop(max(self._features))
         self._tables, self._lines = tables, Lines(case, self._features, tables)
         self.scale, self.gradient_scale = (tf.compat.v1.placeholder_with_default(np.float32(1), []) for _ in range(2))
         self.iterator, self.batch = None, None

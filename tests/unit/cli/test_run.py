@@ -54,6 +54,14 @@ def test_the_program_is_told_that_it_is_the_one_rank_where_nobody_says_so():
             told["OMPI_COMM_WORLD_LOCAL_RANK"], told["OMPI_COMM_WORLD_LOCAL_SIZE"]) == ("0", "1") * 3
 
 
+@pytest.mark.parametrize("size", ["8\u00b2", "\u0668", "eight", "-8", "9" * 5000, "1.0"], ids=range(6))
+def test_a_number_of_ranks_that_is_none_is_an_error_that_names_the_variable(size):
+    with pytest.raises(RanksError, match="RANK_SIZE") as caught:
+        environment_of({"RANK_SIZE": size})
+    assert len(str(caught.value)) < 500
+    assert environment_of({"RANK_SIZE": ""})["OMPI_COMM_WORLD_SIZE"] == "1"
+
+
 def test_a_rank_of_another_launcher_is_told_that_launcher_s_numbers():
     told = environment_of({"HOROVOD_RANK": "1", "HOROVOD_SIZE": "2", "RANK_SIZE": "1", "JOB_ID": "7"})
     assert (told["RANK_ID"], told["RANK_SIZE"], told["OMPI_COMM_WORLD_SIZE"], told["JOB_ID"]) == ("1", "2", "2", "7")

@@ -5,7 +5,8 @@ import stat
 import pytest
 
 from ascpipe import names
-from ascpipe.errors import NoAnswerError, NotRunningError
+from ascpipe.daemon.exporter import require_writable
+from ascpipe.errors import MetricsError, NoAnswerError, NotRunningError
 from ascpipe.metrics import exporter
 from tests.support.statuses import status
 
@@ -64,6 +65,47 @@ def test_the_file_is_replaced_as_a_whole_and_all_may_read_it(tmp_path):
     file.remove()
     file.remove()
     assert os.listdir(str(tmp_path)) == []
+
+
+def test_two_daemons_with_one_file_take_nothing_from_each_other(tmp_path, caplog):
+    path = tmp_path / "a.prom"
+    first, second = exporter.File(str(path)), exporter.File(str(path))
+    first.write(b"first\n")
+    for _ in range(2):
+        second.write(b"second\n")
+        assert path.read_bytes() == b"first\n"
+        first.write(b"first\n")
+    assert ["another daemon writes it" in record.getMessage() for record in caplog.records] == [True]
+    second.remove()
+    assert path.read_bytes() == b"first\n"
+    first.remove()
+    second.write(b"second\n")
+    first.remove()
+    assert path.read_bytes() == b"second\n"
+    second.remove()
+    assert os.listdir(str(tmp_path)) == []
+
+
+def test_a_file_that_a_process_left_which_was_killed_is_replaced_and_removed(tmp_path):
+    path = tmp_path / "a.prom"
+    path.write_bytes(b"old\n")
+    (tmp_path / "a.prom.tmp").write_bytes(b"half of a long one")
+    file = exporter.File(str(path))
+    file.write(b"new\n")
+    assert path.read_bytes() == b"new\n"
+    file.remove()
+    assert os.listdir(str(tmp_path)) == []
+
+
+def test_a_file_in_which_another_daemon_writes_is_refused_at_the_start(tmp_path):
+    path = str(tmp_path / "a.prom")
+    require_writable(path)
+    file = exporter.File(path)
+    file.write(b"one\n")
+    with pytest.raises(MetricsError, match="E224.*a.prom asks: another daemon writes it"):
+        require_writable(path)
+    file.remove()
+    require_writable(path)
 
 
 def test_a_file_that_cannot_be_written_is_logged_once_for_each_reason(tmp_path, caplog):

@@ -6,19 +6,19 @@ import pytest
 
 from ascpipe.metrics import scrapes
 
-GOOD = b"GET /metrics HTTP/1.1\r\nHost: here\r\nAccept: text/plain\r\n\r\n"
+GOOD = b"GET /metrics HTTP/1.1\r\nHost: localhost:9100\r\nAccept: text/plain\r\n\r\n"
 BODY = b"ascpipe_up 1\n"
 
 
 class Server:
     """Scrapes whose clock and turns are the test's."""
 
-    def __init__(self, body=BODY):
+    def __init__(self, body=BODY, address="127.0.0.1"):
         self.now, self.asked, self._body = 100.0, 0, body
         listener = socket.socket()
-        listener.bind(("127.0.0.1", 0))
+        listener.bind((address, 0))
         listener.listen(32)
-        self.address = listener.getsockname()
+        self.address = "127.0.0.1", listener.getsockname()[1]
         self.scrapes = scrapes.Scrapes(listener, self._content, "text/x", lambda: self.now)
         self._peers = []
 
@@ -107,6 +107,36 @@ def test_nothing_but_get_metrics_is_answered_well(server, request_line, status):
     assert code(answer) == status
     assert server.asked == (status == 200)
     assert (b"\r\nAllow: GET\r\n" in answer) == (status == 405)
+
+
+OWN = [b"localhost", b"LOCALHOST:9100", b"127.0.0.1:9100", b"127.9.9.9", b"[::1]:9100", b"10.0.0.7",
+       socket.gethostname().encode(), b"node.localhost"]
+FOREIGN = [b"evil.example", b"evil.example:9100", b"127.0.0.1.evil.example", b"localhost.evil.example", b"here",
+           b"[::1].evil.example", b"a b", b"\xff", b"127.0.0.1:x.example", b"0x7f.1"]
+
+
+@pytest.mark.parametrize("host", OWN)
+def test_addresses_and_names_of_this_machine_are_answered(server, host):
+    assert code(server.ask(b"GET /metrics HTTP/1.1\r\nhost:  " + host + b" \r\n\r\n")) == 200
+
+
+@pytest.mark.parametrize("host", FOREIGN, ids=range(len(FOREIGN)))
+def test_on_loopback_no_other_name_is_answered_which_a_page_in_a_browser_could_have(server, host):
+    answer = server.ask(b"GET /metrics HTTP/1.1\r\nHost: " + host + b"\r\n\r\n")
+    assert code(answer) == 403 and server.asked == 0
+    assert b"Host" in answer
+
+
+def test_two_hosts_are_one_too_many(server):
+    assert code(server.ask(GOOD[:-2] + b"Host: localhost\r\n\r\n")) == 400
+
+
+def test_beyond_loopback_any_name_is_answered():
+    server = Server(address="0.0.0.0")
+    try:
+        assert code(server.ask(b"GET /metrics HTTP/1.1\r\nHost: pod-7.metrics.svc:9100\r\n\r\n")) == 200
+    finally:
+        server.close()
 
 
 def test_a_request_may_come_byte_by_byte(server):

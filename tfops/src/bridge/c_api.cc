@@ -129,8 +129,9 @@ ASC_EXPORT int asc_pipeline_add_stream(int stream, int channel, int fd, std::int
   });
 }
 
-ASC_EXPORT int asc_pipeline_set_ranks(int rank, int size, const char* library, const char* signature, int spans_fd,
-                                      std::int64_t spans_bytes, char* err, int err_bytes) {
+ASC_EXPORT int asc_pipeline_set_ranks(int rank, int size, const char* library, const char* signature,
+                                      const char* collectives, int spans_fd, std::int64_t spans_bytes, char* err,
+                                      int err_bytes) {
   return OnOwned(err, err_bytes, [&](Pipeline* pipeline) {
     std::unique_ptr<ascpipe::Transport> transport;
     CoreStatus status = ascpipe::HorovodTransport::Make(library, rank, size, &transport);
@@ -140,6 +141,7 @@ ASC_EXPORT int asc_pipeline_set_ranks(int rank, int size, const char* library, c
     if (!status.ok()) return status;
     settings.peers.wait_timeout_s = pipeline->waiter().wait_timeout_s();
     settings.peers.signature = signature;
+    settings.peers.collectives = collectives;
     settings.peers.figures = pipeline->exchanges();
     // The pipeline outlives its ranks' thread.
     settings.peers.on_change = [pipeline] { pipeline->waiter().Wake(); };

@@ -1,7 +1,5 @@
 // What ascpipe/tf/running/native.py calls where there are several ranks: rank 0 asks, the others answer.
-#include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -21,6 +19,7 @@ using ascpipe::CoreStatus;
 using ascpipe::Error;
 using ascpipe::Pipeline;
 using ascpipe::Ranks;
+using ascpipe::Text;
 
 class AskWait : public ascpipe::ThreadWait {
  public:
@@ -62,20 +61,28 @@ CoreStatus Copy(const std::string& text, char* out, int out_bytes) {
 ASC_EXPORT int asc_ranks_ask(int changes, const char* text, std::int64_t* number, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline* pipeline, Ranks* ranks) {
     *number = ranks->NewAsk();
-    return Await(pipeline, ranks->Ask(*number, changes != 0 ? AskPhase::kChange : AskPhase::kSave, text));
+    const std::shared_ptr<Asking> asking = ranks->Ask(*number, changes != 0 ? AskPhase::kChange : AskPhase::kSave, text);
+    const CoreStatus status = Await(pipeline, asking);
+    if (!status.ok()) ranks->Abandon(*number, changes != 0, asking.get());  // they may hear it after this
+    return status;
   });
 }
 
-// Makes an exchange in which the others say what they have answered: a line for each, from rank 1 on.  Empty: not all
-// have answered yet.
+// Makes an exchange in which the others say what they have answered: a line for each, from rank 1 on.  Of one that has
+// not answered yet: "?", the milliseconds for which it has not gone on with its part, a blank, and how it is.
 ASC_EXPORT int asc_ranks_collect(std::int64_t number, char* out, int out_bytes, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline* pipeline, Ranks* ranks) {
     const CoreStatus status = Await(pipeline, ranks->Ask(number, AskPhase::kCollect, ""));
     std::vector<std::string> answers;
     // Also of a failure: that ranks differ is what follows from an answer.
-    if (!ranks->TakeAnswers(number, &answers)) return status.ok() ? Copy("", out, out_bytes) : status;
+    if (!ranks->TakeAnswers(number, &answers) && !status.ok()) return status;
     std::string text;
-    for (std::size_t rank = 1; rank < answers.size(); ++rank) text += answers[rank] + "\n";
+    for (std::size_t rank = 1; rank < answers.size(); ++rank) {
+      const int of = static_cast<int>(rank);
+      text += (!answers[rank].empty() ? answers[rank]
+                                      : Text("?", static_cast<std::int64_t>(ranks->peers().SilenceOf(of) * 1000.0), " ",
+                                             ranks->peers().StateOf(of))) + "\n";
+    }
     return Copy(text, out, out_bytes);
   });
 }
@@ -85,6 +92,7 @@ ASC_EXPORT int asc_ranks_collect(std::int64_t number, char* out, int out_bytes, 
 ASC_EXPORT int asc_ranks_tell(std::int64_t number, const char* text, int differs, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     if (differs != 0) ranks->peers().NoteChange(~static_cast<std::uint64_t>(number));
+    ranks->DropAnswers(number);
     ranks->Ask(number, AskPhase::kEnd, text);
     return CoreStatus();
   });
@@ -98,19 +106,22 @@ ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_
     *phase = -1;
     if (!ranks->asks().Take(timeout_ms, &ask)) return CoreStatus();
     *phase = static_cast<std::int64_t>(ask.phase);
-    *number = std::strtoll(ask.text.c_str(), nullptr, 10);
-    return Copy(ask.text.substr(std::min(ask.text.size(), ask.text.find(' ') + 1)), out, out_bytes);
+    *number = ask.number;
+    return Copy(ask.text, out, out_bytes);
   });
 }
 
 // On the other ranks: an exchange in which this one has nothing to do; `begins` 0: goes on with the last one.  *seen: 1
-// if rank 0 asks for something in it, 0 if it does something else, -1 if neither for so long.
-ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, char* err, int err_bytes) {
+// if rank 0 asks for something in it, 0 if it does something else, 2 if it is busy, -1 if none of it for so long.
+// *silence_ms: how long no rank has gone on with what rank 0 asked for.
+ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, std::int64_t* silence_ms, char* err,
+                              int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     const std::shared_ptr<const Asking> look = begins != 0 ? ranks->BeginLook() : ranks->look();
     *seen = -1;
     CoreStatus status;
-    if (look != nullptr && look->IsOver(timeout_ms, &status)) *seen = look->is_asked() ? 1 : 0;
+    if (look != nullptr && look->IsOver(timeout_ms, &status)) *seen = look->is_asked() ? 1 : look->is_busy() ? 2 : 0;
+    *silence_ms = static_cast<std::int64_t>(ranks->peers().Silence() * 1000.0);
     return status;
   });
 }
@@ -128,6 +139,21 @@ ASC_EXPORT int asc_ranks_resume(std::int64_t number, int changed, char* err, int
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     if (changed != 0) ranks->peers().NoteChange(static_cast<std::uint64_t>(number));
     ranks->peers().Resume();
+    return CoreStatus();
+  });
+}
+
+// The calling thread does what rank 0 asked for, until asc_ranks_end_work of *number: the other ranks see that it goes on.
+ASC_EXPORT int asc_ranks_begin_work(std::int64_t* number, char* err, int err_bytes) {
+  return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
+    *number = ranks->work().Begin();
+    return CoreStatus();
+  });
+}
+
+ASC_EXPORT int asc_ranks_end_work(std::int64_t number, char* err, int err_bytes) {
+  return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
+    ranks->work().End(static_cast<int>(number));
     return CoreStatus();
   });
 }

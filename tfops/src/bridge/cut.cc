@@ -29,6 +29,14 @@ bool CutWait::Poll(CoreStatus* status) {
   return ranks == nullptr || AllHaveChanged(status);
 }
 
+// A step that was cancelled leaves no other rank waiting for the end of what it has asked for.
+void CutWait::Left() {
+  Ranks* const ranks = pipeline().ranks();
+  if (asking_ == nullptr || ending_ != nullptr) return;
+  // Once asked, the table worker changes this rank's table as well.
+  ranks->Abandon(number_, asked_ == 0, asking_.get());
+}
+
 // True: the wait is over before anything was changed.  Else `asked_` says whether the change has begun.
 bool CutWait::Begins(CoreStatus* status) {
   layout::Table* header = table_.header();
@@ -74,14 +82,15 @@ bool CutWait::Begins(CoreStatus* status) {
 bool CutWait::AllHaveChanged(CoreStatus* status) {
   Ranks* const ranks = pipeline().ranks();
   waits_for = layout::kWaitRanks;
-  if (ending_ == nullptr) ending_ = ranks->Ask(number_, AskPhase::kEnd, "");
+  if (ending_ == nullptr) ending_ = ranks->Ask(number_, AskPhase::kEnd, "{\"what\": \"cut\", \"done\": true}");
   if (!ending_->IsOver(status)) return false;
   std::vector<std::string> answers;
   if (!ranks->TakeAnswers(number_, &answers) && status->ok()) {
     *status = Error(Code::kInternal, "table '", table_name, "': a rank has not said whether it was changed");
   }
+  ranks->DropAnswers(number_);
   for (std::size_t rank = 1; rank < answers.size(); ++rank) {
-    if (answers[rank][0] == '+') continue;
+    if (answers[rank].empty() || answers[rank][0] == '+') continue;
     *status = Error(Code::kFailedPrecondition, "table '", table_name, "' was changed on rank 0 and not on rank ", rank,
                     ": ", answers[rank].substr(1), ". No rank trains on; restart all from the last checkpoint");
   }

@@ -19,6 +19,7 @@ class CutWait : public AsyncWait {
           tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 
   bool Poll(CoreStatus* status) override;
+  void Left() override;
 
  protected:
   void Proceed() override { End(tensorflow::Status::OK()); }
@@ -33,7 +34,8 @@ class CutWait : public AsyncWait {
   std::int64_t asked_ = 0;  // id of the request to the table worker, 0: none yet
   // Of several ranks, what rank 0 has asked the others for.
   std::int64_t number_ = 0;
-  std::shared_ptr<const Asking> asking_, ending_;
+  std::shared_ptr<Asking> asking_;
+  std::shared_ptr<const Asking> ending_;
 };
 
 // Whether a change would have no effect on a table of a training stream.

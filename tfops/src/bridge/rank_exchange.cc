@@ -19,6 +19,7 @@
 #include "bridge/rank_gate.h"
 #include "bridge/rank_lookups.h"
 #include "bridge/rank_nodes.h"
+#include "bridge/step_facts.h"
 #include "bridge/step_graph.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
 #include "tensorflow/core/graph/algorithm.h"
@@ -72,6 +73,7 @@ class RankExchange {
   Status Apply() {
     TF_RETURN_IF_ERROR(FindPlans());
     if (steps_.empty()) return Status::OK();
+    facts_ = FactsOf(graph_, pipeline_);
     TF_RETURN_IF_ERROR(FindUses());
     for (auto& entry : steps_) {
       Step* const step = &entry.second;
@@ -254,7 +256,7 @@ class RankExchange {
     NodeBuilder forward = NewNode(&graph_, "forward", "AscForward");
     forward.Input(step->owned.out()).Input(slots).Input(restore).Input(rows).Attr("tables", tables);
     forward.Attr("stream", step->stream).Attr("training", step->training).Attr("has_backward", has_backward);
-    return Put(&forward.Attr("used", UsedTables(*step)), *beside, &step->forward);
+    return Put(&forward.Attr("used", UsedTables(*step)).Attr("facts", facts_), *beside, &step->forward);
   }
 
   // The rows that ranks ask of this one, in their order.
@@ -336,21 +338,6 @@ class RankExchange {
     return PutApplied(*step);
   }
 
-  // Gives a sum of what came from all ranks the attributes of the program's.
-  static Status DescribeSum(const Node& sum, NodeBuilder* builder) {
-    std::vector<int> dims;
-    std::vector<bool> partial;
-    if (sum.type_string() == "AscLookupConcatGrad") {
-      TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(sum.attrs(), "dims", &dims));
-      TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(sum.attrs(), "partial", &partial));
-    } else {
-      dims.push_back(IntOf(&sum, "dim"));
-      partial.push_back(IsTrue(sum, "partial"));
-    }
-    builder->Attr("dim", dims.front()).Attr("partial", partial == std::vector<bool>{true});
-    return Status::OK();
-  }
-
   Status PutAverage(Node* sum, Node** average) {
     tensorflow::Tensor ranks(tensorflow::DT_FLOAT, {});
     ranks.scalar<float>()() = static_cast<float>(pipeline_.ranks()->size());
@@ -378,6 +365,7 @@ class RankExchange {
   Graph& graph_;
   const Pipeline& pipeline_;
   std::map<int, Step> steps_;  // by stream
+  std::string facts_;          // of peers/likeness.h
   std::vector<Lookup> lookups_;
   Nodes replaced_;
 };

@@ -2,6 +2,9 @@
 #ifndef ASCPIPE_BRIDGE_RANKS_H_
 #define ASCPIPE_BRIDGE_RANKS_H_
 
+#include <time.h>
+
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -14,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "peers/answers.h"
 #include "peers/peers.h"
 #include "peers/ranked_stream.h"
 
@@ -59,19 +63,51 @@ class Asking {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_asked_;
   }
-  void End(const PeerVerdict& verdict) {
+  // Of a look: rank 0 is busy, and has not gone on to another thing.
+  bool is_busy() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return is_busy_;
+  }
+  // True: the others do it, although nothing waits for it any more.
+  bool End(const PeerVerdict& verdict) {
     std::lock_guard<std::mutex> lock(mutex_);
     is_over_ = true;
     is_asked_ = verdict.kind == VerdictKind::kAsked;
+    is_busy_ = verdict.is_busy;
     if (!verdict.cause.empty()) status_ = CoreStatus(Code::kFailedPrecondition, verdict.cause);
     changed_.notify_all();
+    return is_abandoned_ && is_asked_;
+  }
+  // Nothing waits for it any more.  True: the others do it already.
+  bool Abandon() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_abandoned_ = true;
+    return is_asked_;
   }
 
  private:
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  bool is_over_ = false, is_asked_ = false;
+  bool is_over_ = false, is_asked_ = false, is_busy_ = false, is_abandoned_ = false;
   CoreStatus status_;
+};
+
+// How much processor time the threads have used that do what rank 0 asks for: it grows while that goes on.
+class WorkClocks {
+ public:
+  // The calling thread does it, until End.
+  int Begin();
+  void End(int number);
+  std::int64_t Units() const;  // of 10 ms
+
+ private:
+  static std::int64_t TimeOf(clockid_t clock);
+
+  mutable std::mutex mutex_;
+  int last_ = 0;
+  std::map<int, clockid_t> clocks_;
+  std::map<int, std::int64_t> begun_ns_;
+  std::int64_t ended_ns_ = 0;  // of those that have ended
 };
 
 class Ranks {
@@ -93,14 +129,20 @@ class Ranks {
   // What rank 0 asks for has a number, by which it is answered.
   std::int64_t NewAsk() {
     std::lock_guard<std::mutex> lock(mutex_);
-    return ++last_ask_;
+    return answers_.Open();
   }
   // Rank 0 asks the others.  `on_change` of the settings is called when the verdict is there.
-  std::shared_ptr<const Asking> Ask(std::int64_t number, AskPhase phase, const std::string& text);
+  std::shared_ptr<Asking> Ask(std::int64_t number, AskPhase phase, const std::string& text);
+  // Rank 0 waits no more for something that it has asked for: the others are told that it has ended without success.
+  // `changes`: they change tables, and this rank does not, so that no rank trains on.
+  void Abandon(std::int64_t number, bool changes, Asking* asking);
   // The other ranks answer, in one line.
   void Answer(std::int64_t number, const std::string& text) { peers_.Answer(Text(number, " ", text)); }
-  // Rank 0: what each other rank has answered, by rank; false: not all have yet, and the answers are kept.
+  // Rank 0: what each other rank has answered, by rank, "" where it has not yet; false: not all have, and the answers are
+  // kept.
   bool TakeAnswers(std::int64_t number, std::vector<std::string>* answers);
+  // Rank 0: answers to this do not matter any more.
+  void DropAnswers(std::int64_t number);
 
   // Another rank: an exchange in which it has nothing to do; over when rank 0 asks for something, or does another thing.
   std::shared_ptr<const Asking> BeginLook();
@@ -108,6 +150,9 @@ class Ranks {
     std::lock_guard<std::mutex> lock(mutex_);
     return look_;
   }
+
+  WorkClocks& work() { return work_; }
+  std::atomic<int>& steps() { return steps_; }  // how many there are
 
   // Tells the others that this rank makes no exchange that they wait for.
   void SayFailed(PeerHeader header, std::string cause) {
@@ -128,13 +173,18 @@ class Ranks {
  private:
   Settings Listening(Settings settings) {
     settings.peers.on_ask = [this](PeerAsk ask) { asks_.Put(std::move(ask)); };
+    settings.peers.work = [this] { return work_.Units(); };
+    settings.peers.has_steps = [this] { return steps_.load() > 0; };
     return settings;
   }
 
+  void Drop(std::int64_t number, bool changes);
+
   Asks asks_;
-  std::mutex mutex_;  // guards the two below, and the last one
-  std::int64_t last_ask_ = 0;
-  std::map<std::int64_t, std::map<int, std::string>> answers_;
+  WorkClocks work_;
+  std::atomic<int> steps_{0};
+  std::mutex mutex_;  // guards the next one and the last one
+  Answers answers_;
   const Settings settings_;
   RankedStreams streams_;
   Peers peers_;  // its thread uses the streams

@@ -17,7 +17,9 @@ std::atomic<Lease::Step> next_step{1};
 
 Lease::Step NextStep() { return next_step.fetch_add(1); }
 
-StepEnd::StepEnd(std::shared_ptr<Pipeline> pipeline) : id_(NextStep()), pipeline_(std::move(pipeline)) {}
+StepEnd::StepEnd(std::shared_ptr<Pipeline> pipeline) : id_(NextStep()), pipeline_(std::move(pipeline)) {
+  if (pipeline_->ranks() != nullptr) ++pipeline_->ranks()->steps();
+}
 
 StepEnd::~StepEnd() {
   if (InForkedChild()) return;
@@ -30,6 +32,7 @@ StepEnd::~StepEnd() {
   pipeline_->lease().Release(id_);
   pipeline_->waiter().Wake();
   if (owes_) pipeline_->ranks()->SayFailed(owed_, "its step failed or was given up");
+  if (pipeline_->ranks() != nullptr) --pipeline_->ranks()->steps();
 }
 
 Status StepEnd::Of(OpKernelContext* ctx, const std::shared_ptr<Pipeline>& pipeline, StepEnd** step) {

@@ -113,7 +113,10 @@ void Waiter::Run() {
     const std::int64_t began = oldest == waits_.end() ? now : (*oldest)->until_ns_ - TimeoutNs();
     if (late.IsDue(began, now)) {
       const Wait& wait = **oldest;
-      SayLine(late.Line({began, Sentence(wait.waits_for), wait.waits_for, wait.table_name, wait.ticket}, now));
+      // For which rank a wait is, Peers says.
+      if (wait.waits_for != layout::kWaitRanks) {
+        SayLine(late.Line({began, Sentence(wait.waits_for), wait.waits_for, wait.table_name, wait.ticket}, now));
+      }
     }
     if (IsIdle()) continue;
     expired_ = false;

@@ -27,9 +27,8 @@ REGISTER_OP("AscForward")
     .Attr("n: int >= 1")
     .Attr("tables: list(int)")
     .Attr("stream: int")
-    .Attr("training: bool")
-    .Attr("has_backward: bool")
-    .Attr("used: int")
+    .Attr("training: bool").Attr("has_backward: bool")
+    .Attr("used: int").Attr("facts: string")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
       const int n = c->num_outputs() / 2;
       for (int i = 0; i < n; ++i) {
@@ -56,6 +55,7 @@ stream: number of the stream.
 training: whether this is the training channel; then claims count from here on.
 has_backward: whether gradients follow.
 used: a number for the tables that the step uses, equal on all ranks.
+facts: what all ranks must have alike in the step, lines of FactsOf.
 )doc");
 
 REGISTER_OP("AscBackward")
@@ -138,6 +138,7 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
     request.header.ticket = batch->name.index;
     request.header.tables = static_cast<std::uint64_t>(used_);
     request.has_backward = HasBackward();
+    request.facts = Facts();
     StepEnd* step;
     OP_REQUIRES_OK_ASYNC(ctx, StepEnd::Of(ctx, pipeline, &step), done);
     step->OwesNothing();
@@ -160,6 +161,7 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
   virtual PeerKind Kind() const = 0;
   virtual VerdictKind Expected() const = 0;
   virtual bool HasBackward() const { return false; }
+  virtual std::shared_ptr<const std::string> Facts() const { return nullptr; }
   // Reads the inputs that tables have changed since.
   virtual Status ReadAgain(OpKernelContext*, const StepEnd&) { return Status::OK(); }
   // Appends what input i sends.
@@ -243,12 +245,14 @@ class ForwardOp : public ExchangeOp {
   explicit ForwardOp(OpKernelConstruction* construction) : ExchangeOp(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("training", &training_));
     OP_REQUIRES_OK(construction, construction->GetAttr("has_backward", &has_backward_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("facts", facts_.get()));
   }
 
  protected:
   PeerKind Kind() const override { return training_ ? PeerKind::kForward : PeerKind::kRead; }
   VerdictKind Expected() const override { return training_ ? VerdictKind::kGo : VerdictKind::kRows; }
   bool HasBackward() const override { return has_backward_; }
+  std::shared_ptr<const std::string> Facts() const override { return facts_; }
 
   // The claims have filled the slots anew, or new answers do; the rows, which nothing else reads, are gathered anew.
   Status ReadAgain(OpKernelContext* ctx, const StepEnd& step) override {
@@ -294,10 +298,7 @@ class ForwardOp : public ExchangeOp {
   }
 
   void Agreed(StepEnd* step, Pipeline* pipeline, const PeerHeader& header) override {
-    if (!training_) {
-      step->HasRead();
-      return;
-    }
+    if (!training_) return step->HasRead();
     step->Commit();
     pipeline->stream(stream_)->gate().RingTableWorkers();
     if (!has_backward_) return;
@@ -320,6 +321,7 @@ class ForwardOp : public ExchangeOp {
  private:
   bool training_;
   bool has_backward_;
+  const std::shared_ptr<std::string> facts_ = std::make_shared<std::string>();
 };
 
 class BackwardOp : public ExchangeOp {

@@ -33,7 +33,7 @@ PeerFigures::PeerFigures(layout::Exchanges* shared, SpanRing* spans, int rank, i
 }
 
 std::int64_t PeerFigures::Begin(const PeerHeader& header, Clock::time_point now) {
-  is_idle_ = header.kind == PeerKind::kIdle;
+  is_pulse_ = header.is_pulse();
   begun_ = now;
   if (spans_ != nullptr) {
     span_.start_ns = NanosecondsSince1970();  // the clock of TensorFlow's traces
@@ -54,23 +54,24 @@ void PeerFigures::Sent(const std::vector<std::int64_t>& sizes) {
 }
 
 void PeerFigures::End(const std::vector<std::int64_t>& sizes, Clock::time_point now) {
-  ended_ = now;
+  over_ = now;
   Count(&record_->exchanges, std::int64_t{1});
   span_.bytes_received = SumWithout(record_->rank, sizes);
   Count(&record_->bytes_received, span_.bytes_received);
   if (spans_ != nullptr) span_.duration_ns = NanosecondsSince1970() - span_.start_ns;
-  if (!is_idle_) Count(&record_->time_us, Microseconds(now - begun_));
+  if (!is_pulse_) Count(&record_->time_us, Microseconds(now - begun_));
   StoreRelease(&record_->since_us, std::int64_t{0});
 }
 
 void PeerFigures::Compare(const std::vector<PeerHeader>& headers) {
+  if (std::any_of(headers.begin(), headers.end(), [](const PeerHeader& h) { return h.is_pulse(); })) {
+    Record(headers, -1, 0);  // whatever the others would exchange, they send again
+    return;
+  }
+  ended_ = over_;
   std::size_t last = 0;
   std::int64_t before = 0;  // of the last but one
   for (std::size_t rank = 0; rank < headers.size(); ++rank) {
-    if (headers[rank].kind == PeerKind::kIdle) {  // no rank waits
-      Record(headers, -1, 0);
-      return;
-    }
     if (rank == 0) continue;
     const std::int64_t busy = headers[rank].busy_us;
     before = std::max(before, std::min(busy, headers[last].busy_us));

@@ -24,7 +24,7 @@ class PeerFigures {
   // An exchange begins.  Returns how long this rank was busy since the one before, for the header; 0 if there was none.
   std::int64_t Begin(const PeerHeader& header, Clock::time_point now);
   void Sent(const std::vector<std::int64_t>& sizes);  // bytes, by rank
-  // It is over.  That of an idle rank takes no time.
+  // It is over.  That of a rank that only says that it lives takes no time.
   void End(const std::vector<std::int64_t>& sizes, Clock::time_point now);
   // What all ranks said in it, so it is recorded.
   void Compare(const std::vector<PeerHeader>& headers);
@@ -36,8 +36,9 @@ class PeerFigures {
   layout::Exchanges* const record_;
   SpanRing* const spans_;
   layout::ExchangeSpan span_{};  // of the exchange under way, or the last one
-  bool is_idle_ = false;
-  Clock::time_point begun_, ended_;  // ended_: of the exchange before, or zero
+  bool is_pulse_ = false;
+  Clock::time_point begun_, over_;
+  Clock::time_point ended_;  // of the exchange before in which no rank only said that it lives, or zero
   std::vector<std::int64_t> awaited_us_;  // by rank: how long all others have waited for it
 };
 

@@ -10,8 +10,8 @@ namespace ascpipe {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x52435341;  // "ASCR" read as little-endian text
-constexpr std::uint32_t kVersion = 3;
-constexpr std::size_t kCauseBytes = 384;
+constexpr std::uint32_t kVersion = 4;
+constexpr std::size_t kCauseBytes = 344;
 
 // As it travels, little-endian.
 struct Wire {
@@ -33,12 +33,18 @@ struct Wire {
   std::uint32_t cause_bytes;
   std::int64_t answer_bytes;
   std::int32_t phase;
-  std::uint32_t reserved;
+  std::int32_t doing;
   std::int64_t busy_us;
+  std::int64_t work;
+  std::uint64_t machine;
+  std::int32_t pid;
+  std::uint32_t reserved;
+  std::uint64_t facts;
+  std::int64_t facts_bytes;
   char cause[kCauseBytes];
 };
 static_assert(sizeof(Wire) == kHeaderBytes, "a header has no gaps");
-static_assert(offsetof(Wire, signature_bytes) == 72 && offsetof(Wire, cause) == 128, "the header is as documented");
+static_assert(offsetof(Wire, signature_bytes) == 72 && offsetof(Wire, cause) == 168, "the header is as documented");
 
 // Whether this byte goes on with a character of UTF-8.
 bool GoesOn(char byte) { return (static_cast<unsigned char>(byte) & 0xc0u) == 0x80u; }
@@ -55,8 +61,18 @@ const char* NameOf(PeerKind kind) {
     case PeerKind::kIdle: return "is idle";
     case PeerKind::kLeave: return "has ended";
     case PeerKind::kBroken: return "has given up";
+    case PeerKind::kBusy: return "is busy";
   }
   return "says what is not known";
+}
+
+const char* NameOf(Doing doing) {
+  switch (doing) {
+    case Doing::kOther: return "exchanges nothing: its program does something else";
+    case Doing::kAsked: return "does its part of a save, restore or change of tables";
+    case Doing::kComputes: return "computes a step";
+  }
+  return "does what is not known";
 }
 
 void WriteHeader(const PeerHeader& header, const SectionSizes& sizes, std::uint8_t* out) {
@@ -70,6 +86,8 @@ void WriteHeader(const PeerHeader& header, const SectionSizes& sizes, std::uint8
   wire.run = header.run;
   wire.ticket = header.ticket;
   wire.tables = header.tables;
+  wire.facts = header.facts;
+  wire.facts_bytes = sizes.facts;
   wire.changes = header.changes;
   wire.change_hash = header.change_hash;
   wire.signature = header.signature;
@@ -79,6 +97,10 @@ void WriteHeader(const PeerHeader& header, const SectionSizes& sizes, std::uint8
   wire.answer_bytes = sizes.answer;
   wire.phase = static_cast<std::int32_t>(header.phase);
   wire.busy_us = header.busy_us;
+  wire.doing = static_cast<std::int32_t>(header.doing);
+  wire.work = header.work;
+  wire.machine = header.machine;
+  wire.pid = header.pid;
   wire.exists = header.exists ? 1 : 0;
   std::size_t cause = std::min(header.cause.size(), kCauseBytes);
   // Of a text, at most three steps; what is no text is cut anywhere, for an empty cause would be none.
@@ -94,22 +116,24 @@ CoreStatus ReadHeader(const std::uint8_t* message, std::int64_t bytes, PeerHeade
   std::memcpy(&wire, message, sizeof(wire));
   if (wire.magic != kMagic) return Error(kE301, "a message begins with ", wire.magic, " in place of ", kMagic);
   if (wire.version != kVersion) {
-    return Error(kE301, "a message of version ", wire.version, ", this is version ", kVersion,
-                 ": all ranks need the same ascpipe");
+    return Error(kE313, "its ascpipe sends messages of version ", wire.version, ", and that of this rank of version ",
+                 kVersion, ". All ranks need the same ascpipe. Nothing was trained");
   }
   const std::int64_t most = bytes - kHeaderBytes;
   std::int64_t all = 0;
-  for (const std::int64_t section : {wire.signature_bytes, wire.answer_bytes, wire.keys_bytes, wire.rows_bytes}) {
+  for (const std::int64_t section : {wire.signature_bytes, wire.facts_bytes, wire.answer_bytes, wire.keys_bytes,
+                                     wire.rows_bytes}) {
     if (section < 0 || section > most) return Error(kE301, "a section of ", section, " bytes in a message of ", bytes);
     all += FilledUp(section);
   }
   if (all > most) {
-    return Error(kE301, "sections of ", wire.signature_bytes, ", ", wire.answer_bytes, ", ", wire.keys_bytes, " and ",
-                 wire.rows_bytes, " bytes in a message of ", bytes);
+    return Error(kE301, "sections of ", wire.signature_bytes, ", ", wire.facts_bytes, ", ", wire.answer_bytes, ", ",
+                 wire.keys_bytes, " and ", wire.rows_bytes, " bytes in a message of ", bytes);
   }
   if (wire.kind < static_cast<std::int32_t>(PeerKind::kGate) ||
-      wire.kind > static_cast<std::int32_t>(PeerKind::kBroken) || wire.stream < 0 || wire.exists > 1 ||
-      wire.cause_bytes > kCauseBytes || wire.phase < 0 || wire.phase > static_cast<std::int32_t>(AskPhase::kEnd)) {
+      wire.kind > static_cast<std::int32_t>(PeerKind::kBusy) || wire.stream < 0 || wire.exists > 1 ||
+      wire.cause_bytes > kCauseBytes || wire.phase < 0 || wire.phase > static_cast<std::int32_t>(AskPhase::kEnd) ||
+      wire.doing < 0 || wire.doing > static_cast<std::int32_t>(Doing::kComputes)) {
     return Error(kE301, "a header of kind ", wire.kind, " and stream ", wire.stream, " with a cause of ",
                  wire.cause_bytes, " bytes");
   }
@@ -119,6 +143,7 @@ CoreStatus ReadHeader(const std::uint8_t* message, std::int64_t bytes, PeerHeade
   header->ticket = wire.ticket;
   header->exists = wire.exists != 0;
   header->tables = wire.tables;
+  header->facts = wire.facts;
   header->cause.assign(wire.cause, wire.cause_bytes);
   header->sequence = wire.sequence;
   header->changes = wire.changes;
@@ -126,7 +151,11 @@ CoreStatus ReadHeader(const std::uint8_t* message, std::int64_t bytes, PeerHeade
   header->signature = wire.signature;
   header->phase = static_cast<AskPhase>(wire.phase);
   header->busy_us = wire.busy_us;
-  *sizes = {wire.signature_bytes, wire.answer_bytes, wire.keys_bytes, wire.rows_bytes};
+  header->doing = static_cast<Doing>(wire.doing);
+  header->work = wire.work;
+  header->machine = wire.machine;
+  header->pid = wire.pid;
+  *sizes = {wire.signature_bytes, wire.facts_bytes, wire.answer_bytes, wire.keys_bytes, wire.rows_bytes};
   return CoreStatus();
 }
 

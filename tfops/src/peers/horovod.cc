@@ -1,10 +1,14 @@
 #include "peers/horovod.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "core/error_codes.gen.h"
@@ -73,7 +77,11 @@ constexpr char kEnqueue[] =
     "_ZN7horovod6common21EnqueueTensorAlltoallESt10shared_ptrINS0_9OpContextEES1_INS0_6TensorEES5_NS0_14ReadyEventListE"
     "RKSsiSt8functionIFvRKNS0_6StatusEEEi";
 
+using ShutDown = void (*)();
+constexpr char kShutDown[] = "horovod_shutdown";
+
 constexpr char kName[] = "ascpipe/exchange";  // of all exchanges: what ranks send meets, whatever it is for
+constexpr std::size_t kReasonBytes = 160;     // of an error, at most
 constexpr int kProcessor = -1;                // Horovod's device number
 constexpr std::int64_t kWords = kSectionUnit / 8;
 
@@ -149,15 +157,21 @@ class ExchangeOutput : public hvd::OpContext {
   std::shared_ptr<Splits> splits_;
 };
 
+// Without the place in a source of the machine that Horovod was built on, "[/path/file.cc:136] ", and what follows.
+std::string FirstSentence(std::string text) {
+  const std::size_t begin = text.compare(0, 1, "[") == 0 ? text.find("] ") : std::string::npos;
+  if (begin != std::string::npos) text = text.substr(begin + 2);
+  return text.substr(0, std::min({text.find(". "), text.find('\n'), kReasonBytes}));
+}
+
 CoreStatus EngineError(const hvd::Status& status) {
-  return Error(kE312, "the exchange with the other ranks has ended: ", status.reason, " What was saved is whole; the "
-               "launcher, or the output of the rank that ended first, says why it did. Restart all ranks from the last "
-               "checkpoint");
+  return Error(kE312, "the exchange with the other ranks has ended (Horovod: ", FirstSentence(status.reason), ")");
 }
 
 class HorovodExchanges : public Transport {
  public:
-  HorovodExchanges(Enqueue enqueue, int rank, int size) : enqueue_(enqueue), rank_(rank), size_(size) {}
+  HorovodExchanges(Enqueue enqueue, ShutDown shut_down, int rank, int size)
+      : enqueue_(enqueue), shut_down_(shut_down), rank_(rank), size_(size) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -193,8 +207,18 @@ class HorovodExchanges : public Transport {
     if (begun.type != 0) done(EngineError(begun), {});
   }
 
+  void End() override {
+    if (shut_down_ == nullptr) return;
+    sigset_t all, before;  // signals are for the threads of the user's program
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread(shut_down_).detach();  // it waits for a rank that does not answer
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
  private:
   const Enqueue enqueue_;
+  const ShutDown shut_down_;
   const int rank_, size_;
   std::shared_ptr<std::vector<std::uint8_t>> into_;
 };
@@ -209,12 +233,14 @@ CoreStatus HorovodTransport::Make(const std::string& library, int rank, int size
                  "horovod.tensorflow first");
   }
   void* const found = dlsym(handle, kEnqueue);
+  void* const shut_down = dlsym(handle, kShutDown);
   dlclose(handle);  // it stays loaded: Python has it
   if (found == nullptr) {
     return Error(Code::kFailedPrecondition, library, " has no alltoall as Horovod 0.28.1 for TensorFlow 1.15 has it; "
                  "install horovod==0.28.1 (make ranks)");
   }
-  transport->reset(new HorovodExchanges(reinterpret_cast<Enqueue>(found), rank, size));
+  transport->reset(new HorovodExchanges(reinterpret_cast<Enqueue>(found), reinterpret_cast<ShutDown>(shut_down),
+                                        rank, size));
   return CoreStatus();
 }
 

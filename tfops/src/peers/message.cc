@@ -1,7 +1,6 @@
 #include "peers/message.h"
 
 #include <cstring>
-#include <sstream>
 #include <utility>
 
 #include "core/error_codes.gen.h"
@@ -38,14 +37,16 @@ std::int64_t BytesOf(const std::vector<Piece>& pieces) {
 Parcel MakeMessages(const PeerHeader& header, const Sections& sections,
                     std::shared_ptr<std::vector<std::uint8_t>>* buffer) {
   const std::size_t ranks = sections.keys.size();
-  const std::vector<Piece> signature = {PieceOf(sections.signature)}, answer = {PieceOf(sections.answer)};
+  const std::vector<Piece> signature = {PieceOf(sections.signature)}, facts = {PieceOf(sections.facts)},
+                           answer = {PieceOf(sections.answer)};
   Parcel parcel;
   std::int64_t all = 0;
   std::vector<SectionSizes> sizes(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    sizes[rank] = {BytesOf(signature), BytesOf(answer), BytesOf(sections.keys[rank]), BytesOf(sections.rows[rank])};
-    parcel.sizes.push_back(kHeaderBytes + FilledUp(sizes[rank].signature) + FilledUp(sizes[rank].answer) +
-                           FilledUp(sizes[rank].keys) + FilledUp(sizes[rank].rows));
+    sizes[rank] = {BytesOf(signature), BytesOf(facts), BytesOf(answer), BytesOf(sections.keys[rank]),
+                   BytesOf(sections.rows[rank])};
+    parcel.sizes.push_back(kHeaderBytes + FilledUp(sizes[rank].signature) + FilledUp(sizes[rank].facts) +
+                           FilledUp(sizes[rank].answer) + FilledUp(sizes[rank].keys) + FilledUp(sizes[rank].rows));
     all += parcel.sizes.back();
   }
   // The memory of the exchange before, where the transport is done with it: new pages cost more than the copy.
@@ -56,6 +57,7 @@ Parcel MakeMessages(const PeerHeader& header, const Sections& sections,
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     WriteHeader(header, sizes[rank], out);
     out = Put(signature, out + kHeaderBytes);
+    out = Put(facts, out);
     out = Put(answer, out);
     out = Put(sections.keys[rank], out);
     out = Put(sections.rows[rank], out);
@@ -75,6 +77,9 @@ CoreStatus ReadMessages(const Parcel& parcel, int ranks, std::int64_t sequence, 
     SectionSizes sizes;
     if (parcel.sizes[rank] > left) return Error(kE301, "the messages are longer than their memory");
     const CoreStatus status = ReadHeader(at, parcel.sizes[rank], &header, &sizes);
+    if (!status.ok() && status.text().compare(0, 4, kE313.number) == 0) {
+      return Error(kE313, "rank ", rank, " differs: ", status.text().substr(6));
+    }
     if (!status.ok()) return Error(kE301, "what rank ", rank, " sent is damaged: ", status.text());
     if (header.sequence != sequence) {
       return Error(kE301, "rank ", rank, " makes exchange ", header.sequence, ", this rank ", sequence);
@@ -83,6 +88,8 @@ CoreStatus ReadMessages(const Parcel& parcel, int ranks, std::int64_t sequence, 
     messages->signatures.emplace_back(reinterpret_cast<const char*>(section),
                                       static_cast<std::size_t>(sizes.signature));
     section += FilledUp(sizes.signature);
+    messages->facts.emplace_back(reinterpret_cast<const char*>(section), static_cast<std::size_t>(sizes.facts));
+    section += FilledUp(sizes.facts);
     messages->answers.emplace_back(reinterpret_cast<const char*>(section), static_cast<std::size_t>(sizes.answer));
     section += FilledUp(sizes.answer);
     messages->keys.from.push_back({section, sizes.keys});
@@ -104,22 +111,6 @@ bool AllHaveEnded(const Parcel& parcel) {
     at += size;
   }
   return true;
-}
-
-std::string DifferenceOf(const std::vector<std::string>& signatures) {
-  for (std::size_t rank = 1; rank < signatures.size(); ++rank) {
-    std::istringstream first(signatures[0]), other(signatures[rank]);
-    while (first.good() || other.good()) {
-      std::string a, b;
-      std::getline(first, a);
-      std::getline(other, b);
-      if (a != b) {
-        return Text("all ranks run the same program with the same tables, but rank 0 has [", a, "] and rank ", rank,
-                    " [", b, "]");
-      }
-    }
-  }
-  return "all ranks run the same program with the same tables, but their descriptions differ in how lines end";
 }
 
 }  // namespace ascpipe

@@ -27,7 +27,8 @@ struct Received {
 
 // The sections of the messages to each rank.
 struct Sections {
-  std::string signature;  // the same to all, as is the next one; empty: it is no news
+  std::string signature;  // the same to all, as are the next two; empty: it is no news
+  std::string facts;      // of the step; empty: they are no news
   std::string answer;     // to what rank 0 asked for; empty: none
   std::vector<std::vector<Piece>> keys, rows;
 };
@@ -36,6 +37,7 @@ struct Sections {
 struct Messages {
   std::vector<PeerHeader> headers;
   std::vector<std::string> signatures;  // empty: no news
+  std::vector<std::string> facts;       // likewise
   std::vector<std::string> answers;     // empty: none
   Received keys, rows;
 };
@@ -51,8 +53,6 @@ CoreStatus ReadMessages(const Parcel& parcel, int ranks, std::int64_t sequence, 
 bool AllHaveEnded(const Parcel& parcel);
 
 std::uint64_t HashOf(const std::string& text);
-// The first line in which signatures of ranks differ.
-std::string DifferenceOf(const std::vector<std::string>& signatures);
 
 }  // namespace ascpipe
 

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,10 +15,6 @@ namespace ascpipe {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-Clock::duration Limit(double seconds) {
-  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(seconds, 1e9)));
-}
 
 PeerVerdict Failure(const PeerRequest& request, std::string cause) {
   const bool half = request.header.kind == PeerKind::kBackward;
@@ -36,9 +33,12 @@ Peers::Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings sett
       keys_(keys),
       settings_(std::move(settings)),
       heard_(static_cast<std::size_t>(transport_->size())),
-      signature_(settings_.signature),
+      awaited_(transport_->rank(), transport_->size(), Clock::now()),
       figures_(settings_.figures, settings_.spans.get(), transport_->rank(), transport_->size()),
-      signatures_(static_cast<std::size_t>(transport_->size())) {
+      signatures_(static_cast<std::size_t>(transport_->size())),
+      collectives_(signatures_.size()),
+      facts_(signatures_.size()),
+      quiet_(Clock::now()) {
   // Signals are for the threads of the user's program.
   sigset_t all, before;
   sigfillset(&all);
@@ -89,11 +89,6 @@ void Peers::NoteChange(std::uint64_t hash) {
   change_hash_ = (change_hash_ ^ hash) * 1099511628211u;
 }
 
-void Peers::SetSignature(std::string signature) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  signature_ = std::move(signature);
-}
-
 bool Peers::MayClaim(int stream) const {
   std::lock_guard<std::mutex> lock(mutex_);
   return !paused_ && (turn_ < 0 || turn_ == stream);
@@ -137,6 +132,10 @@ bool Peers::SaysBroken() {
 bool Peers::Next(PeerRequest* request) {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stop_) {
+    if (EndsEngine()) {
+      engine_ended_ = true;
+      transport_->End();
+    }
     const auto next = std::find_if(queue_.begin(), queue_.end(), [this](const PeerRequest& o) { return MayBeSent(o); });
     if (next != queue_.end()) {
       *request = std::move(*next);
@@ -154,9 +153,10 @@ bool Peers::Next(PeerRequest* request) {
       request->header.cause = broken_.text();
       return true;
     } else if (turn_ < 0 || queue_.empty() || owes_) {
-      if (!IsIdle(&lock)) continue;
+      PeerHeader pulse;
+      if (!AwaitPulse(&lock, &pulse)) continue;
       *request = PeerRequest();
-      request->header.kind = PeerKind::kIdle;
+      request->header = pulse;
       request->done = [](const PeerVerdict&, const Received&) {};
       return true;
     } else if (changed_.wait_until(lock, turned_ + Limit(settings_.wait_timeout_s)) == std::cv_status::timeout &&
@@ -184,9 +184,13 @@ void Peers::Run() {
     PeerHeader sent = request.header;
     const auto reply = std::make_shared<Reply>();
     const Clock::time_point begin = Clock::now();
-    if (!request.was_sent) request.since = begin;
+    const std::int64_t busy_us = figures_.Begin(sent, begin);
+    if (!request.was_sent) {
+      request.since = begin;
+      request.busy_us = busy_us;
+    }
     request.was_sent = true;
-    sent.busy_us = figures_.Begin(sent, begin);
+    sent.busy_us = request.busy_us;
     Send(request, &sent, reply);
     if (request.header.kind == PeerKind::kBroken) {
       late_ = reply;
@@ -194,19 +198,15 @@ void Peers::Run() {
     }
     if (!Await(request, reply)) {
       late_ = reply;
-      Break(GivenUp(request.header), std::move(request), true);
+      GiveUp(std::move(request));
       continue;
     }
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (patient_) patient_until_ = Clock::now();
-      patient_ = false;
-    }
+    quiet_ = Clock::now();
     figures_.End(reply->parcel.sizes, Clock::now());
     if (reply->status.ok()) {
       Conclude(std::move(request), reply->parcel, sent);
     } else {
-      Break(reply->status, std::move(request), false);  // the transport has ended on all ranks
+      Break(Ended(reply->status), std::move(request), false);  // the transport has ended on all ranks
     }
   }
   FailAll(PeerVerdict{VerdictKind::kFail, 0, "the pipeline was stopped"});
@@ -225,37 +225,6 @@ void Peers::Send(const PeerRequest& request, PeerHeader* sent, const std::shared
   });
 }
 
-CoreStatus Peers::GivenUp(PeerHeader header) const {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (stop_) return Error(Code::kCancelled, "the pipeline was stopped");
-    if (header.kind == PeerKind::kIdle && !queue_.empty()) header = queue_.front().header;  // what has waited
-  }
-  const std::string batch = header.has_batch() ? Text(" batch ", header.ticket) : "";
-  return Error(kE310, "rank ", rank(), " ", NameOf(header.kind), batch, " and has waited ", settings_.wait_timeout_s,
-               " s for the other ranks: one of them is stopped, late or does something else. What was saved is whole; "
-               "restart all ranks from the last checkpoint, or raise wait_timeout_s");
-}
-
-// Waits for the end of an exchange; false: its time is over, or the pipeline stops.  A rank that is idle waits for
-// nothing, until there is something that it would exchange.
-bool Peers::Await(const PeerRequest& request, const std::shared_ptr<Reply>& reply) {
-  const bool is_idle = request.header.kind == PeerKind::kIdle;
-  const Clock::duration limit = Limit(settings_.wait_timeout_s);
-  std::unique_lock<std::mutex> lock(mutex_);
-  while (!stop_ && !reply->over) {
-    if (patient_ || (is_idle && queue_.empty())) {
-      changed_.wait_for(lock, limit);  // the transport ends it where a rank is gone
-      continue;
-    }
-    const Clock::time_point since = is_idle ? queue_.front().since : request.since;
-    const Clock::time_point until = std::max(since, patient_until_) + limit;
-    if (Clock::now() >= until) break;
-    changed_.wait_until(lock, until);
-  }
-  return reply->over;
-}
-
 Parcel Peers::Pack(const PeerRequest& request, PeerHeader* sent) {
   const std::size_t ranks = static_cast<std::size_t>(size());
   Sections sections;
@@ -266,18 +235,19 @@ Parcel Peers::Pack(const PeerRequest& request, PeerHeader* sent) {
   keys_->Pack(request.header, &sections.keys, &keeps);
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    sections.signature = signature_;
     if (rank() != 0) sections.answer.swap(answers_);
     sent->changes = changes_;
     sent->change_hash = change_hash_;
   }
+  if (settings_.work != nullptr) sent->work = settings_.work();
+  sent->machine = machine_;
+  sent->pid = getpid();
   sent->sequence = ++sequence_;
-  sent->signature = HashOf(sections.signature);
-  if (sections.signature == signature_sent_) {
-    sections.signature.clear();
-  } else {
-    signature_sent_ = sections.signature;
-  }
+  sent->signature = HashOf(settings_.signature);
+  if (!has_signed_) sections.signature = settings_.signature + kSignatureEnd + settings_.collectives;
+  has_signed_ = true;
+  if (request.facts != nullptr) sent->facts = HashOf(*request.facts);
+  if (request.facts != nullptr && facts_sent_.insert(sent->facts).second) sections.facts = *request.facts;
   const std::int64_t most = kMostParcelBytes / size() / 2;  // so that no rank gets more either, and keys have room
   for (const std::vector<Piece>& pieces : request.rows) {
     if (BytesOf(pieces) <= most) continue;
@@ -296,32 +266,30 @@ void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader
     Break(status, std::move(request), true);
     return;
   }
-  for (std::size_t rank = 0; rank < signatures_.size(); ++rank) {
-    if (!messages.signatures[rank].empty()) signatures_[rank] = messages.signatures[rank];
-  }
+  Learn(messages);
   const std::vector<PeerHeader>& headers = messages.headers;
   figures_.Compare(headers);
   PeerVerdict verdict = Decide(headers);
-  const bool differ = std::any_of(headers.begin(), headers.end(),
-                                  [&](const PeerHeader& h) { return h.signature != headers[0].signature; });
-  if (differ && verdict.kind != VerdictKind::kLeft) {  // that says more than what it leads to
-    verdict = Failure(request, DifferenceOf(signatures_));
-  }
+  Explain(&verdict);
+  const std::string difference = Difference(headers, verdict);
   if (rank() == 0) {
     std::lock_guard<std::mutex> lock(mutex_);
     for (std::size_t rank = 0; rank < heard_.size(); ++rank) heard_[rank] += messages.answers[rank];
   }
   const CoreStatus unpacked = keys_->Unpack(messages.keys);
+  if (!difference.empty()) {  // that says more than what it leads to, as keys that cannot be read
+    Break(Error(kE313, "the ranks differ: ", difference, ". Nothing of this step was trained. All ranks run the same "
+                "program with the same arguments"), std::move(request), false);
+    return;
+  }
   if (!unpacked.ok()) {
-    // Ranks that differ do not understand each other's keys: that they differ says more.
-    Break(differ ? Error(kE301, verdict.cause) : unpacked, std::move(request), true);
+    Break(unpacked, std::move(request), true);
     return;
   }
   std::vector<PeerRequest> aside;
   const PeerHeader& ask = headers[0];
   const bool begins = verdict.kind == VerdictKind::kAsked &&
                       (ask.phase == AskPhase::kSave || ask.phase == AskPhase::kChange);
-  patient_ = begins;
   const bool asked = verdict.kind == VerdictKind::kAsked && rank() != 0, pauses = begins && rank() != 0;
   bool again = false, freed;
   {
@@ -329,17 +297,17 @@ void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader
     freed = turn_ >= 0;
     turn_ = verdict.kind == VerdictKind::kTurn ? verdict.stream : -1;
     turned_ = Clock::now();
-    owes_ = verdict.kind == VerdictKind::kGo && request.has_backward;
+    if (verdict.kind != VerdictKind::kAgain) owes_ = verdict.kind == VerdictKind::kGo && request.has_backward;
+    if (verdict.kind == VerdictKind::kGo) BeginStep(request);
+    awaited_.Hear(headers, Clock::now());
     if (verdict.kind == VerdictKind::kPoison && poisoned_.ok()) {
-      poisoned_ = Error(kE311, "the tables are half-way through a step: ", verdict.cause,
-                        ". What was saved is whole; restart all ranks from the last checkpoint");
+      poisoned_ = CoreStatus(kE311.code, verdict.cause);
     }
     const PeerHeader& mine = request.header;
-    if (pauses) {
-      paused_ = open_ = true;
-      changes_tables_ = ask.phase == AskPhase::kChange;
-    }
-    if (asked && ask.phase == AskPhase::kEnd) open_ = false;
+    if (pauses) paused_ = true;
+    if (pauses) changes_tables_ = ask.phase == AskPhase::kChange;
+    if (begins) open_.insert(ask.ticket);
+    if (verdict.kind == VerdictKind::kAsked && ask.phase == AskPhase::kEnd) open_.erase(ask.ticket);
     if (verdict.kind == VerdictKind::kTurn || pauses) {
       // Claims that must let others pass are put aside, also those that were not sent yet.
       for (auto one = queue_.begin(); one != queue_.end();) {
@@ -354,16 +322,17 @@ void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader
     if (verdict.kind == VerdictKind::kTurn) {
       again = mine.kind == PeerKind::kGate || mine.stream == turn_;
     } else if (verdict.kind == VerdictKind::kAsked) {
-      again = mine.kind != PeerKind::kAsk && mine.kind != PeerKind::kIdle && !(pauses && Yields(request));
+      again = mine.kind != PeerKind::kAsk && !mine.is_pulse() && !(pauses && Yields(request));
     } else if (verdict.kind == VerdictKind::kAgain) {
-      again = mine.kind != PeerKind::kIdle;
+      again = !mine.is_pulse();
     }
     if (again) queue_.push_front(std::move(request));
     changed_.notify_all();
   }
   if (asked && settings_.on_ask != nullptr) {
     const Piece& text = messages.rows.from[0];
-    settings_.on_ask({ask.phase, std::string(static_cast<const char*>(text.data), static_cast<std::size_t>(text.bytes))});
+    settings_.on_ask({ask.phase, ask.ticket,
+                      std::string(static_cast<const char*>(text.data), static_cast<std::size_t>(text.bytes))});
   }
   if (!again) request.done(verdict, messages.rows);
   for (PeerRequest& one : aside) one.done(verdict, {});
@@ -376,12 +345,14 @@ void Peers::Break(const CoreStatus& why, PeerRequest request, bool others_wait) 
   const PeerVerdict verdict = Failure(request, why.text());
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    if (broken_.ok()) broken_since_ = Clock::now();
     if (broken_.ok()) broken_ = why;
     if (verdict.kind == VerdictKind::kPoison && poisoned_.ok()) poisoned_ = why;
     others_wait_ = others_wait;
     owes_ = false;
     turn_ = -1;
-    paused_ = changes_tables_ = open_ = false;
+    paused_ = changes_tables_ = false;
+    open_.clear();
     changed_.notify_all();
   }
   request.done(verdict, {});

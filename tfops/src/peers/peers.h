@@ -10,13 +10,16 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/core_status.h"
+#include "peers/awaited.h"
 #include "peers/figures.h"
 #include "peers/header.h"
 #include "peers/message.h"
@@ -25,24 +28,35 @@
 
 namespace ascpipe {
 
+constexpr char kSignatureEnd = '\x1e';  // in what ranks send once, before the collectives
+
+// A number of seconds, for a clock.
+inline std::chrono::steady_clock::duration Limit(double seconds) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(seconds < 1e9 ? seconds : 1e9));
+}
+
 // What a thread wants to exchange.
 struct PeerRequest {
   PeerHeader header;
   std::vector<std::vector<Piece>> rows;  // by rank; empty: none
   std::shared_ptr<const void> keeps;     // the bytes of `rows`, until the exchange is over
+  std::shared_ptr<const std::string> facts;  // kForward, kRead: what all ranks must have alike in the step, or null
   // kForward: gradients follow.  Until they do, nothing else is sent: other ranks wait for them.
   bool has_backward = false;
   // Called once, on the thread of Peers or the caller's; must not wait.  kTurn: another stream comes first, so a claim
   // is to be put aside; kAsked: so it is for what rank 0 asks for.
   std::function<void(const PeerVerdict&, const Received& rows)> done;
-  // Peers fills these: since when others may be waited for.
+  // Peers fills these: since when others may be waited for, and how long this rank exchanged nothing before.
   std::chrono::steady_clock::time_point since;
+  std::int64_t busy_us = 0;
   bool was_sent = false;
 };
 
 // What rank 0 asks the other ranks for.
 struct PeerAsk {
   AskPhase phase = AskPhase::kSave;
+  std::int64_t number = 0;
   std::string text;
 };
 
@@ -63,14 +77,20 @@ class Peers {
  public:
   struct Settings {
     double wait_timeout_s = 0;  // an exchange that takes longer is given up
-    double idle_after_s = 0.5;  // a rank but 0 that has nothing to exchange for so long can be asked
-    std::string signature;      // what all ranks must have in common, line by line
+    double idle_after_s = 0.5;  // a rank that has nothing to exchange for so long says that it lives
+    double warn_after_s = 5;    // a wait that lasts as long is told on stderr, and again every 10 s
+    double end_after_s = 5;     // of a failure, the engine is ended if a step of the program still runs
+    std::string signature;      // what all ranks must have alike (peers/likeness.h)
+    std::string collectives;    // likewise, the ops of Horovod's that the program's graph has
     layout::Exchanges* figures = nullptr;  // in shared memory, or null
     std::shared_ptr<SpanRing> spans;       // of exchanges; null: none are kept
     // Batches of other streams may be claimed now, or rank 0 has an answer.
     std::function<void()> on_change;
     // Rank 0 asks, and this is another rank.  kSave, kChange: nothing is sent before Resume.
     std::function<void(PeerAsk)> on_ask;
+    std::function<bool()> has_steps;  // whether a step of the program runs; null: none ever does.  Any thread
+    // Grows while this process does what rank 0 asks for; null: it never does.  Any thread.
+    std::function<std::int64_t()> work;
   };
 
   Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings settings);
@@ -85,8 +105,6 @@ class Peers {
   void ExchangeNext(PeerRequest request);
   // Tables have changed between two steps; `hash` of the change.
   void NoteChange(std::uint64_t hash);
-  // Streams or tables were added.
-  void SetSignature(std::string signature);
 
   // What rank 0 asked for is done, as far as others have to wait for it.  Called after on_ask has begun.
   void Resume();
@@ -94,6 +112,11 @@ class Peers {
   void Answer(const std::string& text);
   // Rank 0: what a rank has answered since the last call, each with its line end.
   std::string TakeAnswers(int rank);
+  // How a rank is, and how long it has not gone on with what rank 0 asked for.
+  std::string StateOf(int rank) const;
+  double SilenceOf(int rank) const;
+  // How long no rank has gone on with that.
+  double Silence() const;
   // Whether a batch of this stream may be claimed: no other stream comes first, and nothing that rank 0 asks for.
   bool MayClaim(int stream) const;
 
@@ -102,8 +125,9 @@ class Peers {
   // Why no rank may go on with its tables; ok if they may.
   CoreStatus Poisoned() const;
 
-  // Says that this rank ends, and waits for the others to do so, so long at most; longer while rank 0 has not said how
-  // what it asked for has ended.  `cause`: why this rank's program fails, "" if it does not.  Idempotent.
+  // Says that this rank ends, and waits for the others to do so, so long at most; while rank 0 has not said how
+  // something that it asked for has ended, until no rank has gone on with it for wait_timeout_s.  `cause`: why this
+  // rank's program fails, "" if it does not.  Idempotent.
   void Leave(int timeout_ms, std::string cause = "");
   // Ends the thread.  Idempotent.
   void Stop();
@@ -123,14 +147,25 @@ class Peers {
   void Enter(PeerRequest request, bool is_next);
   void Run();
   bool Next(PeerRequest* request);
-  bool IsIdle(std::unique_lock<std::mutex>* lock);
+  bool AwaitPulse(std::unique_lock<std::mutex>* lock, PeerHeader* pulse);
+  const PeerRequest* Waiting(const PeerRequest& request) const;
+  std::string Waits(const PeerHeader& header, std::chrono::steady_clock::time_point since) const;
   bool MayBeSent(const PeerRequest& request) const;
   bool SaysBroken();
   void Send(const PeerRequest& request, PeerHeader* sent, const std::shared_ptr<Reply>& reply);
   Parcel Pack(const PeerRequest& request, PeerHeader* sent);
+  void GiveUp(PeerRequest request);
+  void BeginStep(const PeerRequest& request);
+  bool IsStuck();
+  void GiveUpStep(std::unique_lock<std::mutex>* lock);
+  bool EndsEngine() const;
   bool Await(const PeerRequest& request, const std::shared_ptr<Reply>& reply);
   void Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader& sent);
-  CoreStatus GivenUp(PeerHeader header) const;
+  void Learn(const Messages& messages);
+  std::string Difference(const std::vector<PeerHeader>& headers, const PeerVerdict& verdict);
+  void Explain(PeerVerdict* verdict) const;
+  CoreStatus GivenUp(PeerHeader header, std::chrono::steady_clock::time_point since) const;
+  CoreStatus Ended(const CoreStatus& why) const;
   bool Yields(const PeerRequest& request) const;
   void Break(const CoreStatus& why, PeerRequest request, bool others_wait);
   void FailAll(const PeerVerdict& verdict);
@@ -147,25 +182,37 @@ class Peers {
   bool leaves_ = false, left_ = false;
   bool paused_ = false;   // for what rank 0 asks for
   bool changes_tables_ = false;  // that is
-  bool open_ = false;     // rank 0 has not said how it has ended
+  std::set<std::int64_t> open_;  // numbers of what rank 0 has asked for, and has not said the end of
   std::string answers_;   // that were not sent yet
   std::vector<std::string> heard_;  // rank 0: by rank
   int turn_ = -1;  // only batches of this stream are next
   std::chrono::steady_clock::time_point turned_;  // since when
   bool owes_ = false;  // a step has begun on all ranks, and its gradients are next
+  AwaitedRanks awaited_;
   CoreStatus broken_, poisoned_;
-  std::string signature_;
   std::int64_t changes_ = 0;
   std::uint64_t change_hash_ = 0;
 
   // Of the thread.
   PeerFigures figures_;
   std::int64_t sequence_ = 0;
-  std::string signature_sent_;
-  std::vector<std::string> signatures_;  // by rank
+  bool has_signed_ = false;  // the signature was sent
+  std::set<std::uint64_t> facts_sent_;
+  // What the others sent, by rank.
+  std::vector<std::string> signatures_, collectives_;
+  std::vector<std::map<std::uint64_t, std::string>> facts_;  // then by their hash
+  bool told_apart_ = false;  // stderr was told that steps run other collectives
   bool others_wait_ = false;             // this rank is broken, and others do not know it
-  bool patient_ = false;                 // others may still do what rank 0 asks for
-  std::chrono::steady_clock::time_point patient_until_;
+  std::chrono::steady_clock::time_point quiet_;  // since when nothing is exchanged
+  // Of a step that has begun on all ranks: its batch, its collectives, and when it last used a processor.
+  std::int64_t owed_ticket_ = 0;
+  std::string owed_collectives_;
+  std::chrono::steady_clock::time_point owed_since_, computed_;
+  std::int64_t computed_ns_ = 0;  // processor time of this process then
+  std::chrono::steady_clock::time_point broken_since_;
+  bool engine_ended_ = false;
+  std::chrono::steady_clock::time_point told_;   // when stderr was told last of a wait
+  const std::uint64_t machine_ = ThisMachine();
   std::shared_ptr<Reply> late_;         // of an exchange that nothing here waits for
   std::shared_ptr<std::vector<std::uint8_t>> buffer_;
   std::thread thread_;

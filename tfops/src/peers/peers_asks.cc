@@ -1,15 +1,26 @@
 // Peers: what rank 0 asks the other ranks for, when they can hear it, and what they answer.
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "core/late_waits.h"
 #include "peers/peers.h"
 
 namespace ascpipe {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+}  // namespace
 
 void Peers::Resume() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     paused_ = changes_tables_ = false;
+    awaited_.NoteOwnWork(Clock::now());
     changed_.notify_all();
   }
   if (settings_.on_change != nullptr) settings_.on_change();
@@ -25,6 +36,21 @@ std::string Peers::TakeAnswers(int rank) {
   std::string taken;
   taken.swap(heard_[static_cast<std::size_t>(rank)]);
   return taken;
+}
+
+std::string Peers::StateOf(int rank) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return awaited_.NameWithState(rank, Clock::now());
+}
+
+double Peers::SilenceOf(int rank) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return Seconds(Clock::now() - awaited_.worked(rank));
+}
+
+double Peers::Silence() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return Seconds(Clock::now() - awaited_.worked());
 }
 
 void Peers::Leave(int timeout_ms, std::string cause) {
@@ -47,9 +73,20 @@ void Peers::Leave(int timeout_ms, std::string cause) {
   }
   std::unique_lock<std::mutex> lock(mutex_);
   const auto over = [this] { return left_ || stop_; };
-  std::chrono::steady_clock::time_point until = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
-  while (!changed_.wait_until(lock, until, over) && open_ && broken_.ok()) {
-    until = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  const Clock::time_point begun = Clock::now();
+  const Clock::duration limit = std::chrono::milliseconds(timeout_ms);
+  while (!over()) {
+    // Rank 0 gives up what it asked for first: what it then says is waited for, too.
+    const bool is_open = !open_.empty() && broken_.ok();
+    const Clock::time_point until =
+        is_open ? std::max(begun, awaited_.worked()) + Limit(settings_.wait_timeout_s) + limit : begun + limit;
+    if (changed_.wait_until(lock, until, over) || Clock::now() < until) continue;
+    if (is_open) {
+      SayLine(Text("ascpipe: rank ", rank(), " ends although rank 0 has not said how its save, restore or change has "
+                   "ended: no rank has gone on with it for ", settings_.wait_timeout_s, " s (wait_timeout_s). It waited "
+                   "for ", awaited_.Names(Clock::now())));
+    }
+    return;
   }
 }
 
@@ -59,18 +96,6 @@ bool Peers::Yields(const PeerRequest& request) const {
   const PeerHeader& header = request.header;
   return header.cause.empty() &&
          (header.kind == PeerKind::kForward || (changes_tables_ && header.kind == PeerKind::kRead));
-}
-
-// Waits until a rank but 0 has had nothing to exchange for a while; false: there may be something to do.
-bool Peers::IsIdle(std::unique_lock<std::mutex>* lock) {
-  const bool may = rank() != 0 && queue_.empty() && !paused_ && !owes_ && !leaves_ && turn_ < 0 && broken_.ok() &&
-                   poisoned_.ok();
-  if (!may) {
-    changed_.wait(*lock);
-    return false;
-  }
-  return changed_.wait_for(*lock, std::chrono::duration<double>(settings_.idle_after_s)) == std::cv_status::timeout && queue_.empty() &&
-         !paused_ && !leaves_ && !stop_ && broken_.ok() && poisoned_.ok();
 }
 
 }  // namespace ascpipe

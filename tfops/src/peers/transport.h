@@ -30,6 +30,8 @@ class Transport {
   // Begins one exchange with all ranks; the one before is over.  `done` is called once, on any thread, also long after.
   // All sizes are multiples of kSectionUnit.
   virtual void Start(Parcel parcel, Done done) = 0;
+  // Ends the engine on all ranks, and with it whatever the program has under way in it.  Does not wait.
+  virtual void End() {}
 };
 
 }  // namespace ascpipe

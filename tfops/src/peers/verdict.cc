@@ -1,6 +1,7 @@
 #include "peers/verdict.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ascpipe {
 
@@ -68,10 +69,12 @@ PeerVerdict Decide(const Headers& headers) {
       causes += Text(causes.empty() ? "" : "; ", "rank ", rank, ": ", headers[rank].cause);
     }
   }
-  if (Has(headers, PeerKind::kIdle) && !Has(headers, PeerKind::kBroken)) {
-    // What an idle rank does next is not known: nothing fails and nothing begins.  It is told the causes.
-    const bool begins = is_asked && causes.empty() && SameChanges(headers);
-    return {begins ? VerdictKind::kAsked : VerdictKind::kAgain, 0, causes};
+  const bool is_busy = Has(headers, PeerKind::kBusy);
+  if ((is_busy || Has(headers, PeerKind::kIdle)) && !Has(headers, PeerKind::kBroken)) {
+    // What such a rank does next is not known: nothing fails and nothing begins.  It is told the causes.
+    const bool begins = is_asked && !is_busy && causes.empty() && SameChanges(headers);
+    return {begins ? VerdictKind::kAsked : VerdictKind::kAgain, 0, std::move(causes),
+            headers[0].kind == PeerKind::kBusy || headers[0].kind == PeerKind::kAsk};
   }
   const VerdictKind failed = Has(headers, PeerKind::kBackward) ? VerdictKind::kPoison : VerdictKind::kFail;
   if (!causes.empty()) return {failed, 0, causes};
@@ -79,7 +82,7 @@ PeerVerdict Decide(const Headers& headers) {
     return SameChanges(headers) ? PeerVerdict{VerdictKind::kAsked, 0, ""}
                                 : PeerVerdict{VerdictKind::kFail, 0, WhatEachDoes(headers)};
   }
-  for (const PeerKind kind : {PeerKind::kAsk, PeerKind::kLeave, PeerKind::kBroken}) {
+  for (const PeerKind kind : {PeerKind::kAsk, PeerKind::kLeave, PeerKind::kBroken, PeerKind::kBusy}) {
     if (Has(headers, kind)) return {failed, 0, WhatEachDoes(headers)};
   }
   if (SameBatch(headers) && All(headers, headers[0].kind)) {

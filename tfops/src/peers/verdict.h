@@ -28,6 +28,7 @@ struct PeerVerdict {
   VerdictKind kind = VerdictKind::kFail;
   int stream = 0;     // kTurn: which comes first
   std::string cause;  // kFail, kPoison: what each rank did; kAgain: why ranks fail, "" if none does
+  bool is_busy = false;  // kAgain: rank 0 is kBusy or asks, so it has not gone on to another thing
 
   bool failed() const { return kind == VerdictKind::kFail || kind == VerdictKind::kPoison; }
 };

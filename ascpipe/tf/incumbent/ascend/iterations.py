@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.python.client import session as session_module
 
 from ascpipe.tf import internals, patches
-from ascpipe.tf.validation import Instance, Integer
+from ascpipe.tf.validation import Instance, Integer, wrong_type
 
 _TRAIN_OP = Instance(tf.Operation, tf.Tensor)
 _ITERATIONS = Integer(1)
@@ -78,8 +78,7 @@ def load_iterations(session: Any, loop: tf.Operation, count: int) -> None:
     if isinstance(session, tf.compat.v1.train.MonitoredSession):
         session = internals.session_within(session)
     if not isinstance(session, session_module.SessionInterface):
-        raise ValueError("Invalid parameter type of para sess: {!r} is {}, expected tf.Session or MonitoredSession"
-                         .format(session, type(session).__name__))
+        raise wrong_type("sess", session, "tf.Session or MonitoredSession")
     loops = internals.kept_on(session, "iterations", lambda: _Loops(session))
     loops.counts[loop] = count
 

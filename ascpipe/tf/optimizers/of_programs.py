@@ -9,20 +9,26 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 
 import tensorflow as tf
 
-from ascpipe.errors import ColumnError
+from ascpipe.errors import ColumnError, TableUseError, UntrainedTableError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals, patches
-from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS, lookup_of
+from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS, ExpansionLookup, lookup_of
 from ascpipe.tf.graph.graph_state import GraphState, StandIn
 from ascpipe.tf.modify import hooks
 from ascpipe.tf.modify.open_lookups import require_none_evaluates
 from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
-from ascpipe.tf.optimizers.base import CustomizedOptimizer, is_table_variable, unique_name
+from ascpipe.tf.optimizers.base import CustomizedOptimizer, is_table_variable, note_slots, unique_name
+from ascpipe.tf.optimizers.gradient_checks import require_of_the_step
+from ascpipe.tf.optimizers.untrained import how_to_train
 from ascpipe.tf.running.process import Process
 
 _log = logging.getLogger(__name__)
 
 Pairs = List[Tuple[Any, Any]]
+
+_STRATEGY = ("optimizer {!r} runs within a strategy of tf.distribute, which has no place for tables. Leave "
+             "train_distribute out of RunConfig; several processes train tables by ascpipe run --ranks. Nothing was "
+             "trained")
 
 
 def install() -> None:
@@ -35,6 +41,9 @@ def install() -> None:
 
 class Optimizer(tf.compat.v1.train.Optimizer):
     """Two optimizers: one for variables, one for tables, also those behind feature columns.
+
+    It finds the tables where the list of variables is left out or is that of all trainable ones, as ``optimize_loss``
+    and ``create_train_op`` of ``tf.contrib`` and slim pass it.
 
     Args:
         dense: a TensorFlow optimizer.
@@ -57,8 +66,8 @@ class Optimizer(tf.compat.v1.train.Optimizer):
         self._sparse = sparse
 
     def compute_gradients(self, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any) -> Pairs:
-        """As TensorFlow's; without ``var_list`` by trainable variables and tables."""
-        if var_list is None:
+        """As TensorFlow's; without ``var_list``, or with all trainable variables, by these and tables."""
+        if var_list is None or {id(each) for each in tf.nest.flatten(var_list)} == {id(each) for each in _trainable()}:
             state = GraphState.of(tf.compat.v1.get_default_graph())
             behind = {stand_in.table.table_name for stand_in in state.stand_ins.values()}
             var_list = [*_trainable(), *(row for name, table in state.tables.items() if name not in behind
@@ -107,11 +116,22 @@ _FORMS: Dict[Any, _Form] = {
 
 def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any) -> Pairs:
     """In the place of TensorFlow's: by the rows of tables instead of the variables that stand for them."""
-    state = GraphState.known(tf.compat.v1.get_default_graph())
-    if state is None or not state.stand_ins:
+    graph = tf.compat.v1.get_default_graph()
+    state = GraphState.known(internals.outermost(graph))
+    if state is None or not state.tables:
         return hooks.compute_gradients(self, loss, var_list, *args, **kwargs)
     hooks.merge_lookups(loss)
     wanted = _trainable() if var_list is None else tf.nest.flatten(var_list)
+    if not wanted:
+        _refuse_nothing(state)
+    if not state.stand_ins:
+        pairs = hooks.compute_gradients(self, loss, var_list, *args, **kwargs)
+        if all(gradient is None for gradient, _ in pairs):
+            pairs = [(_no_rows(target) if _only_evaluates(state, target) else None, target) for _, target in pairs]
+        if isinstance(self, CustomizedOptimizer):
+            return pairs
+        handles = _handles(graph)
+        return [(gradient, handles.get(id(target), target)) for gradient, target in pairs]
     found = {id(variable): _stand_in(state, variable) for variable in wanted}
     if state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
         # A head may ask in evaluation, too, and runs nothing of it: no rows are trained, and there is no slot.
@@ -129,7 +149,7 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
         shown.update((id(target), variable) for target in targets)
         by.extend(targets)
     pairs = hooks.compute_gradients(self, loss, by, *args, **kwargs)
-    handles = _handles(tf.compat.v1.get_default_graph())
+    handles = _handles(graph)
     for gradient, target in pairs:
         stand_in = found[id(shown[id(target)])]
         if gradient is None and stand_in is not None:  # it stays as it is, like a variable that the loss does not reach
@@ -138,19 +158,59 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
             for gradient, target in pairs]
 
 
+def _refuse_nothing(state: GraphState) -> None:
+    """Raise ``UntrainedTableError`` where an optimizer finds no variable, as the model has nothing but tables."""
+    trained = [table for (name, channel), lookup in state.lookups.items() for table in [state.tables[name]]
+               if channel == TRAIN and lookup.with_gradient]
+    if trained and state.mode in (None, tf.estimator.ModeKeys.TRAIN):
+        raise UntrainedTableError(state.name_of(trained[0]), how_to_train(
+            Process.current(), [table.table_name for table in trained[1:]]))
+
+
 def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], global_step: Optional[tf.Variable] = None,
                      name: Optional[str] = None) -> tf.Operation:
-    """In the place of TensorFlow's: gradients of tables are applied by an optimizer for tables."""
+    """In the place of TensorFlow's: gradients of tables are checked, and applied by an optimizer for tables."""
     pairs = list(grads_and_vars)
-    state = GraphState.known(tf.compat.v1.get_default_graph())
-    if state is None or not state.stand_ins:
+    state = GraphState.known(internals.outermost(tf.compat.v1.get_default_graph()))
+    if state is None or not state.tables:
         return patches.APPLY_GRADIENTS.plain(self, pairs, global_step, name)
-    if isinstance(self, CustomizedOptimizer):
-        pairs = _with_rows(state, pairs)
-        _note_updates(state, pairs)
-        return patches.APPLY_GRADIENTS.plain(self, pairs, global_step, name)
-    return _apply(functools.partial(patches.APPLY_GRADIENTS.plain, self), self, pairs, global_step,
-                  name or self.get_name())
+    if tf.distribute.has_strategy():
+        raise TableUseError(state.name_of(next(iter(state.tables.values()))), _STRATEGY.format(self.get_name()))
+    pairs = [(None if _only_evaluates(state, target) else gradient, target)
+             for gradient, target in _with_rows(state, pairs)]
+    require_of_the_step(state, self.get_name(), pairs)
+    if any(_only_evaluates(state, target) for _, target in pairs) and all(gradient is None for gradient, _ in pairs):
+        return tf.no_op(name=name)  # nothing runs it
+    if not isinstance(self, CustomizedOptimizer) and (state.stand_ins or any(
+            _needs_form(self, gradient, target) for gradient, target in pairs)):
+        return _apply(functools.partial(patches.APPLY_GRADIENTS.plain, self), self, pairs, global_step,
+                      name or self.get_name())
+    _note_updates(state, pairs)
+    applied = patches.APPLY_GRADIENTS.plain(self, pairs, global_step, name)
+    note_slots(self, [target for gradient, target in pairs if gradient is not None])
+    return applied
+
+
+def _needs_form(optimizer: tf.compat.v1.train.Optimizer, gradient: Any, target: Any) -> bool:
+    """Whether an optimizer of TensorFlow cannot train a table itself: it moves all rows, or has no variable of them."""
+    if gradient is None or not _is_of_table(target):
+        return False
+    return isinstance(target, tf.Tensor) or type(optimizer) is tf.compat.v1.train.AdamOptimizer
+
+
+def _only_evaluates(state: GraphState, target: Any) -> bool:
+    """Whether a variable is that of a table without training lookups: a model function may ask for its gradient in
+    each mode."""
+    names = [name for name, table in state.tables.items() if table.variable is target]
+    channels = {channel for name, channel in [*state.lookups, *(
+        (lookup.table.table_name, lookup.channel) for lookup in state.requests.lookups)] if name in names}
+    return channels == {EVAL}
+
+
+def _no_rows(variable: tf.Variable) -> tf.IndexedSlices:
+    """A gradient that changes no row of a table."""
+    shape = variable.shape.as_list()
+    return tf.IndexedSlices(tf.zeros([0, shape[1]]), tf.zeros([0], tf.int32), tf.constant(shape))
 
 
 def _apply(apply_dense: Callable[..., Any], sparse: Any, pairs: Pairs, global_step: Optional[tf.Variable],
@@ -224,24 +284,34 @@ def _made(optimizer: Any) -> CustomizedOptimizer:
     kind = type(optimizer)
     form = _ADAM if kind.__name__ == "LazyAdamOptimizer" else _FORMS.get(kind)
     if form is None:
-        raise ColumnError(optimizer.get_name(), "{} has no form for tables. GradientDescentOptimizer, "
-                          "AdagradOptimizer, FtrlOptimizer, LazyAdamOptimizer and AdamOptimizer (which then moves the "
-                          "rows of a batch only) have one: keep this one for variables alone by "
-                          "ascpipe.tf.Optimizer(dense=..., sparse=one of these)".format(kind.__name__))
+        raise _refusal(optimizer, "{} has no form for tables. GradientDescentOptimizer, "
+                       "AdagradOptimizer, FtrlOptimizer, LazyAdamOptimizer and AdamOptimizer (which then moves the "
+                       "rows of a batch only) have one: keep this one for variables alone by "
+                       "ascpipe.tf.Optimizer(dense=..., sparse=one of these)".format(kind.__name__))
     expands = Process.current().configuration.use_dynamic_expansion
     make = form.make_by_address if expands else form.make
     if make is None:
-        raise ColumnError(optimizer.get_name(), "{} does not train tables that grow, init(use_dynamic_expansion=True); "
-                          "give another one for tables by ascpipe.tf.Optimizer(dense=..., sparse=...)".format(
-                              kind.__name__))
+        raise _refusal(optimizer, "{} does not train tables that grow, init(use_dynamic_expansion=True); give another "
+                       "one for tables by ascpipe.tf.Optimizer(dense=..., sparse=...)".format(kind.__name__))
     if kind is tf.compat.v1.train.AdamOptimizer:
         _log.warning("optimizer %r: of tables it moves the rows of a batch only, as LazyAdam; Adam moves all rows in "
                      "each step", optimizer.get_name())
+    else:
+        _log.info("optimizer %r: its form for tables trains the tables", optimizer.get_name())
     names = form.arguments
     values = dict(zip(names, internals.settings_of(optimizer, names)))
     if "lr" in values:
         values["learning_rate"] = values.pop("lr")
     return make(name=unique_name(optimizer.get_name()), **values)
+
+
+def _refusal(optimizer: tf.compat.v1.train.Optimizer, reason: str) -> Exception:
+    """The error for an optimizer that tables cannot have, as the program has columns or tables of its own."""
+    state = GraphState.of(internals.outermost(tf.compat.v1.get_default_graph()))
+    if state.stand_ins or not state.tables:
+        return ColumnError(optimizer.get_name(), reason)
+    return TableUseError(next(iter(state.tables)), "optimizer {!r}: {}. Nothing was trained".format(
+        optimizer.get_name(), reason))
 
 
 def _require_trained(state: GraphState, stand_in: StandIn) -> None:
@@ -256,8 +326,11 @@ def _targets(state: GraphState, stand_in: StandIn) -> List[Any]:
     """What the gradient of a table is asked by: its variable, or the rows of the batch of one that grows."""
     if not stand_in.table.shape.expands:
         return [stand_in.table.variable]
-    local = state.requests.local.get(stand_in.table.table_name)
-    return [] if local is None else [local[0]]
+    name = stand_in.table.table_name
+    if name in state.requests.local:
+        return [state.requests.local[name][0]]
+    lookup = state.lookups.get((name, TRAIN))
+    return [lookup.local] if isinstance(lookup, ExpansionLookup) and lookup.with_gradient else []
 
 
 def _handles(graph: tf.Graph) -> Dict[int, tf.Tensor]:

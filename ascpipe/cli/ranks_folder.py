@@ -1,0 +1,59 @@
+"""The folder in which ranks of one run leave why they failed. One that a killed run left is removed by the next run."""
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+import time
+from typing import Iterator, List
+
+_PREFIX = "ascpipe-ranks-"
+_YOUNG_S = 60.0  # such a folder may be about to be locked by its run
+
+
+@contextlib.contextmanager
+def ranks_folder() -> Iterator[str]:
+    """A new folder, removed at the end, and locked until then: the end of this process frees the lock."""
+    sweep()
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield folder
+        finally:
+            os.close(fd)
+
+
+def sweep() -> List[str]:
+    """Remove folders of this user whose runs were killed; their paths."""
+    swept = []
+    parent = tempfile.gettempdir()
+    for name in os.listdir(parent):
+        path = os.path.join(parent, name)
+        if name.startswith(_PREFIX) and _is_ours(path) and _is_dead(path):
+            shutil.rmtree(path, ignore_errors=True)
+            swept.append(path)
+    return swept
+
+
+def _is_ours(path: str) -> bool:
+    try:
+        found = os.lstat(path)
+    except OSError:  # removed by its run
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and time.time() - found.st_mtime > _YOUNG_S
+
+
+def _is_dead(path: str) -> bool:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # its run goes on
+        return False
+    finally:
+        os.close(fd)
+    return True

@@ -1,0 +1,255 @@
+"""Finds ops of a graph that use the rows of a table where only their own step may.
+
+A key's row is in another place of the variable, or nowhere, in the next step. So the variable and the slot variables of
+a table are read and written by the row numbers of the step alone, and these numbers, and a gradient by them, end with
+the step. What a program does otherwise would not fail; it would train rows of other keys.
+"""
+from typing import Any, Dict, Iterator, List, NamedTuple
+
+import tensorflow as tf
+
+from ascpipe.layout.words import TRAIN
+from ascpipe.tf import internals
+from ascpipe.tf.graph.expansion import ExpansionLookup
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.rewiring import origin_of
+from ascpipe.tf.graph.row_numbers import SUMS, inputs_with_numbers, outputs_with_numbers
+from ascpipe.tf.graph.sparse_table import Table
+
+_COPIES = frozenset((
+    "CheckNumerics", "Enter", "Identity", "Merge", "PreventGradient", "Print", "RefEnter", "RefIdentity", "RefMerge",
+    "RefSwitch", "Snapshot", "StopGradient", "Switch"))
+#: What reads a variable, and finds nothing that depends on which rows it holds, or only shows it.
+_HARMLESS = frozenset((
+    "HistogramSummary", "IsVariableInitialized", "PrintV2", "Rank", "Save", "SaveSlices", "SaveV2", "Shape", "ShapeN",
+    "Size", "StringFormat", "ZerosLike", "OnesLike"))
+#: What becomes of row numbers that depends on their order and names no row any more, or only shows them.
+_MEASURES = _HARMLESS | frozenset((
+    "All", "Any", "AsString", "Assert", "Max", "Mean", "Min", "Prod", "Sum"))
+_RESTORES = ("Restore", "RestoreSlice", "RestoreV2")  #: refused when they run
+_GATHERS = ("Gather", "GatherNd", "GatherV2", "ResourceGather", "ResourceGatherNd")
+#: What makes a tensor with a row for each slot of gradients of some.
+_TO_DENSE = ("ScatterNd", "SparseToDense", "TensorScatterAdd", "TensorScatterUpdate", "UnsortedSegmentMax",
+             "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum")
+#: Ops whose output has the rows of an input, in their order or chosen from them.
+_BY_ROW = _COPIES | frozenset((
+    "Abs", "Add", "AddN", "AddV2", "Cast", "ClipByValue", "Concat", "ConcatV2", "Div", "DivNoNan", "Exp", "ExpandDims",
+    "Gather", "GatherV2", "IsFinite", "IsNan", "Log", "LogicalNot", "Maximum", "Minimum", "Mul", "Neg", "Pack", "Pow",
+    "Reciprocal", "RealDiv", "Reshape", "Round", "Rsqrt", "Select", "SelectV2", "Sign", "Slice", "Sqrt", "Square",
+    "Squeeze", "StridedSlice", "Sub", "Tanh"))
+#: Types of ops that keep a value for later steps begin so; those that have a ref variable among their inputs do, too.
+_KEEPS = ("Accumulator", "Assign", "Barrier", "MapStage", "OrderedMapStage", "QueueEnqueue", "ResourceAccumulator",
+          "ResourceApply", "ResourceScatter", "ResourceSparseApply", "SparseAccumulator", "Stage", "StackPush")
+
+
+_SUM = "Sum gradients within one step: take larger batches (dataset.batch)"
+_STATE = ("Keep state beside rows in slot variables that the optimizer makes by self._zeros_slot() or "
+          "self._get_or_make_slot()")
+_INDICES = "An optimizer changes rows by the indices of their gradient"
+_MOVES_ALL = ("This optimizer moves all rows in each step, so it cannot train a table: "
+              "ascpipe.tf.Optimizer(dense=this one, sparse=another one) keeps it for variables")
+_AVERAGE = ("Average dense variables only: tf.trainable_variables() has no tables, and "
+            "ascpipe.tf.Optimizer(dense=MovingAverageOptimizer(...), sparse=...) trains tables beside them")
+
+
+class WrongUse(NamedTuple):
+    """A use of a table by what does not belong to one step.
+
+    Attributes:
+        op: the op.
+        what: it does, and to which tensor.
+        instead: what to write.
+    """
+
+    op: tf.Operation
+    what: str
+    instead: str
+
+    def sentence(self) -> str:
+        """What is wrong, and what to do."""
+        return "{} {}. {}".format("op {!r} ({})".format(self.op.name, self.op.type), self.what, self.instead)
+
+
+class TableUses:
+    """All uses of the rows of one table in its graph, of their numbers, and of their gradient.
+
+    Args:
+        state: of the graph.
+        table: the table.
+    """
+
+    def __init__(self, state: GraphState, table: Table) -> None:
+        self._table = table
+        lookup = state.lookups.get((table.table_name, TRAIN))
+        self._slots: List[tf.Tensor] = []
+        grown: List[tf.Tensor] = []
+        if isinstance(lookup, ExpansionLookup):
+            self._slots = [lookup.places]
+            grown = [lookup.local, lookup.handles, *state.requests.local.get(table.table_name, ())]
+        elif lookup is not None:
+            self._slots = [lookup.plan[0]]
+        self._variables = [table.variable, *table.optimizer_variables]
+        self._handles = _copies_of(grown[1::2])
+        self._rows = {tensor.name for tensor in _copies_of(grown)}
+        self._of_variable: Dict[str, tf.Variable] = {}  # by name of a tensor that is a variable, or a copy of it
+        for variable in self._variables:
+            for tensor in _copies_of([internals.reference_of(variable), variable.initial_value]):
+                self._of_variable[tensor.name] = variable
+        self._rows.update(self._of_variable)
+        self._numbers: Dict[str, tf.Tensor] = {}
+        self._dense: Dict[str, tf.Tensor] = {}  # with a row for each slot
+        self._gradients: Dict[str, tf.Tensor] = {}  # with a row for each row of the step, or these rows
+        self._follow_numbers()
+
+    def updates(self) -> List[tf.Operation]:
+        """The ops that train rows of the table."""
+        if self._handles:
+            chosen = {tensor.name: tensor for tensor in self._handles}
+            _spread(chosen, _numbers_kept)
+            return [op for tensor in chosen.values() for op in tensor.consumers()
+                    if op.type.startswith(("AscApply", "AscWriteRows"))]
+        mine = [name for name, variable in self._of_variable.items() if variable is self._table.variable]
+        return [op for name in mine for op in self._tensor(name).consumers()
+                if op.type.startswith(("AscApply", "Scatter", "SparseApply"))]
+
+    def wrong(self) -> Iterator[WrongUse]:
+        """Uses that are not within one step."""
+        for name, variable in self._of_variable.items():
+            tensor = self._tensor(name)
+            for op in tensor.consumers():
+                if op.type.startswith(("AscApply", "SparseApply")):
+                    yield from self._judged_update(op, variable)
+                elif op.type not in _COPIES and not self._is_ours(op):
+                    yield from self._judged_use(op, tensor, variable)
+        for tensor in [*self._numbers.values()]:
+            for op in tensor.consumers():
+                if not self._is_ours(op):
+                    yield from self._judged_number(op, tensor)
+        for tensors in (self._dense, self._gradients):
+            for tensor in [*tensors.values()]:
+                for op in tensor.consumers():
+                    if self._keeps(op, tensor):
+                        yield WrongUse(op, "keeps rows of this step or their gradient for later steps, in which these "
+                                       "rows hold other keys", _SUM)
+
+    def _follow_numbers(self) -> None:
+        sums = {op.name: op for slots in self._slots for op in slots.consumers() if op.type in SUMS}
+        for op in sums.values():
+            half = len(op.outputs) // 2
+            for place in range(half):
+                if any(op.inputs[place] is slots for slots in self._slots):
+                    self._gradients[op.outputs[place].name] = op.outputs[place]
+                    self._numbers[op.outputs[half + place].name] = op.outputs[half + place]
+        _spread(self._numbers, _numbers_kept)
+        for tensor in self._numbers.values():
+            for op in tensor.consumers():
+                if op.type in _TO_DENSE:
+                    self._dense.update((output.name, output) for output in op.outputs)
+        _spread(self._dense, _rows_kept)
+        for tensor in self._numbers.values():
+            for op in tensor.consumers():
+                if op.type in _GATHERS and (op.inputs[0].name in self._dense or op.inputs[0].name in self._rows):
+                    self._gradients[op.outputs[0].name] = op.outputs[0]
+        _spread(self._gradients, _rows_kept)
+
+    def _judged_update(self, op: tf.Operation, variable: tf.Variable) -> Iterator[WrongUse]:
+        """Of an op that updates rows at ``indices``, which it has unless it updates them by address."""
+        names = [argument.name for argument in op.op_def.input_arg]
+        if "indices" in names and op.inputs[names.index("indices")].name not in self._numbers:
+            yield WrongUse(op, "changes rows of {!r} by {!r}, which are not the indices of the gradient of this "
+                           "step".format(variable.op.name, op.inputs[names.index("indices")].name), _INDICES)
+
+    def _judged_use(self, op: tf.Operation, tensor: tf.Tensor, variable: tf.Variable) -> Iterator[WrongUse]:
+        name = variable.op.name
+        is_first = tensor is op.inputs[0]
+        if op.type in _HARMLESS or op is variable.initializer:
+            return
+        if op.type == "Assign" and is_first:
+            value = origin_of(op.inputs[1])
+            if value.type not in _RESTORES and not value.type.startswith("HorovodBroadcast"):
+                yield WrongUse(op, "assigns values to all rows of {!r}, which hold other keys in each step".format(
+                    name), "The initializer of the table gives rows their first values; ascpipe.tf.warm_start() or a "
+                    "Saver loads rows by their keys")
+        elif "MovingAverage" in op.name or "MovingAvg" in op.name:
+            yield WrongUse(op, "averages {!r} over steps, but its rows hold other keys in each step".format(name),
+                           _AVERAGE)
+        elif op.type in _GATHERS and is_first:
+            if op.inputs[1].name not in self._numbers:
+                yield WrongUse(op, "looks up rows of {!r} by {!r}. An id is not the number of a row".format(
+                    name, op.inputs[1].name), "Look up ids by sparse_lookup(table, ids)")
+        elif op.type.startswith("Scatter") and is_first:
+            if op.inputs[1].name not in self._numbers:
+                yield WrongUse(op, "changes rows of {!r} by {!r}. An id is not the number of a row".format(
+                    name, op.inputs[1].name), _INDICES)
+        else:
+            updates = "/update_{}/".format(self._table.variable.op.name) in "/" + op.name
+            yield WrongUse(op, "uses all rows of {!r}, which hold other keys in each step, and never all keys".format(
+                name), _MOVES_ALL if updates else
+                "Use the rows that sparse_lookup() returned, for example tf.nn.l2_loss(rows)")
+
+    def _judged_number(self, op: tf.Operation, tensor: tf.Tensor) -> Iterator[WrongUse]:
+        if op.type in _MEASURES or op.type in _TO_DENSE or any(tensor is given for given in inputs_with_numbers(op)):
+            return
+        first = op.inputs[0].name
+        if op.type in _GATHERS:
+            if first not in self._rows and first not in self._dense:
+                yield WrongUse(op, "looks up {!r} by the indices of a gradient, which name other keys in each "
+                               "step".format(first), _STATE)
+        elif op.type.startswith(("Scatter", "SparseApply", "Apply")):
+            if not any(given.name in self._rows for given in op.inputs):
+                yield WrongUse(op, "keeps values in {!r} by the indices of a gradient, which name other keys in each "
+                               "step".format(first), _STATE)
+        elif self._keeps(op, tensor):
+            yield WrongUse(op, "keeps {!r}, the indices of a gradient, for later steps, in which they name other "
+                           "keys".format(tensor.name), _SUM)
+        else:
+            yield WrongUse(op, "computes with {!r}, the indices of a gradient. They are no ids and name other keys in "
+                           "each step".format(tensor.name), "tf.gather and scatter ops of the table's variable take "
+                           "them, within their step")
+
+    def _keeps(self, op: tf.Operation, tensor: tf.Tensor) -> bool:
+        if any(given.name in self._rows for given in op.inputs) or op.type in _COPIES or self._is_ours(op):
+            return False
+        if op.type.startswith("Scatter") and tensor.name in self._gradients:
+            return False  # by numbers that are not those of rows: by keys, for instance
+        return op.type.startswith(_KEEPS) or any(map(internals.is_reference, op.inputs))
+
+    def _tensor(self, name: str) -> tf.Tensor:
+        return self._table.variable.graph.get_tensor_by_name(name)
+
+    @staticmethod
+    def _is_ours(op: tf.Operation) -> bool:
+        return op.type.startswith("Asc") or op.name.startswith("ascpipe/")
+
+
+def _copies_of(tensors: List[tf.Tensor]) -> List[tf.Tensor]:
+    """Tensors, and those that are the same variable or a copy of its value."""
+    found = {tensor.name: tensor for tensor in tensors}
+    _spread(found, lambda op, tensor: list(op.outputs[:1] if op.type.endswith("Merge") else op.outputs) if (
+        op.type in _COPIES or (internals.is_reference(tensor) and tensor is op.inputs[0] and op.outputs
+                               and internals.is_reference(op.outputs[0]))) else [])
+    return list(found.values())
+
+
+def _numbers_kept(op: tf.Operation, tensor: tf.Tensor) -> List[tf.Tensor]:
+    """The outputs of an op that have the numbers of rows, or the handles, of an input."""
+    return outputs_with_numbers(op) if any(tensor is given for given in inputs_with_numbers(op)) else []
+
+
+def _rows_kept(op: tf.Operation, tensor: tf.Tensor) -> List[tf.Tensor]:
+    """The outputs of an op that have the rows of an input."""
+    if op.type not in _BY_ROW or (op.type.startswith("Gather") and tensor is not op.inputs[0]):
+        return []
+    return list(op.outputs)
+
+
+def _spread(found: Dict[str, tf.Tensor], outputs: Any) -> None:
+    """Add to ``found`` what ops make of it, as ``outputs(op, tensor)`` says, and of that."""
+    waiting = list(found.values())
+    while waiting:
+        tensor = waiting.pop()
+        for op in tensor.consumers():
+            for output in outputs(op, tensor):
+                if output.name not in found:
+                    found[output.name] = output
+                    waiting.append(output)

@@ -1,0 +1,91 @@
+"""Refuses gradients of tables that are not those of this step's lookups, whichever optimizer is given them.
+
+A row of a table has a place for one step only, so a dense gradient, or one that was kept, would change rows of other
+keys. Nothing would fail, and the losses would be wrong.
+"""
+from typing import Any, Iterable, List, Optional, Set, Tuple
+
+import tensorflow as tf
+
+from ascpipe.errors import TableUseError
+from ascpipe.layout.words import TRAIN
+from ascpipe.tf.graph.expansion import ExpansionLookup
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.row_numbers import SUMS, origins_of, slots_summed_by
+from ascpipe.tf.graph.sparse_table import Table
+
+_WRITE = ("Keep its indices and change its values: tf.IndexedSlices(f(gradient.values), gradient.indices, "
+          "gradient.dense_shape) in the place of f(gradient)")
+_DECAY = "; weight decay adds factor * tf.gather(table.variable, gradient.indices) to the values"
+_OVER_RANKS = (". Where the gradients of several ranks are reduced, as by hvd.DistributedOptimizer, use "
+               "ascpipe.tf.DistributedOptimizer, which leaves tables alone")
+_NOTHING = ". Nothing was trained"
+
+
+def require_of_the_step(state: GraphState, optimizer: str, pairs: Iterable[Tuple[Any, Any]]) -> None:
+    """Raise ``TableUseError`` for a gradient of a table that is not that of its training lookups.
+
+    Args:
+        state: of the graph of the tables.
+        optimizer: its name.
+        pairs: gradients, and the variables to apply them to.
+    """
+    tables = {id(table.variable): table for table in state.tables.values()}
+    for gradient, target in pairs:
+        table = tables.get(id(target))
+        if table is not None and gradient is not None:
+            _require(state, optimizer, table, gradient)
+
+
+def _require(state: GraphState, optimizer: str, table: Table, gradient: Any) -> None:
+    what = "optimizer {!r} is given ".format(optimizer)
+    if isinstance(gradient, tf.IndexedSlices):
+        for origin in origins_of(gradient.indices):
+            reason = _why_not(state, table, origin)
+            if reason is not None:
+                raise TableUseError(state.name_of(table), what + reason + _NOTHING)
+    elif table.shape.expands:
+        tensor = tf.convert_to_tensor(gradient)
+        if not _is_of_local_rows(state, table, tensor):
+            raise TableUseError(state.name_of(table), "{}the tensor {!r} as its gradient, which is not made of the "
+                                "gradient of its rows{}".format(what, tensor.name, _NOTHING))
+    else:
+        tensor = tf.convert_to_tensor(gradient)
+        raise TableUseError(state.name_of(table), "{}the dense tensor {!r} ({}) as its gradient. The rows of its "
+                            "variable hold other keys in each step, so a dense gradient would change rows of keys that "
+                            "are not in the batch. {}{}{}".format(
+                                what, tensor.name, tensor.op.type, _WRITE, _DECAY, _NOTHING))
+
+
+def _why_not(state: GraphState, table: Table, origin: tf.Tensor) -> Optional[str]:
+    """Why numbers of rows do not come from the training lookups of a table, or None: they do."""
+    slots = slots_summed_by(origin)
+    if slots is None:
+        return ("a gradient whose row numbers come from {!r} (op {}), not from the gradient of this step's lookups. "
+                "They name rows within one step only, so they cannot be kept, fed, computed or taken from another "
+                "process. {}{}".format(origin.name, origin.op.type, _WRITE, _OVER_RANKS))
+    for (name, channel), lookup in state.lookups.items():
+        theirs = lookup.places if isinstance(lookup, ExpansionLookup) else lookup.plan[0]
+        if theirs is slots:
+            if name != table.table_name:
+                return "a gradient of table {!r}: pairs of gradients and variables are mixed up".format(
+                    state.name_of(lookup.table))
+            return None if channel == TRAIN else "a gradient of lookups that evaluate, which train nothing"
+    return "a gradient of lookups in another graph"
+
+
+def _is_of_local_rows(state: GraphState, table: Table, gradient: tf.Tensor) -> bool:
+    """Whether a tensor is made of rows of the batch of a table that grows, or of their gradient."""
+    lookup = state.lookups.get((table.table_name, TRAIN))
+    if not isinstance(lookup, ExpansionLookup):
+        return False
+    ends = {lookup.local.op, lookup.handles.op, lookup.places.op}
+    seen: Set[tf.Operation] = set()
+    layer: List[tf.Operation] = [gradient.op]
+    while layer:  # the nearest first: mostly the first few ops tell
+        for op in layer:
+            if op in ends or (op.type in SUMS and op.inputs[0] is lookup.places):
+                return True
+        seen.update(layer)
+        layer = [op for op in {tensor.op for before in layer for tensor in before.inputs} if op not in seen]
+    return False

@@ -1,0 +1,61 @@
+"""Notes what a program differentiates, so that a table that a loss depends on and that nothing updates is found.
+
+``tf.gradients``, all optimizers and ``tf.hessians`` meet in one function of TensorFlow.
+"""
+from typing import Any
+
+import tensorflow as tf
+
+from ascpipe.layout.words import TRAIN
+from ascpipe.tf import internals, patches
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.program.tensor_lookups import merge
+from ascpipe.tf.running.process import Process
+
+
+def install() -> None:
+    """Note from now on what programs of this process differentiate. May be called twice."""
+    patches.GRADIENTS.apply(_gradients)
+    patches.TAPE_GRADIENT.apply(_gradient_of_tape)
+
+
+def _gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:
+    """In the place of TensorFlow's."""
+    _note(ys)
+    _merge(xs)
+    return patches.GRADIENTS.plain(ys, xs, *args, **kwargs)
+
+
+def _gradient_of_tape(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+    """In the place of TensorFlow's."""
+    _note(target)
+    _merge(sources)
+    return patches.TAPE_GRADIENT.plain(self, target, sources, *args, **kwargs)
+
+
+def _merge(sources: Any) -> None:
+    """Make one op of the lookups of each table, where a program of ``ascpipe.tf`` asks for the gradient of tables.
+
+    The incumbent has a call for that, without which it raises.
+    """
+    if not Process.is_initialised() or not Process.current().is_plain:
+        return
+    for graph in {internals.outermost(source.graph) for source in tf.nest.flatten(sources)
+                  if isinstance(source, (tf.Tensor, tf.Variable)) and hasattr(source, "graph")}:
+        state = GraphState.of(graph)
+        targets = {id(target) for table in state.tables.values() for target in (
+            table.variable, internals.reference_of(table.variable),
+            *state.requests.local.get(table.table_name, ()))} if state.requests.unmerged(TRAIN) else set()
+        if any(id(source) in targets for source in tf.nest.flatten(sources)):
+            merge(state, TRAIN)
+
+
+def _note(targets: Any) -> None:
+    for tensor in tf.nest.flatten(targets):
+        if not isinstance(tensor, tf.Tensor) or not hasattr(tensor, "graph"):
+            continue
+        graph = internals.outermost(tensor.graph)
+        state = GraphState.known(graph)
+        if state is not None and state.tables:
+            within = "" if tensor.graph is graph else "{} of ".format(id(tensor.graph))
+            state.losses[within + tensor.name] = tensor

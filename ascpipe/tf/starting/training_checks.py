@@ -1,0 +1,125 @@
+"""Checks that a graph trains its tables, and that nothing else happens to their rows, before the first update."""
+from typing import Any, Dict, List
+
+import tensorflow as tf
+
+from ascpipe.errors import ColumnError, TableUseError, UntrainedTableError
+from ascpipe.layout.words import TRAIN
+from ascpipe.tf import internals
+from ascpipe.tf.graph.ancestors import ops_differentiated
+from ascpipe.tf.graph.expansion import ExpansionLookup
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.rewiring import origin_of
+from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.table_uses import TableUses
+from ascpipe.tf.optimizers.untrained import how_to_train
+from ascpipe.tf.running.process import Process
+
+_SHARED_BY_NAME = ("; a tower that evaluates has the table of the one that trains where their variables have one name: "
+                   "variable_scope(NAME, reuse=tf.compat.v1.AUTO_REUSE)")
+#: What changes a variable begins so; "Assign" also gives it its first value, or one that a Saver has read.
+_UPDATES = ("Apply", "AssignAdd", "AssignSub", "ResourceApply", "ResourceScatter", "ResourceSparseApply", "Scatter",
+            "SparseApply")
+_ASSIGNS = ("Assign", "AssignVariableOp")
+_LOADS = ("Placeholder", "PlaceholderWithDefault", "Restore", "RestoreSlice", "RestoreV2")
+
+
+def require_safe_training(state: GraphState) -> None:
+    """Check how the ops of a graph train its tables, and use their rows.
+
+    Raises:
+        TableUseError: an op uses rows of a table, their numbers or their gradient beyond one step.
+        UntrainedTableError, ColumnError: a loss of the program depends on the rows of a table, and nothing updates it.
+        RuntimeError: a program of the incumbent looks a table up for training, without any gradient.
+    """
+    uses = {name: TableUses(state, table) for name, table in state.tables.items()}
+    for name, table in state.tables.items():
+        wrong = sorted(uses[name].wrong(), key=lambda use: internals.order_of(use.op))
+        if wrong:
+            raise TableUseError(state.name_of(table), wrong[0].sentence() + ". Nothing was trained")
+    require_trained(state, uses)
+
+
+def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
+    """Raise ``UntrainedTableError``, ``ColumnError`` or ``RuntimeError`` for a table that is to be trained and is not.
+
+    Args:
+        uses: of each table, by name.
+    """
+    if not Process.current().is_plain:
+        for (name, channel), lookup in state.lookups.items():
+            if channel == TRAIN and not lookup.with_gradient:
+                raise RuntimeError(
+                    "table {!r} cannot be trained: all its training lookups have is_grad=False. If its rows shall stay "
+                    "as they are, look it up with is_train=False; else give one lookup is_grad=True".format(name))
+    if state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
+        return  # the Estimator runs no training op here
+    untrained = [table for name, table in state.tables.items() if not uses[name].updates()]
+    behind = {stand_in.table: variable for variable, stand_in in state.stand_ins.items()}
+    for table in untrained:
+        if table in behind:
+            _require_trained_column(state, behind[table], table)
+    forgotten = [table for table in untrained if table not in behind and _wants_gradient(state, table)]
+    if forgotten and _trains_something(state, uses):
+        forgotten = [table for table in forgotten if _is_differentiated(state, table)]
+        if forgotten:
+            raise UntrainedTableError(state.name_of(forgotten[0]), how_to_train(
+                Process.current(), [table.table_name for table in forgotten[1:]]))
+
+
+def _require_trained_column(state: GraphState, variable: str, table: Table) -> None:
+    stand_in = state.stand_ins[variable]
+    # A lookup whose gradient nothing asked reads only; beside an optimizer that is a mistake of the program.
+    reads_beside = state.mode is None and stand_in.trains and stand_in.variable.graph.get_collection(
+        tf.compat.v1.GraphKeys.TRAIN_OP)
+    trains = stand_in.trains and (table.table_name, TRAIN) in state.lookups
+    if trains and _is_differentiated(state, table) or reads_beside and table.table_name not in state.unreached:
+        raise ColumnError(variable, "its table {!r} is looked up {}, and no optimizer updates it: gradients of "
+                          "tables come from compute_gradients() and minimize() of optimizers of "
+                          "tf.compat.v1.train, of all trainable variables or of a var_list that has this one, and "
+                          "not from tf.gradients(). What shall stay as it began is a column with "
+                          "trainable=False{}".format(table.table_name, *(("in training", "") if trains else (
+                              "beside an optimizer", _SHARED_BY_NAME))))
+
+
+def _wants_gradient(state: GraphState, table: Table) -> bool:
+    lookup = state.lookups.get((table.table_name, TRAIN))
+    return lookup is not None and bool(lookup.with_gradient)
+
+
+def _is_differentiated(state: GraphState, table: Table) -> bool:
+    """Whether a tensor that the program has differentiated depends on rows that a table's training lookups give."""
+    graph = table.variable.graph
+    ends = {table.variable.op, *(tensor.op for tensor in state.requests.local.get(table.table_name, ())),
+            *(lookup.rows for lookup in state.requests.lookups if lookup.table is table)}
+    lookup = state.lookups.get((table.table_name, TRAIN))
+    if isinstance(lookup, ExpansionLookup):
+        ends.add(lookup.local.op)
+    losses: List[tf.Tensor] = []
+    waiting = list(state.losses.values())
+    while waiting:
+        loss = waiting.pop()
+        if loss.graph is graph:
+            losses.append(loss)
+        else:  # in the body of a function: what it takes from outside counts as if it were a loss
+            waiting.extend(internals.captured_by(loss.graph))
+    return not ends.isdisjoint(ops_differentiated(losses))
+
+
+def _trains_something(state: GraphState, uses: Dict[str, TableUses]) -> bool:
+    """Whether a graph has an op that trains a table or a variable; else it only looks at rows."""
+    graph = next(iter(state.tables.values())).variable.graph
+    if graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP) or any(each.updates() for each in uses.values()):
+        return True
+    variables = [*graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES),
+                 *graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_RESOURCE_VARIABLES)]
+    return any(_is_updated(variable) for variable in variables)
+
+
+def _is_updated(variable: Any) -> bool:
+    for op in variable.op.outputs[0].consumers():
+        if op.type.startswith(_UPDATES):
+            return True
+        if op.type in _ASSIGNS and op is not variable.initializer and origin_of(op.inputs[1]).type not in _LOADS:
+            return True
+    return False

@@ -1,0 +1,56 @@
+// Peers: what ranks must have alike, and what an exchange says that fails.
+#include <algorithm>
+
+#include "core/error_codes.gen.h"
+#include "core/late_waits.h"
+#include "peers/likeness.h"
+#include "peers/peers.h"
+
+namespace ascpipe {
+
+// Keeps what ranks have sent that they send once.
+void Peers::Learn(const Messages& messages) {
+  for (std::size_t rank = 0; rank < signatures_.size(); ++rank) {
+    const std::string& both = messages.signatures[rank];
+    if (!both.empty()) {
+      const std::size_t end = std::min(both.find(kSignatureEnd), both.size());
+      signatures_[rank] = both.substr(0, end);
+      collectives_[rank] = both.substr(std::min(end + 1, both.size()));
+    }
+    if (!messages.facts[rank].empty()) facts_[rank][messages.headers[rank].facts] = messages.facts[rank];
+  }
+}
+
+// What ranks have that must be alike, and is not; "" if nothing.  All ranks find the same: they have the same messages.
+std::string Peers::Difference(const std::vector<PeerHeader>& headers, const PeerVerdict& verdict) {
+  const auto differ = [&headers](std::uint64_t PeerHeader::*field) {
+    return std::any_of(headers.begin(), headers.end(),
+                       [&](const PeerHeader& h) { return h.*field != headers[0].*field; });
+  };
+  if (differ(&PeerHeader::signature) && verdict.kind != VerdictKind::kLeft) return DifferenceOf(signatures_);
+  const bool begins = verdict.kind == VerdictKind::kGo || verdict.kind == VerdictKind::kRows;
+  if (!begins || !differ(&PeerHeader::facts)) return "";
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < headers.size(); ++rank) texts.push_back(facts_[rank][headers[rank].facts]);
+  std::string apart;
+  const std::string found = DifferenceOfSteps(texts, collectives_, &apart);
+  if (found.empty() && !apart.empty() && !told_apart_) {
+    told_apart_ = true;
+    SayLine(Text("ascpipe: in one step, ", apart, ". Unless that rank runs it by itself, both ranks wait for ever"));
+  }
+  return found;
+}
+
+// Gives a failure its code, and says what to do.
+void Peers::Explain(PeerVerdict* verdict) const {
+  if (verdict->kind == VerdictKind::kFail) {
+    verdict->cause = Error(kE314, verdict->cause, ". No table was changed by this step").text();
+  } else if (verdict->kind == VerdictKind::kAgain && !verdict->cause.empty()) {
+    verdict->cause = Error(kE314, verdict->cause).text();
+  } else if (verdict->kind == VerdictKind::kPoison) {
+    verdict->cause = Error(kE311, "the tables are half-way through a step: ", verdict->cause,
+                           ". What was saved is whole; restart all ranks from the last checkpoint").text();
+  }
+}
+
+}  // namespace ascpipe

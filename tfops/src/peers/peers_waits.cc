@@ -1,0 +1,192 @@
+// Peers: waits for other ranks, each with a limit and a line on stderr, and what ranks say that have nothing to
+// exchange.
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <sstream>
+#include <utility>
+
+#include "core/error_codes.gen.h"
+#include "core/late_waits.h"
+#include "peers/likeness.h"
+#include "peers/peers.h"
+
+namespace ascpipe {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kTellEvery{10};
+constexpr double kComputes = 0.25;  // of a processor, at least: Horovod's own threads use less
+
+std::int64_t ProcessNs() {
+  timespec time = {0, 0};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return time.tv_sec * std::int64_t{1000000000} + time.tv_nsec;
+}
+
+// The names of the collectives of a step, from its facts.
+std::string CollectivesOf(const std::string& facts) {
+  std::istringstream lines(facts);
+  std::string names;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.compare(0, sizeof(kCollectiveItem) - 1, kCollectiveItem) != 0) continue;
+    const std::size_t begin = sizeof(kCollectiveItem) - 1;
+    names += (names.empty() ? "" : ", ") + line.substr(begin, line.find('\t') - begin);
+  }
+  return names;
+}
+
+}  // namespace
+
+// Ends the exchange of a request, whose time is over: this rank exchanges nothing any more.
+void Peers::GiveUp(PeerRequest request) {
+  PeerHeader header = request.header;
+  Clock::time_point since = request.since;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (const PeerRequest* const waits = Waiting(request)) {
+      header = waits->header;
+      since = waits->since;
+    }
+  }
+  Break(GivenUp(header, since), std::move(request), true);
+}
+
+// Waits for the end of an exchange, and says on stderr for which rank, if that takes long; false: its time is over, or
+// the pipeline stops.  A rank that only says that it lives waits for nothing.
+bool Peers::Await(const PeerRequest& request, const std::shared_ptr<Reply>& reply) {
+  const Clock::duration limit = Limit(settings_.wait_timeout_s);
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stop_ && !reply->over) {
+    const PeerRequest* const waits = Waiting(request);
+    if (waits == nullptr) {
+      changed_.wait_for(lock, limit);  // the transport ends it where a rank is gone
+      continue;
+    }
+    const Clock::time_point now = Clock::now();
+    const Clock::time_point until = std::max(waits->since, awaited_.progressed()) + limit;
+    const Clock::time_point tells = std::max(waits->since + Limit(settings_.warn_after_s), told_ + kTellEvery);
+    if (now >= until) break;
+    if (now < tells) {
+      changed_.wait_until(lock, std::min(until, tells));
+      continue;
+    }
+    told_ = now;
+    const std::string line = Text("ascpipe: ", Waits(waits->header, waits->since), ". It gives up after ",
+                                  settings_.wait_timeout_s, " s (wait_timeout_s) in which they do nothing");
+    lock.unlock();
+    SayLine(line);
+    lock.lock();
+  }
+  return reply->over;
+}
+
+// Waits until this rank has had nothing to exchange for a while; false: there may be something to do.  *pulse says that
+// it lives, and whether it can be asked.
+bool Peers::AwaitPulse(std::unique_lock<std::mutex>* lock, PeerHeader* pulse) {
+  const bool may = broken_.ok() && poisoned_.ok() && turn_ < 0 && !left_ && (!leaves_ || paused_ || owes_);
+  const Clock::time_point due = quiet_ + Limit(settings_.idle_after_s);
+  if (may && IsStuck()) {
+    GiveUpStep(lock);
+    return false;
+  }
+  if (may && Clock::now() >= due) {
+    pulse->kind = rank() == 0 || paused_ || owes_ ? PeerKind::kBusy : PeerKind::kIdle;
+    const bool asked = paused_ || (rank() == 0 && !open_.empty());
+    pulse->doing = owes_ ? Doing::kComputes : asked ? Doing::kAsked : Doing::kOther;
+    return true;
+  }
+  if (may) {
+    changed_.wait_until(*lock, due);
+  } else if (!broken_.ok() && !engine_ended_) {
+    changed_.wait_for(*lock, std::chrono::milliseconds(500));  // until EndsEngine
+  } else {
+    changed_.wait(*lock);
+  }
+  return false;
+}
+
+// Whether a step goes on although this rank exchanges nothing any more: it waits in a collective of the program, which
+// nothing else ends.
+bool Peers::EndsEngine() const {
+  return !broken_.ok() && !engine_ended_ && settings_.has_steps != nullptr && settings_.has_steps() &&
+         Clock::now() - broken_since_ > Limit(settings_.end_after_s);
+}
+
+void Peers::BeginStep(const PeerRequest& request) {
+  owed_ticket_ = request.header.ticket;
+  owed_collectives_ = request.facts == nullptr ? "" : CollectivesOf(*request.facts);
+  owed_since_ = computed_ = Clock::now();
+  computed_ns_ = ProcessNs();
+}
+
+// Whether a step with collectives of the program has used no processor for wait_timeout_s.
+bool Peers::IsStuck() {
+  if (!owes_ || owed_collectives_.empty()) return false;
+  const Clock::time_point now = Clock::now();
+  const std::int64_t ns = ProcessNs();
+  const double wall_ns = std::chrono::duration<double, std::nano>(now - computed_).count();
+  if (static_cast<double>(ns - computed_ns_) >= kComputes * wall_ns) {
+    computed_ = now;
+    computed_ns_ = ns;
+  }
+  return now - computed_ >= Limit(settings_.wait_timeout_s);
+}
+
+// Ends the exchanges of a rank whose step waits in a collective of the program for a rank that does not come to it.
+void Peers::GiveUpStep(std::unique_lock<std::mutex>* lock) {
+  const CoreStatus why = Error(
+      kE310, "rank ", rank(), " has computed batch ", owed_ticket_, " for ",
+      std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - owed_since_).count(),
+      " s and uses no processor: one of the program's collectives ", owed_collectives_, " waits for other ranks. What "
+      "was saved is whole. All ranks run the same collectives in a step; or raise wait_timeout_s (",
+      settings_.wait_timeout_s, " s)");
+  PeerRequest step;
+  step.header.kind = PeerKind::kBackward;  // tables are half-way through it
+  step.done = [](const PeerVerdict&, const Received&) {};
+  lock->unlock();
+  SayLine("ascpipe: " + why.text());
+  Break(why, std::move(step), true);
+  lock->lock();
+}
+
+// What waits for other ranks in the exchange of a request; null: nothing, as this rank only says that it lives.
+const PeerRequest* Peers::Waiting(const PeerRequest& request) const {
+  if (!request.header.is_pulse()) return &request;
+  const auto next = std::find_if(queue_.begin(), queue_.end(), [this](const PeerRequest& o) {
+    return MayBeSent(o) && !o.header.is_pulse();
+  });
+  return next == queue_.end() ? nullptr : &*next;
+}
+
+// "rank 0 trains batch 7 and has waited 5 s for rank 1, which ..."
+std::string Peers::Waits(const PeerHeader& header, Clock::time_point since) const {
+  const Clock::time_point now = Clock::now();
+  return Text("rank ", rank(), " ", NameOf(header.kind), header.has_batch() ? Text(" batch ", header.ticket) : "",
+              " and has waited ", std::chrono::duration_cast<std::chrono::seconds>(now - since).count(), " s for ",
+              awaited_.Names(now));
+}
+
+CoreStatus Peers::GivenUp(PeerHeader header, Clock::time_point since) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (stop_) return Error(Code::kCancelled, "the pipeline was stopped");
+  return Error(kE310, Waits(header, since), ". What was saved is whole; restart all ranks from the last checkpoint, or "
+               "raise wait_timeout_s (", settings_.wait_timeout_s, " s)");
+}
+
+// Why exchanges have ended on all ranks: a rank of this machine that has ended or is stopped says more than Horovod.
+CoreStatus Peers::Ended(const CoreStatus& why) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (why.text().compare(0, 4, kE312.number) != 0) return why;
+  const std::string lost = awaited_.Lost();
+  const std::string rank_or_one = size() == 2 ? Text("rank ", 1 - rank()) : "one of the other ranks";
+  return CoreStatus(why.code(), Text(why.text(), ": ",
+                                     lost.empty() ? rank_or_one + " has ended, or cannot be reached" : lost,
+                                     ". What was saved is whole; the launcher, or the output of the rank that ended "
+                                     "first, says why it did. Restart all ranks from the last checkpoint"));
+}
+
+}  // namespace ascpipe
