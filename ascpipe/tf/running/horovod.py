@@ -15,6 +15,7 @@ from typing import Any, Callable, NamedTuple, Optional
 from ascpipe import ranks
 from ascpipe.errors import HorovodMissingError, RanksDisagreeError, RanksError
 from ascpipe.tf.running.gloo_loops import make_loops_batch
+from ascpipe.tf.running.late_lines import LateLines
 from ascpipe.tf.running.process import Process, terminate_config_initializer
 
 EXIT_CODE = 70  #: of a rank whose exit would wait for a stopped one
@@ -121,7 +122,7 @@ def _await_ranks(rank: int, size: int, timeout_s: float) -> None:
     address, port = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_ADDR"), os.environ.get("HOROVOD_GLOO_RENDEZVOUS_PORT")
     if not address or not port:
         return  # Open MPI waits by itself
-    deadline, missing = time.monotonic() + timeout_s, set(range(size))
+    deadline, missing, lines = time.monotonic() + timeout_s, set(range(size)), LateLines()
     try:
         _asked(address, port, "PUT", rank)
         while missing:
@@ -129,6 +130,9 @@ def _await_ranks(rank: int, size: int, timeout_s: float) -> None:
             if missing and time.monotonic() > deadline:
                 raise RanksError("rank {} waited {:g} s for the start of rank {}".format(
                     rank, timeout_s, ", ".join(map(str, sorted(missing)))))
+            if missing and lines.is_due():
+                _log.warning("rank %d has waited %.0f s for the start of rank %s, and waits for %.0f s at most", rank,
+                             lines.waited_s(), ", ".join(map(str, sorted(missing))), timeout_s)
             if missing:
                 time.sleep(_POLL_S)
     except (OSError, ValueError, http.client.HTTPException) as error:

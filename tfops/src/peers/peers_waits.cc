@@ -75,8 +75,10 @@ bool Peers::Await(const PeerRequest& request, const std::shared_ptr<Reply>& repl
       continue;
     }
     told_ = now;
-    const std::string line = Text("ascpipe: ", Waits(waits->header, waits->since), ". It gives up after ",
-                                  settings_.wait_timeout_s, " s (wait_timeout_s) in which they do nothing");
+    std::string line = "ascpipe: " + Waits(waits->header, waits->since);
+    if (waits->header.kind != PeerKind::kLeave) {  // Leave has a limit of its own
+      line += Text(". It gives up after ", settings_.wait_timeout_s, " s (wait_timeout_s) in which that does not go on");
+    }
     lock.unlock();
     SayLine(line);
     lock.lock();
