@@ -38,7 +38,8 @@ def with_layer(scope, kind="adagrad"):
     return train
 
 
-@pytest.mark.parametrize("scope", ["user", "user/tower", "tower/user", "item"])
+@pytest.mark.parametrize("scope", [
+    "tower/user", *(pytest.param(scope, marks=pytest.mark.long) for scope in ("user", "user/tower", "item"))])
 def test_a_layer_in_a_scope_with_the_name_of_a_table_keeps_its_slots(scope):
     found = twin_programs.ours(with_layer(scope), "host")
     expected = twin_programs.plain(with_layer("layer"))

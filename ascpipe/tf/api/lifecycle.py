@@ -63,6 +63,8 @@ def start() -> None:
         RuntimeError: the graph has no table, or nothing submits ids; it is finalized.
         ValueError: a dataset that would reorder batches; ids that come from no iterator, or are made by ops that cannot
             run in a dataset.
+        UntrainedTableError, TableUseError: with the first run of a session: no optimizer updates a table that a loss
+            depends on (E252), or an op uses rows of a table beyond their step (E253).
         AscpipeError: with the first run of a session: the daemon did not start, is busy, or there is too little memory.
     """
     if GraphState.of(tf.compat.v1.get_default_graph()).requests.lookups:

@@ -104,8 +104,9 @@ def sparse_lookup(table: Table, ids: Union[FeatureSpec, Ids], *, batch: Any = No
         ids: a FeatureSpec of this table, whose ids an ``insert_function`` submits; or a tensor of integers made from a
             batch, also a SparseTensor or RaggedTensor: ``start`` moves what makes it into the dataset.
         batch: with a FeatureSpec: what ``iterator.get_next()`` returned, or the features of it.
-        training: False: rows are read, and no key gets one.
-        trainable: False: no gradient goes through this lookup; keys get rows.
+        training: False: rows are read, no key gets one, and no gradient goes through this lookup.
+        trainable: False: no gradient goes through this lookup; keys get rows. In all lookups of a table it keeps the
+            rows as they began.
         default_value: float, scalar or [dim]: what a key without a row gives, in evaluation or because it was not
             admitted, and a missing position of sparse ids; None: zeros. Or "initial", where ids are a tensor: in
             evaluation and in exported models, the row that the key would begin training with, as a variable of
@@ -183,7 +184,8 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
 def table_variables() -> List[Any]:
     """What the optimizers of ``ascpipe.tf.optimizers`` train of the tables of the default graph, for ``var_list``.
 
-    Of each table its variable float32[device rows, dim]; of tables that grow the rows of the batch.
+    Of each table its variable float32[device rows, dim]; of tables that grow the rows of the batch. An optimizer of
+    TensorFlow may have them in its ``var_list``, too, beside ``tf.trainable_variables()``, which has no tables.
 
     Raises:
         EnvironmentError: ``init`` was not called.

@@ -1,7 +1,7 @@
 """``ConfigInitializer``: the incumbent's view of what ``init`` was given and of what runs since.
 
 Two of the incumbent's parts are empty: a FeatureSpec is known to the insert function that it was given to, and the slot
-variables of a table are found in the graph.
+variables of a table to the table.
 """
 from typing import Any, ClassVar, Dict, Optional
 

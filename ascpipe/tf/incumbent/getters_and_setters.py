@@ -97,7 +97,7 @@ def set_ascend_table_name_must_contain(name: str = "merged") -> None:
 
 
 def insert_optimizer(*args: Any, **kwargs: Any) -> None:
-    """Nothing: the slot variables of a table are found in the graph, whichever optimizer made them."""
+    """Nothing: an optimizer that is given a table is known, with the slot variables that it makes."""
 
 
 def is_asc_manager_initialized() -> bool:

@@ -58,6 +58,8 @@ def start_asc_pipeline() -> None:
         EnvironmentError: ``init`` was not called.
         RuntimeError: the graph has no table, or no dataset with an insert function; it is finalized. When the pipeline
             starts: a training table whose lookups all have ``is_grad=False``.
+        UntrainedTableError, TableUseError: when the pipeline starts: no optimizer updates a table that a loss depends
+            on (E252), or an op uses rows of a table beyond their step (E253).
         ValueError: a dataset that would reorder batches; an insert function without any table; a table in
             two streams of one channel. When the pipeline starts: a slot variable whose rows cannot be begun; a table
             that is not as in the graph whose pipeline runs.
