@@ -29,18 +29,22 @@ def expansion():
 class Lookup:
     """A table of ones, whose loss has the gradients of the batch.
 
+    Args:
+        differentiated: whether the program asks for the gradient.
+
     Attributes:
-        gradient: of the local rows.
+        gradient: of the local rows, or None.
         handles: what an optimizer is given with it.
     """
 
-    def __init__(self, name="ids", **kwargs):
+    def __init__(self, name="ids", *, differentiated=True, **kwargs):
         self.table = create_table(tf.int64, DIM, name, tf.compat.v1.ones_initializer(), **kwargs)
         self._iterators = []
         rows, batch = self._look_up(SOURCE, training=True)
         local, handles = programs.trained()
         self.local, self.handles = local[-1], handles[-1]
-        (self.gradient,) = tf.gradients(tf.reduce_sum(rows * batch["gradients"]), self.local)
+        loss = tf.reduce_sum(rows * batch["gradients"])
+        self.gradient = tf.gradients(loss, self.local)[0] if differentiated else None
         self._read, _ = self._look_up([{"ids": np.arange(KEYS)}] * (STEPS + 1), training=False)
 
     def _look_up(self, source, training):
@@ -115,8 +119,9 @@ def test_padding_keys_are_not_changed_by_any_gradient(kind):
 
 
 def test_a_gradient_that_is_none_changes_nothing_and_the_global_step_counts():
-    tables, step = [Lookup("user"), Lookup("item")], tf.compat.v1.train.get_or_create_global_step()
-    train = SGD().apply_gradients([(None, tables[0].handles), (tables[1].gradient, tables[1].handles)], step)
+    tables = [Lookup("user", differentiated=False), Lookup("item")]
+    step = tf.compat.v1.train.get_or_create_global_step()
+    train = SGD().apply_gradients([(table.gradient, table.handles) for table in tables], step)
     assert tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP) == [train]
     start_asc_pipeline()
     with programs.session() as run:

@@ -23,8 +23,8 @@ from tests.tf.ways_to_train import (
     by_two_optimizers,
     check,
     each_by_its_loss,
-    in_a_conditional,
     minimize,
+    minimized_in_a_conditional,
     name_of,
     one_table_alone,
     one_table_by_the_wrong_loss,
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices"
 
 #: In the default suite; each way in each tier is long.
 SHOWN = [(minimize, "device"), (by_gradients, "host"), (by_layers_of_both, "expansion"), (by_training, "host"),
-         (by_tensorflows, "expansion"), (in_a_conditional, "host")]
+         (by_tensorflows, "expansion"), (minimized_in_a_conditional, "host")]
 
 
 @pytest.mark.parametrize("way, tier", [

@@ -117,6 +117,17 @@ def in_a_conditional(kind):
     return train
 
 
+def minimized_in_a_conditional(kind):
+    """The branch of a conditional has the gradients, too."""
+    def train(model):
+        count = v1.get_variable("count", [], tf.int64, v1.zeros_initializer(), trainable=False, use_resource=True)
+        now = count.assign_add(1)
+        with tf.control_dependencies([model.loss]):
+            return tf.cond(tf.equal(now % 3, 0), tf.no_op, lambda: tf.group(
+                model.optimizer(kind).minimize(model.loss, gate_gradients=v1.train.Optimizer.GATE_GRAPH)))
+    return train
+
+
 def each_by_its_loss(kind):
     """As the two halves of an adversarial model: two losses, and an optimizer for each part of the tables."""
     def train(model):
@@ -139,7 +150,8 @@ def over_ranks(kind):
 
 
 TRAIN = [minimize, minimize_everything, in_two_calls, by_gradients, by_layers, by_layers_of_both, by_slim, by_training,
-         by_tensorflows, by_two_optimizers, by_both, in_a_conditional, each_by_its_loss, over_ranks]
+         by_tensorflows, by_two_optimizers, by_both, in_a_conditional, minimized_in_a_conditional, each_by_its_loss,
+         over_ranks]
 
 
 # ---- ways that find no table

@@ -81,13 +81,13 @@ class TableUses:
     def __init__(self, state: GraphState, table: Table) -> None:
         self._table = table
         lookup = state.lookups.get((table.table_name, TRAIN))
-        self._slots: List[tf.Tensor] = []
+        slots: List[tf.Tensor] = []
         grown: List[tf.Tensor] = []
         if isinstance(lookup, ExpansionLookup):
-            self._slots = [lookup.places]
+            slots = [lookup.places]
             grown = [lookup.local, lookup.handles, *state.requests.local.get(table.table_name, ())]
         elif lookup is not None:
-            self._slots = [lookup.plan[0]]
+            slots = [lookup.plan[0]]
         self._variables = [table.variable, *table.optimizer_variables]
         self._handles = _copies_of(grown[1::2])
         self._rows = {tensor.name for tensor in _copies_of(grown)}
@@ -99,7 +99,7 @@ class TableUses:
         self._numbers: Dict[str, tf.Tensor] = {}
         self._dense: Dict[str, tf.Tensor] = {}  # with a row for each slot
         self._gradients: Dict[str, tf.Tensor] = {}  # with a row for each row of the step, or these rows
-        self._follow_numbers()
+        self._follow_numbers({tensor.name: tensor for tensor in _copies_of(slots)})
 
     def updates(self) -> List[tf.Operation]:
         """The ops that train rows of the table."""
@@ -132,12 +132,12 @@ class TableUses:
                         yield WrongUse(op, "keeps rows of this step or their gradient for later steps, in which these "
                                        "rows hold other keys", _SUM)
 
-    def _follow_numbers(self) -> None:
-        sums = {op.name: op for slots in self._slots for op in slots.consumers() if op.type in SUMS}
+    def _follow_numbers(self, slots: Dict[str, tf.Tensor]) -> None:
+        sums = {op.name: op for tensor in slots.values() for op in tensor.consumers() if op.type in SUMS}
         for op in sums.values():
             half = len(op.outputs) // 2
             for place in range(half):
-                if any(op.inputs[place] is slots for slots in self._slots):
+                if op.inputs[place].name in slots:
                     self._gradients[op.outputs[place].name] = op.outputs[place]
                     self._numbers[op.outputs[half + place].name] = op.outputs[half + place]
         _spread(self._numbers, _numbers_kept)

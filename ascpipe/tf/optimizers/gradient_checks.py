@@ -64,9 +64,10 @@ def _why_not(state: GraphState, table: Table, origin: tf.Tensor) -> Optional[str
         return ("a gradient whose row numbers come from {!r} (op {}), not from the gradient of this step's lookups. "
                 "They name rows within one step only, so they cannot be kept, fed, computed or taken from another "
                 "process. {}{}".format(origin.name, origin.op.type, _WRITE, _OVER_RANKS))
+    sources = origins_of(slots)  # in the branch of a conditional it has a name of its own
     for (name, channel), lookup in state.lookups.items():
         theirs = lookup.places if isinstance(lookup, ExpansionLookup) else lookup.plan[0]
-        if theirs is slots:
+        if all(theirs is source for source in sources):
             if name != table.table_name:
                 return "a gradient of table {!r}: pairs of gradients and variables are mixed up".format(
                     state.name_of(lookup.table))
@@ -84,7 +85,7 @@ def _is_of_local_rows(state: GraphState, table: Table, gradient: tf.Tensor) -> b
     layer: List[tf.Operation] = [gradient.op]
     while layer:  # the nearest first: mostly the first few ops tell
         for op in layer:
-            if op in ends or (op.type in SUMS and op.inputs[0] is lookup.places):
+            if op in ends or (op.type in SUMS and any(lookup.places is each for each in origins_of(op.inputs[0]))):
                 return True
         seen.update(layer)
         layer = [op for op in {tensor.op for before in layer for tensor in before.inputs} if op not in seen]
