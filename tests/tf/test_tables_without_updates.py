@@ -17,6 +17,7 @@ from tests.tf.ways_to_train import (
     FORGET,
     TRAIN,
     by_gradients,
+    by_keras,
     by_layers_of_both,
     by_tensorflows,
     by_training,
@@ -192,8 +193,8 @@ def random_compositions(count, seed):
                   if choose.random() < 0.25}
         if tier == "expansion" and kind == "ftrl" or mode == "features" and "training=False" in frozen.values():
             continue
-        if len(frozen) >= {each_by_its_loss: 1, by_two_optimizers: 2}.get(way, 3):
-            continue  # an optimizer without any gradient is an error of TensorFlow, also over variables
+        if len(frozen) >= {each_by_its_loss: 1, by_keras: 1, by_two_optimizers: 2}.get(way, 3):
+            continue  # TensorFlow refuses an optimizer without any gradient, and Keras one without all gradients
         count -= 1
         yield way, kind, tier, mode, frozen
 
