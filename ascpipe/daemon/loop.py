@@ -1,6 +1,7 @@
 """The event loop of a daemon: turns sockets, children and signals into events, and actions into I/O."""
 import dataclasses
 import datetime
+import gc
 import logging
 import os
 import secrets
@@ -69,7 +70,7 @@ class Daemon:
             lifecycle.StartWorker: self._start_worker, lifecycle.AttachWorkers: self._attach_workers,
             lifecycle.HandOutStream: self._hand_out_stream, lifecycle.HandOutTable: self._hand_out_table,
             lifecycle.ClearClaim: self._clear_claim, lifecycle.FailSession: self._fail_session,
-            lifecycle.EndWorkers: self._end_workers, lifecycle.CloseSession: lambda _: self._drop_memory(),
+            lifecycle.EndWorkers: self._end_workers, lifecycle.CloseSession: self._close_session,
             lifecycle.Exit: self._exit}
         self._waker, self._wake_end = socket.socketpair()
         self._lifelines = Lifelines(run.lifeline)
@@ -230,6 +231,13 @@ class Daemon:
         if self._memory is not None:
             self._memory.close()
             self._memory = None
+
+    def _close_session(self, action: lifecycle.CloseSession) -> None:
+        self._drop_memory()
+        if self._life.state == lifecycle.IDLE:
+            # Python collects garbage that is old, and the tuples that it keeps for later, only after long; each session
+            # leaves a kilobyte or two of them.
+            gc.collect()
 
     def _exit(self, action: lifecycle.Exit) -> None:
         self._is_over = True

@@ -1,4 +1,7 @@
 """Actions of a daemon's loop: each kind has its own method, and none is dropped."""
+import gc
+import weakref
+
 import pytest
 
 from ascpipe.config import load_settings
@@ -36,6 +39,19 @@ def test_an_action_of_another_kind_is_an_error(daemon):
 def test_an_action_that_belongs_to_a_session_is_an_error_without_one(daemon, action):
     with pytest.raises(RuntimeError, match="there is no session in state 'idle'"):
         daemon._do(action)
+
+
+class Cycle:
+    def __init__(self):
+        self.own = self
+
+
+def test_a_daemon_that_goes_on_after_a_session_keeps_nothing_of_it(daemon):
+    gc.collect()
+    garbage = weakref.ref(Cycle())
+    assert garbage() is not None
+    daemon._do(lifecycle.CloseSession())
+    assert garbage() is None
 
 
 def test_a_daemon_without_a_session_closes_none(daemon):
