@@ -40,7 +40,10 @@ fi
 
 mkdir -p "$wheels"
 exec 9>"$wheels/lock"
-flock 9  # two trees may ask for it at once
+if ! flock --nonblock 9; then  # two trees may ask for it at once
+  say "another tree builds Horovod; waiting for it (its lock: $wheels/lock)"
+  until flock --timeout 60 9; do say "still waiting; the build writes $wheels/build.log"; done
+fi
 if ! ls "$wheel"/horovod-*.whl >/dev/null 2>&1; then
   say "building Horovod for $tensorflow, with gloo${mpi:+ and MPI}: minutes, once"
   building=$(mktemp -d "$wheels/building.XXXXXX")

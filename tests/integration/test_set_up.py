@@ -1,4 +1,5 @@
 """Set-up runs its tasks, keeps environments, and makes a moved one right; it finds a CPython 3.7, or gets one."""
+import fcntl
 import functools
 import hashlib
 import http.server
@@ -296,3 +297,33 @@ def test_a_place_that_no_first_line_can_name_gets_a_line_for_the_shell_and_back(
     there = move.moved(plain, "/a/.venv", place)
     assert there == "#!/bin/sh\n'''exec' \"{}/bin/python3.7\" \"$0\" \"$@\"\n' '''\nprint()\n".format(place)
     assert move.moved(there, place, "/a/.venv") == plain
+
+
+# ---- Horovod
+
+def test_a_tree_that_waits_for_another_one_that_builds_horovod_says_so(tmp_path):
+    """The tools are stand-ins; the build makes an empty wheel."""
+    root = tmp_path / "tree"
+    (root / "scripts").mkdir(parents=True)
+    for name in ("scripts/ranks.sh", "requirements-ranks.lock"):
+        shutil.copy(str(tree.ROOT / name), str(root / name))
+    script(root / ".venv/bin/python", """#!/bin/sh
+        case "$*" in
+          *tensorflow*) echo 3.7.16 1.15.5 ;;
+          *--wheel-dir*) while [ "$1" != --wheel-dir ]; do shift; done; touch "$2/horovod-0.whl" ;;
+        esac""")
+    script(tmp_path / "bin/cmake", "#!/bin/sh\necho cmake version 3.25.1\n")
+    script(tmp_path / "bin/g++", "#!/bin/sh\necho 12.2.0\n")
+    wheels = tmp_path / "cache/ascpipe/wheels"
+    wheels.mkdir(parents=True)
+    environment = {**os.environ, "PATH": "{}:{}".format(tmp_path / "bin", os.environ["PATH"]),
+                   "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    with open(str(wheels / "lock"), "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        waiting = subprocess.Popen(["bash", str(root / "scripts/ranks.sh")], env=environment, stderr=subprocess.PIPE)
+        said = waiting.stderr.readline().decode()
+        assert said == "ranks: another tree builds Horovod; waiting for it (its lock: {}/lock)\n".format(wheels)
+    _, rest = waiting.communicate(timeout=30)
+    assert waiting.returncode == 0, rest
+    assert [line.split(",")[0] for line in rest.decode().splitlines()] == [
+        "ranks: building Horovod for 3.7.16 1.15.5", "ranks: installing Horovod and what it needs into .venv"]

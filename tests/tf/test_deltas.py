@@ -209,6 +209,23 @@ def test_a_full_save_removes_the_deltas_before_it_and_as_many_full_ones_are_kept
             assert run.same_as_full(kept[-1])
 
 
+@pytest.mark.parametrize("keep", [None, 0])
+def test_without_a_limit_a_full_save_removes_nothing_that_can_be_restored(keep, tmp_path):
+    with started(some_batches(12, 3), tmp_path, keep=keep) as run:
+        kept = []
+        for _ in range(2):
+            for save in (run.save, run.delta, run.delta):
+                run.train()
+                kept.append((save(), None))
+                kept[-1] = kept[-1][0], contents(kept[-1][0])
+        assert [is_delta(prefix) for prefix, _ in kept] == [False, True, True] * 2
+        assert all(contents(prefix) == before for prefix, before in kept)
+        assert tf.train.latest_checkpoint(str(tmp_path)) == kept[-1][0]
+        run.train()
+        run.save(step=1)  # what the deltas of steps 2 and 3 stand upon is there no more
+        assert folders(tmp_path) == ["delta-sparse-model-5", "delta-sparse-model-6", "sparse-model-1", "sparse-model-4"]
+
+
 def test_savers_of_a_directory_do_not_take_what_deltas_of_another_name_stand_upon(tmp_path):
     with started(some_batches(12, 3), tmp_path) as run:
         run.train()

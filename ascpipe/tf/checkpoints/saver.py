@@ -62,7 +62,7 @@ class Saver(tf.compat.v1.train.Saver):
             is_incremental_checkpoint: without effect: ``init`` was told.
             save_delta: of the tables only what changed since the save before under this name, full or a delta, in
                 ``dir/delta-sparse-base-step``. The first save of a training, and others where a delta is not possible,
-                are full; the log says why. A full save removes the deltas before it.
+                are full; the log says why. A full save removes the deltas before it, unless ``max_to_keep`` is None.
             background: return as soon as the rows on the device are copied; the rest is written while training goes
                 on. The checkpoint exists once the ``checkpoint`` file names it; until then earlier ones are kept.
                 ``wait_for_save`` waits for it, and so do the next save, a restore and the end of the pipeline.
@@ -255,13 +255,16 @@ def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, ba
                 meta_graph_suffix: str) -> None:
     """Name a checkpoint that is complete in the ``checkpoint`` file, then remove those that are not kept.
 
-    Of full ones as many are kept as TensorFlow keeps of checkpoints; deltas up to the next full one.
+    Of full ones as many are kept as TensorFlow keeps of checkpoints; deltas up to the next full one. Without a limit
+    (``max_to_keep`` is None or 0) all are kept that can be restored, and the file names the last one, as TensorFlow
+    has it.
     """
+    has_limit = bool(saver.saver_def.max_to_keep)
     parts = internals.SaverParts(saver)
     deltas = [kept for kept in parts.last_checkpoints if is_delta(kept[0])]
     full = [kept for kept in parts.last_checkpoints if kept not in deltas]
     if is_delta(prefix):
-        saver.set_last_checkpoints_with_time([*full, *deltas, (prefix, time.time())])
+        saver.set_last_checkpoints_with_time([*full, *deltas, (prefix, time.time())] if has_limit else [])
     else:
         saver.set_last_checkpoints_with_time(full)
         parts.record(prefix)
@@ -269,8 +272,10 @@ def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, ba
         save_dir=directory, model_checkpoint_path=prefix, all_model_checkpoint_paths=saver.last_checkpoints,
         latest_filename=latest_filename, save_relative_paths=parts.saves_relative_paths)
     if not is_delta(prefix):
+        kept = set() if has_limit else {found.prefix for found in complete_checkpoints(directory or os.curdir)}
         for delta in deltas_of(directory or os.curdir, base):
-            _remove(delta)
+            if delta not in kept:
+                _remove(delta)
     for old in parts.delete_old(meta_graph_suffix):
         if not checkpoint_management.checkpoint_exists_internal(old):
             _remove(old)  # else TensorFlow keeps it, as keep_checkpoint_every_n_hours says
