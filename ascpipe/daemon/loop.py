@@ -70,7 +70,7 @@ class Daemon:
             lifecycle.StartWorker: self._start_worker, lifecycle.AttachWorkers: self._attach_workers,
             lifecycle.HandOutStream: self._hand_out_stream, lifecycle.HandOutTable: self._hand_out_table,
             lifecycle.ClearClaim: self._clear_claim, lifecycle.FailSession: self._fail_session,
-            lifecycle.EndWorkers: self._end_workers, lifecycle.CloseSession: self._close_session,
+            lifecycle.EndWorkers: self._end_workers, lifecycle.CloseSession: lambda _: self._drop_memory(),
             lifecycle.Exit: self._exit}
         self._waker, self._wake_end = socket.socketpair()
         self._lifelines = Lifelines(run.lifeline)
@@ -187,6 +187,8 @@ class Daemon:
             self._trainer.close()
             self._trainer = None
         self._handle(lifecycle.TrainerGone())
+        if self._life.state == lifecycle.IDLE:
+            gc.collect()  # each session leaves a kilobyte or two of garbage, which Python would keep for long
 
     def _handle(self, event: lifecycle.Event) -> None:
         for action in self._life.handle(event, time.monotonic()):
@@ -231,13 +233,6 @@ class Daemon:
         if self._memory is not None:
             self._memory.close()
             self._memory = None
-
-    def _close_session(self, action: lifecycle.CloseSession) -> None:
-        self._drop_memory()
-        if self._life.state == lifecycle.IDLE:
-            # Python collects garbage that is old, and the tuples that it keeps for later, only after long; each session
-            # leaves a kilobyte or two of them.
-            gc.collect()
 
     def _exit(self, action: lifecycle.Exit) -> None:
         self._is_over = True
@@ -291,7 +286,8 @@ class Daemon:
         if self._life.state in HAS_TRAINER:
             raise errors.BusyError(self._run.name, self._trainer_pid, self._trainer_since)
         self._trainer = self._lifelines.take(body.pid, body.token)
-        self._trainer_pid, self._trainer_since = body.pid, _now()
+        self._trainer_pid = body.pid
+        self._trainer_since = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
         self._run_number = self._run_number % MOST_RUNS + 1
         self._handle(lifecycle.TrainerRegistered())
         self._log.info("trainer (pid %d) registered as run %d", body.pid, self._run_number)
@@ -402,7 +398,3 @@ class Daemon:
             "messages": {"refused": self._server.refused, "dropped": self._server.dropped},
             **statistics.describe_memory(self._memory, self._life.workers),
         }
-
-
-def _now() -> str:
-    return datetime.datetime.now().astimezone().isoformat(timespec="seconds")

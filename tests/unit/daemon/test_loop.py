@@ -50,7 +50,7 @@ def test_a_daemon_that_goes_on_after_a_session_keeps_nothing_of_it(daemon):
     gc.collect()
     garbage = weakref.ref(Cycle())
     assert garbage() is not None
-    daemon._do(lifecycle.CloseSession())
+    daemon._trainer_gone("said bye")
     assert garbage() is None
 
 
