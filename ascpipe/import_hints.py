@@ -6,6 +6,7 @@ neither TensorFlow nor other modules of ascpipe.
 """
 import ast
 import difflib
+import dis
 import functools
 import os
 import pkgutil
@@ -69,9 +70,11 @@ class _Finder:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None:
-            if _is_import(sys._getframe(1)):
-                # Without ``name``: by it ``from package import name`` would know the error, and take it for its own.
-                raise ModuleNotFoundError(self.text(fullname))
+            caller = sys._getframe(1)
+            if _is_import(caller) and not _is_name_of_call(caller):
+                # Without ``name`` for a name of `from module import name`: by it that would know the error, and take it
+                # for its own.
+                raise ModuleNotFoundError(self.text(fullname), name=None if _is_name(caller) else fullname)
             return None
         if spec.submodule_search_locations is None:
             # `from module import name` looks for modules below those that may have some, so that it comes here.
@@ -124,6 +127,27 @@ def _is_import(frame: Any) -> bool:
     """
     asks = frame.f_back
     return asks is not None and asks.f_code.co_name == "_find_and_load_unlocked"
+
+
+def _is_name(frame: Any) -> bool:
+    """Whether a finder is asked for a name that is imported from a module; ``frame`` as of ``_is_import``."""
+    return _leave_import(frame)[1]
+
+
+def _is_name_of_call(frame: Any) -> bool:
+    """As ``_is_name``, by a call of ``__import__(module, fromlist=[name])``, which gives the module in any case."""
+    importer, is_name = _leave_import(frame)
+    return is_name and importer is not None and (
+        importer.f_code.co_code[importer.f_lasti] != dis.opmap["IMPORT_NAME"])
+
+
+def _leave_import(frame: Any) -> Tuple[Any, bool]:
+    """The frame that imports, and whether it imports names from a module."""
+    is_name = False
+    while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        is_name |= frame.f_code.co_name == "_handle_fromlist"
+        frame = frame.f_back
+    return frame, is_name
 
 
 def _nearest(package: str, module: str, name: str) -> str:

@@ -4,11 +4,10 @@ from typing import Dict, Tuple
 from ascpipe.import_hints import ANY
 
 _SAVER = "tf.compat.v1.train.Saver saves and restores tables with the variables"
-_TABLES = "create_table makes tables of every kind"
+_TABLES = "create_table makes tables of every kind, and BaseSparseEmbedding is their class"
 
 #: (module, name): what to do.
 MISSING: Dict[Tuple[str, str], str] = {
-    ("mx_rec.core.embedding", "BaseSparseEmbedding"): _TABLES,
     ("mx_rec.core.embedding", "ExternalStorageSparseEmbedding"): _TABLES,
     ("mx_rec.core.embedding", "HBMDynamicSparseEmbedding"): _TABLES,
     ("mx_rec.core.embedding", "HBMSparseEmbedding"): _TABLES,

@@ -8,6 +8,7 @@ import tensorflow as tf
 from ascpipe.tf.running.process import Process
 from mx_rec.constants.constants import ASCEND_SPARSE_LOOKUP_ID_OFFSET as HANDLES
 from mx_rec.constants.constants import ASCEND_SPARSE_LOOKUP_LOCAL_EMB as LOCAL_ROWS
+from mx_rec.constants.constants import ASCEND_SPARSE_LOOKUP_UNIQUE_KEYS as UNIQUE_KEYS
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.util.initialize import get_use_dynamic_expansion
@@ -61,6 +62,14 @@ class TestCollections:
             assert [made.op for made in handles] == [rows.op for rows in local]
             assert [(rows.dtype, rows.shape.as_list()) for rows in local] == [(tf.float32, [None, programs.DIM])] * 2
             assert [(made.dtype, made.shape.rank) for made in handles] == [(tf.int64, 1)] * 2
+            assert tf.compat.v1.get_collection(UNIQUE_KEYS) == handles
+
+    def test_the_unique_keys_of_lookups_of_tensors_are_their_handles_before_they_are_merged(self):
+        with programs.ascpipe(use_dynamic_expansion=True):
+            ids = tf.compat.v1.data.make_one_shot_iterator(programs.dataset(SOURCE)).get_next()["a"]
+            rows = sparse_lookup(programs.table("user"), ids, modify_graph=True)
+            assert tf.compat.v1.get_collection(UNIQUE_KEYS) == tf.compat.v1.get_collection(HANDLES) != []
+            assert rows.shape[-1].value == programs.DIM
 
     def test_tables_without_a_gradient_are_not_in_them(self):
         with programs.ascpipe(use_dynamic_expansion=True):
@@ -71,6 +80,12 @@ class TestCollections:
     def test_tables_with_variables_are_not_in_them(self):
         with programs.ascpipe():
             assert self.lookups("abc") == ([], [])
+
+
+def test_programs_that_give_unique_keys_to_the_optimizer_train_the_same(monkeypatch):
+    found = losses()
+    monkeypatch.setattr(programs, "ASCEND_SPARSE_LOOKUP_ID_OFFSET", UNIQUE_KEYS)
+    assert losses() == found
 
 
 @pytest.mark.parametrize("kwargs", [

@@ -22,7 +22,8 @@ MISSING = {
     "from mx_rec.util.initialize import init, save_host_data": "Saver saves and restores tables",
     "from mx_rec.optimizers.lazy_adam_by_addr import create_hash_optimizer_by_addr":
         "did you mean create_hash_optimizer_by_address?",
-    "from mx_rec.core import create_table": "import it from mx_rec.core.embedding",
+    "from mx_rec.core import do_merge_lookup": "import it from mx_rec.graph.merge_lookup",
+    "from mx_rec.core.embedding import HBMSparseEmbedding": "BaseSparseEmbedding is their class",
     "from mx_rec import embedding": "did you mean mx_rec.core.embedding?",
     "import mx_rec.core.embeding": "did you mean mx_rec.core.embedding?",
     "import mx_rec.foo.bar": "docs/how-to/from-mx_rec.md",
@@ -112,6 +113,19 @@ def test_what_only_asks_whether_there_is_such_a_name_is_answered_as_ever():
     assert importlib.util.find_spec("mx_rec.util.initialize").origin == initialize.__file__
     with pytest.raises(ModuleNotFoundError, match="No module named 'nothing_like_it'$"):
         importlib.import_module("nothing_like_it")
+
+
+@pytest.mark.parametrize("module", ["mx_rec.util.variable", "mx_rec.core", "mx_rec"])
+def test_a_call_of_import_gives_the_module_as_python_does_whatever_else_it_names(module):
+    found = importlib.import_module(module)
+    for name in ("x", "create_tabel"):
+        assert __import__(module, fromlist=[name]) is found
+        assert importlib.__import__(module, fromlist=[name]) is found
+    with pytest.raises(ImportError, match="create_tabel is not provided by ascpipe"):
+        exec("from {} import create_tabel".format(module))
+    with pytest.raises(ModuleNotFoundError, match="not provided by ascpipe") as raised:
+        __import__(module + ".nothing", fromlist=["x"])
+    assert raised.value.name == module + ".nothing"
 
 
 def test_modules_may_be_inspected_imported_from_and_loaded_again(tmp_path):

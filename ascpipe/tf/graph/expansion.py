@@ -20,6 +20,9 @@ from ascpipe.tf.running import native
 #: Collections of the local rows and of the handles of each table that is trained, in the same order.
 LOCAL_ROWS = "ASCEND_SPARSE_LOOKUP_LOCAL_EMB"
 HANDLES = "ASCEND_SPARSE_LOOKUP_ID_OFFSET"
+#: Where older programs look for the handles of distinct keys; each key has one row of the local rows, so that these are
+#: the same.
+_UNIQUE_HANDLES = "ASCEND_SPARSE_LOOKUP_UNIQUE_KEYS"
 
 
 class ExpansionLookup(TableLookup):
@@ -41,9 +44,7 @@ class ExpansionLookup(TableLookup):
     def note_gradient(self, spec: FeatureSpec) -> None:
         """Note that a feature's rows are trained; the first time, add the table's tensors to the collections."""
         if not self.with_gradient and not self.collected:
-            graph = self.local.graph
-            graph.add_to_collection(LOCAL_ROWS, self.local)
-            graph.add_to_collection(HANDLES, self.handles)
+            collect(self.local, self.handles)
         super().note_gradient(spec)
 
     def replace(self, local: tf.Tensor, handles: tf.Tensor) -> None:
@@ -60,6 +61,12 @@ class ExpansionLookup(TableLookup):
             local=self.local, places=self.places, restore=restore, default_row=default_row)
         self.ops.append(embeddings[0].op)
         return list(embeddings)
+
+
+def collect(local: tf.Tensor, handles: tf.Tensor) -> None:
+    """Add the local rows of a table and their handles to the collections of the graph."""
+    for collection, tensor in ((LOCAL_ROWS, local), (HANDLES, handles), (_UNIQUE_HANDLES, handles)):
+        tensor.graph.add_to_collection(collection, tensor)
 
 
 def new_lookup(table: Table, channel: int, stream: Stream, ticket: tf.Tensor) -> TableLookup:

@@ -12,7 +12,7 @@ from ascpipe.errors import ColumnError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.batch_structure import Ids, are_ids, as_keys, dense_rows, values_of
-from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS, ExpansionLookup, new_lookup
+from ascpipe.tf.graph.expansion import ExpansionLookup, collect, new_lookup
 from ascpipe.tf.graph.features import CHANNEL_NAMES, Feature, FeatureSpec, Stream
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.sparse_table import Table
@@ -160,8 +160,7 @@ def _stand_in(table: Table, ids: tf.Tensor, requests: Requests, *, trains: bool)
             if table.table_name not in requests.local:
                 requests.local[table.table_name] = (
                     tf.identity(tf.gather(source, slots)), tf.identity(tf.cast(slots, tf.int64)))
-                for collection, tensor in zip((LOCAL_ROWS, HANDLES), requests.local[table.table_name]):
-                    graph.add_to_collection(collection, tensor)
+                collect(*requests.local[table.table_name])
             source = requests.local[table.table_name][0]
         with graph.gradient_override_map({"Identity": _UNMERGED}):
             rows = tf.identity(source)

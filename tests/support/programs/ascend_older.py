@@ -20,7 +20,10 @@ from mx_rec.constants.constants import (
     ApplyGradientsStrategy,
     MxRecMode,
 )
-from mx_rec.core.embedding import create_table, sparse_lookup
+from mx_rec.core import create_table, sparse_lookup
+from mx_rec.core.emb.base_sparse_embedding import BaseSparseEmbedding
+from mx_rec.core.embedding import BaseSparseEmbedding as ClassOfTables
+from mx_rec.graph import modify_graph_and_start_emb_cache
 from mx_rec.graph.acg_push_ops import ACGPushOpsToDatasetHook
 from mx_rec.graph.modifier import GraphModifierHook
 from mx_rec.optimizers.lazy_adam import create_hash_optimizer
@@ -39,6 +42,12 @@ from mx_rec.util.ops import import_host_pipeline_ops
 from mx_rec.util.variable import get_dense_and_sparse_variable
 
 BATCH, STEPS, DIM = 16, 6, 8
+
+
+def looked_up(table: BaseSparseEmbedding, ids):
+    if not isinstance(table, ClassOfTables) or not callable(modify_graph_and_start_emb_cache):
+        raise SystemExit("no table")
+    return sparse_lookup(table, ids, 64, dim=None, is_train=True, modify_graph=True)
 
 
 def dataset():
@@ -64,8 +73,8 @@ def main():
     clear_channel(is_train_channel=True)
     iterator = tf.compat.v1.data.make_initializable_iterator(dataset())
     ids, labels = iterator.get_next()
-    rows = tf.reduce_sum(sparse_lookup(table, ids, 64, dim=None, is_train=True, modify_graph=True), axis=1)
-    always = sparse_lookup(table, tf.constant([1000], tf.int64), 64, dim=None, is_train=True, modify_graph=True)
+    rows = tf.reduce_sum(looked_up(table, ids), axis=1)
+    always = looked_up(table, tf.constant([1000], tf.int64))
     logits = tf.reduce_sum(rows + always, axis=1)
     loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
     _, sparse_variables = get_dense_and_sparse_variable()

@@ -336,15 +336,14 @@ def limited(prefix, spare_bytes):
                 return sum(len(block.keys) for name in checkpoint.tables for block in checkpoint.blocks(name))
         except CheckpointError as error:
             return str(error)
+        except (MemoryError, RuntimeError) as error:
+            return repr(error)
 
     receive, send = os.pipe()
     child = os.fork()
     if child == 0:
         with contextlib.suppress(BaseException):  # else the child would run what follows here
-            try:
-                os.write(send, repr(work()).encode()[:4000])
-            except (MemoryError, RuntimeError, OSError) as error:
-                os.write(send, repr(error).encode()[:4000])
+            os.write(send, repr(work()).encode()[:4000])
         os._exit(0)
     os.close(send)
     os.waitpid(child, 0)
