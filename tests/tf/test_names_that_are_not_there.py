@@ -116,13 +116,13 @@ def test_what_only_asks_whether_there_is_such_a_name_is_answered_as_ever():
 
 
 @pytest.mark.parametrize("module", ["mx_rec.util.variable", "mx_rec.core", "mx_rec"])
-def test_a_call_of_import_gives_the_module_as_python_does_whatever_else_it_names(module):
+def test_a_call_of_import_gives_the_module_as_python_does_whatever_else_it_names(module, tmp_path):
     found = importlib.import_module(module)
     for name in ("x", "create_tabel"):
         assert __import__(module, fromlist=[name]) is found
         assert importlib.__import__(module, fromlist=[name]) is found
     with pytest.raises(ImportError, match="create_tabel is not provided by ascpipe"):
-        exec("from {} import create_tabel".format(module))
+        names_after("from {} import create_tabel".format(module), tmp_path)
     with pytest.raises(ModuleNotFoundError, match="not provided by ascpipe") as raised:
         __import__(module + ".nothing", fromlist=["x"])
     assert raised.value.name == module + ".nothing"
