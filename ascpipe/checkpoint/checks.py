@@ -14,6 +14,7 @@ MAX_WIDTH = 1 << 16
 MAX_SLOTS = 64
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 _NAME = re.compile(r".{1,255}\Z", re.DOTALL)
+_STEM = re.compile(r".{0,255}\Z", re.DOTALL)
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _RUN_ID = re.compile(r".{1,128}\Z", re.DOTALL)
 
@@ -46,7 +47,7 @@ def check_position(position: Position, tables: Iterable[str]) -> None:
 
 def check_stem(stem: str) -> None:
     """ValueError unless this can be ``base-step`` of a checkpoint."""
-    _text("stem", stem, _NAME)
+    _text("stem", stem, _STEM)
     if "/" in stem or stem.startswith("."):
         raise ValueError("stem: {} is no name of a file".format(shown(stem)))
 

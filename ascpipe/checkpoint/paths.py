@@ -35,7 +35,8 @@ class Place(NamedTuple):
     Attributes:
         prefix: as the program gave it.
         directory: in which both parts lie.
-        stem: ``base-step``, what the names of TensorFlow's files begin with.
+        stem: ``base-step``, what the names of TensorFlow's files begin with; empty where the program gave
+            ``directory/`` without a step.
     """
 
     prefix: str
@@ -84,7 +85,7 @@ def place_of_save(directory: str, base: str, step: Optional[int]) -> Place:
     """
     if step is not None and (isinstance(step, bool) or not 0 <= step < 1 << 63):
         raise ValueError("step {!r} of a checkpoint is not in [0, 2^63)".format(step))
-    if not base or os.sep in base:
+    if os.sep in base or not (directory or base):
         raise CheckpointPathError(base, "the name of a checkpoint is not a path")
     return place_of(os.path.join(directory, base if step is None else "{}-{}".format(base, int(step))))
 
@@ -92,7 +93,7 @@ def place_of_save(directory: str, base: str, step: Optional[int]) -> Place:
 def stem_of(name: str) -> Optional[str]:
     """``base-step`` of the name of a sparse part, full, displaced or a delta; None if it is no such name."""
     for prefix in (_SPARSE, _DELTA, _DISPLACED + _SPARSE):
-        if name.startswith(prefix) and len(name) > len(prefix):
+        if name.startswith(prefix):
             return name[len(prefix):]
     return None
 
@@ -127,8 +128,8 @@ def _check_path(path: str) -> None:
 
 
 def _check_stem(prefix: str, stem: str) -> None:
-    if not stem or stem.startswith("."):
-        raise CheckpointPathError(prefix, "a name is missing after the directory, or begins with a dot")
+    if stem.startswith("."):
+        raise CheckpointPathError(prefix, "the name begins with a dot")
     if len(os.fsencode(stem)) > _MAX_NAME_BYTES:
         raise CheckpointPathError(prefix, "the name has {} bytes, at most {} are possible".format(
             len(os.fsencode(stem)), _MAX_NAME_BYTES))

@@ -80,7 +80,7 @@ def _records(directory: str, *, sizes: bool = True) -> Dict[str, Optional[Record
     with disk.closing(directory_fd):
         stems = {stem_of(name) for name in disk.names(directory_fd)}
         return {stem: _whole_records(Place(os.path.join(directory, stem), directory, stem), directory_fd, sizes=sizes)
-                for stem in stems if stem}
+                for stem in stems if stem is not None}
 
 
 def _whole_records(place: Place, directory_fd: int, *, sizes: bool) -> Optional[Records]:

@@ -145,7 +145,7 @@ def headlines(looked: "Looked") -> List[str]:
 def _list_row(looked: "Looked") -> List[str]:
     about = summary(looked)
     size = "-" if about["bytes"] is None else "{:.1f}".format(about["bytes"] / _MIB)
-    return [looked.place.stem, _kind(about), *("-" if value is None else str(value) for value in (
+    return [looked.place.stem or "-", _kind(about), *("-" if value is None else str(value) for value in (
         about["step"], about["saved_at"], size, about["tables"], about["rows"], about["state"]))]
 
 

@@ -71,7 +71,8 @@ def look_at_all(directory: str) -> List[Looked]:
     """
     with _opened(checked_directory(directory)) as directory_fd:
         complete, found = _complete(directory), []
-        for stem in sorted({stem_of(name) or "" for name in disk.names(directory_fd)} - {""}):
+        stems = {stem_of(name) for name in disk.names(directory_fd)}
+        for stem in sorted(stem for stem in stems if stem is not None):
             with contextlib.suppress(NoCheckpointError):  # it has just been removed
                 found.append(_look(Place(os.path.join(directory, stem), directory, stem), directory_fd, complete))
     return sorted(found, key=lambda one: one.order)

@@ -290,3 +290,25 @@ def test_an_iterator_that_the_pipeline_does_not_read_is_saved(tmp_path, monkeypa
             assert [run.run.run(number) for _ in range(3)] == [1, 2, 3]
             saver.restore(run.run, prefix)
             assert run.run.run(number) == 1
+
+
+@pytest.mark.parametrize("kind", [Saver, tf.compat.v1.train.Saver])
+@pytest.mark.parametrize("step", [None, 3])
+def test_a_path_that_ends_with_a_slash_has_the_names_of_tensorflow(kind, step, tmp_path, monkeypatch):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as plain:
+        tf.compat.v1.get_variable("v", [1])
+        plain.run(tf.compat.v1.global_variables_initializer())
+        returned = tf.compat.v1.train.Saver().save(plain, str(tmp_path / "plain") + "/", step)
+    with ascpipe("device"):
+        run = Run("device", "adagrad", monkeypatch).initialise()
+        with run.run:
+            run.train(2)
+            rows = run.rows()
+            run.saver = kind()
+            saved = run.saver.save(run.run, str(tmp_path / "ours") + "/", step)
+            assert saved.replace("ours", "plain") == returned
+            assert {"sparse-" + os.path.basename(saved), *os.listdir(str(tmp_path / "plain"))} == set(
+                os.listdir(str(tmp_path / "ours")))
+            assert tf.train.latest_checkpoint(str(tmp_path / "ours")) == saved
+            run.train(2)
+            assert run.restore(saved).rows() == rows

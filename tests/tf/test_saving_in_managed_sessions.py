@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf import trained_batches
+from ascpipe.checkpoint.errors import CheckpointPathError
+from ascpipe.tf import CheckpointSaverHook, trained_batches
+from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers import lazy_adam
@@ -102,3 +104,16 @@ def test_every_saver_of_a_program_that_imports_mx_rec_saves_its_tables(tmp_path)
         np.unique(SOURCE[0]["c"]))
     assert {name.rsplit("/", 1)[0] for name, _ in tf.train.list_variables(str(tmp_path / "model-0"))}.isdisjoint(
         {"user", "item"})
+
+
+@pytest.mark.parametrize("hook", [tf.compat.v1.train.CheckpointSaverHook, CheckpointSaverHook])
+def test_a_path_where_nothing_can_be_saved_is_refused_before_the_pipeline_starts(hook, tmp_path):
+    wrong = str(tmp_path / "models" / ".." / "model")
+    with programs.ascpipe():
+        programs.table("user")
+        with pytest.raises(CheckpointPathError, match="goes up by '..'; give the directory itself"):
+            hook(wrong, save_steps=1).begin()
+        assert Process.current().pipeline is None
+    with event_files(), programs.ascpipe():
+        tf.compat.v1.train.get_or_create_global_step()
+        hook(wrong, save_steps=1).begin()  # no tables: it is TensorFlow's

@@ -20,7 +20,7 @@ from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_del
 from ascpipe.tf import internals, patches
 from ascpipe.tf.checkpoints import saver_hook, tensorflow_part
 from ascpipe.tf.checkpoints.restoring import restore_checkpoint
-from ascpipe.tf.checkpoints.saving import SaveRequest, begin_save, save_checkpoint, saved_part
+from ascpipe.tf.checkpoints.saving import SaveRequest, begin_save, prefix_of, save_checkpoint, saved_part
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
@@ -56,7 +56,8 @@ class Saver(tf.compat.v1.train.Saver):
 
         Args:
             sess: a session of a graph whose pipeline runs; no step of it may be under way in this thread.
-            save_path: ``dir/base``. The directory is made where it is not there.
+            save_path: ``dir/base``, or ``dir/``, whose files have names without a base, as TensorFlow has it. The
+                directory is made where it is not there.
             global_step: number or integer tensor that is added to the name, or None. A checkpoint of the same name is
                 exchanged for the new one atomically; if nothing has changed since it was saved, it stays.
             is_incremental_checkpoint: without effect: ``init`` was told.
@@ -194,7 +195,9 @@ def install() -> None:
 def _saved_by_rank_0(pipeline: Pipeline, save_path: str, step: Optional[int], background: bool) -> str:
     """What another rank's save does: what follows may look for the checkpoint, as an evaluation does."""
     saved = save_path if step is None else "{}-{}".format(save_path, step)
-    if not background and pipeline.follower is not None and not pipeline.follower.await_end(os.path.abspath(saved)):
+    directory, base = os.path.split(save_path)
+    if not background and pipeline.follower is not None and not pipeline.follower.await_end(
+            prefix_of(directory, base, step)):
         _log.debug("rank %d: rank 0 does not save %s now", pipeline.rank, saved)
     return saved
 

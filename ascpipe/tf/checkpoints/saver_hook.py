@@ -1,12 +1,15 @@
 """``CheckpointSaverHook``: TensorFlow's, which saves deltas between full checkpoints where ``init`` was told to, and
 saves in the background where it is told to itself."""
+import os
 import time
 from typing import Any, Dict, Optional
 
 import tensorflow as tf
 
+from ascpipe.checkpoint.paths import place_of_save
 from ascpipe.tf import patches
 from ascpipe.tf.checkpoints.saving import wait_for_save
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import boolean
 
@@ -32,8 +35,15 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
         self._in_background = background_save
 
     def begin(self) -> None:
-        """Take the intervals from ``init``."""
+        """Take the intervals from ``init``, and refuse a path where no checkpoint can be saved, before training.
+
+        Raises:
+            CheckpointPathError: a path that we refuse, where the graph has tables.
+        """
         if Process.is_initialised():
+            state = GraphState.known(tf.compat.v1.get_default_graph())
+            if state is not None and state.tables:
+                place_of_save(*os.path.split(self._save_path), 0)
             configuration = Process.current().configuration
             if configuration.is_incremental_checkpoint:
                 self._timer = _Timer(configuration.save_checkpoint_due_time, configuration.save_delta_checkpoints_secs)

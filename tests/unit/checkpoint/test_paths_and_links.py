@@ -15,13 +15,15 @@ from ascpipe.checkpoint.errors import (
     UnverifiedCheckpointError,
 )
 from ascpipe.checkpoint.reader import open_checkpoint
-from ascpipe.checkpoint.retention import complete_checkpoints, remove_checkpoint
+from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, remove_checkpoint
 from ascpipe.checkpoint.writer import CheckpointWriter
+from ascpipe.cli.checkpoint import _list_row
+from ascpipe.cli.found_checkpoints import look_at_all, verdicts
 from tests.support import checkpoints
 from tests.support.checkpoints import content
 
 REFUSED = ["", "a\nb/m", "a\0b", "\x1b[31m/m", "a/../m", "../m", "hdfs://host/m", "viewfs://host/m", "file:///tmp/m",
-           "s3://b/m", "/etc/m", "/m", "/usr/lib/m", "/proc/self/m", "/dev/m", "dir/", "dir/.hidden", "a/" + "m" * 300,
+           "s3://b/m", "/etc/m", "/m", "/usr/lib/m", "/proc/self/m", "/dev/m", "dir/.hidden", "a/" + "m" * 300,
            "m" * 2000, "dir/..", "\ud800/m", None, 7]
 
 
@@ -43,6 +45,25 @@ def test_a_path_that_is_refused_is_a_value_error_and_nothing_is_touched(tmp_path
 def test_a_base_with_a_slash_is_refused(tmp_path):
     with pytest.raises(CheckpointPathError, match="is not a path"):
         CheckpointWriter(str(tmp_path), "a/b", 1)
+
+
+@pytest.mark.parametrize("step, stem", [(None, ""), (7, "-7")])
+def test_a_checkpoint_may_have_no_base_name(tmp_path, step, stem):
+    prefix = checkpoints.save(tmp_path, step, [content()], base="")
+    assert prefix == "{}/{}".format(tmp_path, stem)
+    assert sorted(name for name in os.listdir(str(tmp_path)) if stem + "." in name) == [
+        stem + suffix for suffix in (".data-00000-of-00001", ".index", ".meta")]
+    with open_checkpoint(prefix) as checkpoint:
+        checkpoints.assert_holds(checkpoint, [content()])
+        assert os.path.exists(checkpoint.dense_prefix + ".index")
+    other = checkpoints.save(tmp_path, 8, [content()], base="", parent=prefix)
+    assert [found.prefix for found in complete_checkpoints(str(tmp_path))] == [prefix, other]
+    assert deltas_of(str(tmp_path), "") == [other]
+    assert [row[0] for row in map(_list_row, look_at_all(str(tmp_path)))] == [stem or "-", "-8"]
+    assert [verdict.problem for verdict in verdicts(str(tmp_path))] == [None, None]
+    remove_checkpoint(other)
+    remove_checkpoint(prefix)
+    assert os.listdir(str(tmp_path)) == []
 
 
 @pytest.mark.parametrize("step", [-1, True, 2 ** 63])
