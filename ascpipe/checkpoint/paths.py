@@ -11,6 +11,8 @@ PAIR = "PAIR.json"
 MARKER = "ASCPIPE"  #: a file that says whose directory it is; locked while the directory is written
 DENSE = "dense-part"  #: folder of TensorFlow's files; no table has a name with a dash
 
+#: names that a table cannot have, since every checkpoint has a file of that name beside the folders of tables
+TAKEN_NAMES = frozenset([MARKER])
 TABLE_NAME = re.compile(r"[0-9A-Za-z_]{1,100}\Z")
 SLOT_NAME = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.-]{0,127}\Z")
 

@@ -7,6 +7,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 import tensorflow as tf
 from tensorflow.python.ops import variables
 
+from ascpipe.checkpoint.paths import TAKEN_NAMES
 from ascpipe.disk.row_engine import MEMORY, RowEngineError, create_file
 from ascpipe.errors.base import shown
 from ascpipe.tf.graph.features import TABLE_NAME_PATTERN, clean_table_name
@@ -112,7 +113,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         older: what other versions take beside these, as ``optimizer_list`` and ``mode``; ignored, with a warning.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; a name that is taken.
+        ValueError: an argument of the wrong type or out of range; a name that is taken or reserved.
         EnvironmentError: the pipeline of this graph was started already, or ``init`` was not called.
         RuntimeError: ``enable_merge`` without dynamic expansion mode.
         TypeError: an argument that is nearly spelt as one of these.
@@ -130,7 +131,11 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
                            .format(name))
     table_name = clean_table_name(name)
     if table_name.startswith(_RESERVED_PREFIX):
-        raise ValueError("table name {!r} begins with {!r}, which is reserved".format(name, _RESERVED_PREFIX))
+        raise ValueError("table name {!r} is reserved: it begins with {!r}; choose another".format(
+            name, _RESERVED_PREFIX))
+    if table_name in TAKEN_NAMES:
+        raise ValueError("table name {!r} is reserved: every checkpoint has a file {!r} beside the folders of its "
+                         "tables; choose another".format(name, table_name))
     graph = tf.compat.v1.get_default_graph()
     state = GraphState.of(graph)
     if state.marked:
