@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ascpipe.tf.graph.sparse_table import Table
     from ascpipe.tf.modify.hooks import GraphModifierHook, LookupSubgraphSlicerHook, OrphanLookupKeySlicerHook
     from ascpipe.tf.optimizers.gradient_norm import clip_by_global_norm, global_norm
-    from ascpipe.tf.optimizers.of_programs import Optimizer
+    from ascpipe.tf.training.optimizers_of_programs import Optimizer
     from ascpipe.tf.program.dense_variables import (
         BroadcastGlobalVariablesHook,
         DistributedOptimizer,
@@ -57,7 +57,7 @@ _HOMES = {
     "ascpipe.tf.graph.sparse_table": "Table",
     "ascpipe.tf.modify.hooks": "GraphModifierHook LookupSubgraphSlicerHook OrphanLookupKeySlicerHook",
     "ascpipe.tf.optimizers.gradient_norm": "clip_by_global_norm global_norm",
-    "ascpipe.tf.optimizers.of_programs": "Optimizer",
+    "ascpipe.tf.training.optimizers_of_programs": "Optimizer",
     "ascpipe.tf.program.dense_variables":
         "BroadcastGlobalVariablesHook DistributedOptimizer broadcast_global_variables",
     "ascpipe.tf.program.lookup_concat": "lookup_concat",

@@ -25,8 +25,9 @@ MAY_IMPORT = {
     "modify": {"starting", "program", "graph", "running", "ground"},
     "checkpoints": {"graph", "running", "ground"},
     "serving": {"graph", "running", "ground"},
+    "training": {"modify", "optimizers", "starting", "program", "graph", "running", "ground"},
     "feature_column": {"modify", "optimizers", "starting", "program", "graph", "running", "ground"},
-    "api": {"feature_column", "modify", "starting",
+    "api": {"feature_column", "training", "modify", "starting",
             "serving", "checkpoints", "optimizers", "program", "graph", "running", "ground"},
     "incumbent": {"modify", "starting", "program", "graph", "running", "ground"},
 }

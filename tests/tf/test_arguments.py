@@ -2,22 +2,15 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from ascpipe.checkpoint import paths, table_folders
-from ascpipe.checkpoint.reader import open_checkpoint
-from ascpipe.tf.graph.features import TABLE_NAME_PATTERN, FeatureSpec
+from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.incumbent.getters_and_setters import get_dense_and_sparse_variable
 from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
 from ascpipe.tf.program.create_table import create_table
 from ascpipe.tf.program.insert_function import get_asc_insert_func
 from ascpipe.tf.running.process import Process, init, terminate_config_initializer
 from ascpipe.tf.validation import MAX_INT32
-from tests.support import checkpoints
-from tests.support.checkpoints import content
 
-RECORDS = (paths.MANIFEST, paths.PAIR, paths.MARKER, paths.DENSE, paths.slice_record(0))
 
 
 @pytest.fixture(autouse=True)
@@ -91,35 +84,6 @@ class TestInit:
         refused(" and ".join(name for name in ("save_checkpoint_due_time", "save_delta_checkpoints_secs")
                              if name not in given), init, is_incremental_checkpoint=True, **given)
         assert not Process.is_initialised()
-
-
-class TestNamesOfTables:
-    """A name either is refused when the table is made, or can be saved and read."""
-
-    @given(name=st.one_of(
-        st.from_regex(TABLE_NAME_PATTERN, fullmatch=True), st.sampled_from([
-            value for value in vars(paths).values() if isinstance(value, str)]),
-        st.sampled_from([*table_folders.OURS, *RECORDS, "dense_part", "checkpoint", "model", "0", "_", "sparse"])))
-    @settings(max_examples=40)
-    def test_every_name_that_is_taken_can_be_saved_beside_all_other_files(self, name, tmp_path_factory):
-        with tf.Graph().as_default():
-            init()
-            try:
-                table = create_table(tf.int64, 1, name, tf.compat.v1.zeros_initializer(), device_vocabulary_size=2)
-            except ValueError as error:
-                assert "table name" in str(error) or "argument name" in str(error)
-                return
-            finally:
-                terminate_config_initializer()
-        one = content(table.table_name, 3, 1, dim=1, slots=("LazyAdam_momentum",), pool_rows=2)
-        with open_checkpoint(checkpoints.save(tmp_path_factory.mktemp("named"), 1, [one])) as checkpoint:
-            checkpoints.assert_holds(checkpoint, [one])
-
-    @pytest.mark.parametrize("name", ["ASCPIPE", "ASC.PIPE"])
-    def test_the_name_of_a_file_of_every_checkpoint_is_refused_with_the_cure(self, name):
-        init()
-        refused("table name '{}' is reserved: .* choose another".format(name), create_table, key_dtype=tf.int64, dim=1,
-                name=name, emb_initializer=tf.compat.v1.zeros_initializer(), device_vocabulary_size=2)
 
 
 class TestFeatureSpec:

@@ -3,7 +3,7 @@ from ascpipe.tf.api import checkpoint_values
 from ascpipe.tf.checkpoints import saver, warm_starting
 from ascpipe.tf.feature_column import combining, variables
 from ascpipe.tf.modify import hooks
-from ascpipe.tf.optimizers import losses, of_programs
+from ascpipe.tf.training import losses, optimizers_of_programs
 from ascpipe.tf.program import keras_models, summary_hook
 from ascpipe.tf.serving import served_tables
 from ascpipe.tf.starting import start_pipeline
@@ -21,7 +21,7 @@ def install() -> None:
     variables.install()
     checkpoint_values.install()
     combining.install()
-    of_programs.install()  # after the hooks, whose it calls
+    optimizers_of_programs.install()  # after the hooks, whose it calls
     losses.install()
     keras_models.install()
     summary_hook.install()

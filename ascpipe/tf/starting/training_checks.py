@@ -12,7 +12,7 @@ from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import origin_of
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_uses import TableUses
-from ascpipe.tf.optimizers.untrained import how_to_train
+from ascpipe.tf.graph.untrained import how_to_train
 from ascpipe.tf.running.process import Process
 
 _SHARED_BY_NAME = ("; a tower that evaluates has the table of the one that trains where their variables have one name: "
