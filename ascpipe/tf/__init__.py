@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ascpipe.tf.graph.sparse_table import Table
     from ascpipe.tf.modify.hooks import GraphModifierHook, LookupSubgraphSlicerHook, OrphanLookupKeySlicerHook
     from ascpipe.tf.optimizers.gradient_norm import clip_by_global_norm, global_norm
-    from ascpipe.tf.training.optimizers_of_programs import Optimizer
     from ascpipe.tf.program.dense_variables import (
         BroadcastGlobalVariablesHook,
         DistributedOptimizer,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from ascpipe.tf.program.summary_hook import SummaryHook
     from ascpipe.tf.program.table_changes import EvictHook, set_threshold, trigger_evict
     from ascpipe.tf.serving.served_tables import serving_tables
+    from ascpipe.tf.training.optimizers_of_programs import Optimizer
 
 __all__ = ["BroadcastGlobalVariablesHook", "CheckpointSaverHook", "DistributedOptimizer", "EvictHook", "FeatureSpec",
            "GraphModifierHook", "LookupSubgraphSlicerHook", "Optimizer", "OrphanLookupKeySlicerHook", "Saver",

@@ -12,7 +12,6 @@ from ascpipe.tf.running.process import Process, init, terminate_config_initializ
 from ascpipe.tf.validation import MAX_INT32
 
 
-
 @pytest.fixture(autouse=True)
 def graph():
     with tf.Graph().as_default() as graph:

@@ -3,10 +3,10 @@ from ascpipe.tf.api import checkpoint_values
 from ascpipe.tf.checkpoints import saver, warm_starting
 from ascpipe.tf.feature_column import combining, variables
 from ascpipe.tf.modify import hooks
-from ascpipe.tf.training import losses, optimizers_of_programs
 from ascpipe.tf.program import keras_models, summary_hook
 from ascpipe.tf.serving import served_tables
 from ascpipe.tf.starting import start_pipeline
+from ascpipe.tf.training import losses, optimizers_of_programs
 
 
 def install() -> None:
