@@ -202,12 +202,12 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "The exchange with other ranks has ended, as a rank ended or was killed.", _LOST,
         "The launcher says which rank; restart all ranks from the last checkpoint."),
     "E313": Explanation(
-        "Ranks differ in what must be alike: versions, tables, optimizers, thresholds, or collectives of the program.",
+        "Ranks differ in their versions, tables, optimizers, thresholds, or collectives of the program.",
         "Nothing was trained by the step that found it. " + _LOST,
         "The text names the item, the ranks and their values. Run the same program with the same arguments on all "
         "ranks."),
     "E314": Explanation(
-        "A step failed on all ranks, as it failed on one of them, or as ranks did different things.",
+        "A step failed on all ranks, because it failed on one of them or because the ranks did different things.",
         "No table was changed by this step.",
         "The text says what each rank did, or why its step failed. All ranks train, evaluate and skip the same "
         "batches."),
