@@ -1,24 +1,24 @@
-"""Traces the numbers of rows in the gradient of a table, ``grad.indices``, to the lookups that they come from.
+"""Traces the row numbers in the gradient of a table, ``grad.indices``, to the lookups that they come from.
 
-They are slots, which belong to a key within one step: the next step may have another key there. So an update may use
-the numbers of its own step's lookups and no other ones.
+Row numbers are slots. A slot belongs to a key within one step; in the next step, it may belong to another key. So an
+update may use only the row numbers of its own step's lookups.
 """
 from typing import List, Optional, Set
 
 import tensorflow as tf
 
-#: Ops whose first input holds the numbers that their outputs hold: in another shape, order, choice or integer type.
+#: Ops whose outputs contain the row numbers of the first input, in another shape, order, selection or integer type.
 _OF_FIRST_INPUT = frozenset((
     "Cast", "DynamicPartition", "Enter", "ExpandDims", "Gather", "GatherNd", "GatherV2", "Identity", "PreventGradient",
     "RefSwitch", "Reshape", "Slice", "Snapshot", "SplitV", "Squeeze", "StopGradient", "StridedSlice", "Switch",
     "TopKV2", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", "Unpack"))
-#: Of these the first output alone holds numbers; further ones are positions and counts.
+#: Of these ops, only the first output contains row numbers; the other outputs are positions and counts.
 _FIRST_OUTPUT = frozenset(("Merge", "TopKV2", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"))
 SUMS = ("AscLookupGrad", "AscLookupConcatGrad")  #: ops that sum the gradient of a table's lookups
 
 
 def inputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
-    """The inputs whose numbers of rows an op hands on; empty: it hands on none."""
+    """Return the inputs whose row numbers are passed to an output of the op."""
     inputs = list(op.inputs)
     if op.type in _OF_FIRST_INPUT:
         return inputs[:1]
@@ -32,12 +32,12 @@ def inputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
 
 
 def outputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
-    """The outputs of such an op that hold numbers of rows."""
+    """Return the outputs that contain row numbers, of an op that passes them on."""
     return list(op.outputs[:1] if op.type in _FIRST_OUTPUT else op.outputs)
 
 
 def origins_of(numbers: tf.Tensor) -> List[tf.Tensor]:
-    """The tensors that numbers of rows come from, each once."""
+    """Return the tensors that row numbers come from, without duplicates."""
     found: List[tf.Tensor] = []
     seen: Set[str] = set()
     waiting = [numbers]
@@ -55,7 +55,7 @@ def origins_of(numbers: tf.Tensor) -> List[tf.Tensor]:
 
 
 def slots_summed_by(numbers: tf.Tensor) -> Optional[tf.Tensor]:
-    """The slots of the lookups whose gradient an op summed, if ``numbers`` are its rows; else None."""
+    """Return the slots of the lookups whose gradient an op summed, if ``numbers`` are its row numbers, else None."""
     op = numbers.op
     if op.type == "AscLookupGrad" and numbers.value_index == 1:
         return op.inputs[0]
@@ -66,5 +66,5 @@ def slots_summed_by(numbers: tf.Tensor) -> Optional[tf.Tensor]:
 
 
 def rows_of_sums(op: tf.Operation) -> List[tf.Tensor]:
-    """The outputs of an op of ``SUMS`` that are numbers of rows."""
+    """Return the outputs of an op of ``SUMS`` that are row numbers."""
     return list(op.outputs[len(op.outputs) // 2:])

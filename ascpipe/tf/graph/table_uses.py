@@ -1,8 +1,8 @@
-"""Finds ops of a graph that use the rows of a table where only their own step may.
+"""Finds ops that use rows of a table beyond their step.
 
-A key's row is in another place of the variable, or nowhere, in the next step. So the variable and the slot variables of
-a table are read and written by the row numbers of the step alone, and these numbers, and a gradient by them, end with
-the step. What a program does otherwise would not fail; it would train rows of other keys.
+In the next step, the row of a key is at another position of the variable, or not in the variable at all. So a program
+may read and write the variable and the slot variables of a table only by the row numbers of the step, and may not keep
+these numbers or a gradient that contains them. Other uses would not fail; they would train rows of other keys.
 """
 from typing import Any, Dict, Iterator, List, NamedTuple
 
@@ -19,25 +19,25 @@ from ascpipe.tf.graph.sparse_table import Table
 _COPIES = frozenset((
     "CheckNumerics", "Enter", "Identity", "Merge", "PreventGradient", "Print", "RefEnter", "RefIdentity", "RefMerge",
     "RefSwitch", "Snapshot", "StopGradient", "Switch"))
-#: What reads a variable, and finds nothing that depends on which rows it holds, or only shows it.
+#: Ops that read a variable, but whose result does not depend on its rows or is only displayed or saved.
 _HARMLESS = frozenset((
     "HistogramSummary", "IsVariableInitialized", "PrintV2", "Rank", "Save", "SaveSlices", "SaveV2", "Shape", "ShapeN",
     "Size", "StringFormat", "ZerosLike", "OnesLike"))
-#: What becomes of row numbers that depends on their order and names no row any more, or only shows them.
+#: Ops that reduce row numbers to values that identify no row, or that only display them.
 _MEASURES = _HARMLESS | frozenset((
     "All", "Any", "AsString", "Assert", "Max", "Mean", "Min", "Prod", "Sum"))
 _RESTORES = ("Restore", "RestoreSlice", "RestoreV2")  #: refused when they run
 _GATHERS = ("Gather", "GatherNd", "GatherV2", "ResourceGather", "ResourceGatherNd")
-#: What makes a tensor with a row for each slot of gradients of some.
+#: Ops that turn a sparse gradient into a tensor with one row per slot.
 _TO_DENSE = ("ScatterNd", "SparseToDense", "TensorScatterAdd", "TensorScatterUpdate", "UnsortedSegmentMax",
              "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum")
-#: Ops whose output has the rows of an input, in their order or chosen from them.
+#: Ops whose output has the rows of an input, or a selection of them.
 _BY_ROW = _COPIES | frozenset((
     "Abs", "Add", "AddN", "AddV2", "Cast", "ClipByValue", "Concat", "ConcatV2", "Div", "DivNoNan", "Exp", "ExpandDims",
     "Gather", "GatherV2", "IsFinite", "IsNan", "Log", "LogicalNot", "Maximum", "Minimum", "Mul", "Neg", "Pack", "Pow",
     "Reciprocal", "RealDiv", "Reshape", "Round", "Rsqrt", "Select", "SelectV2", "Sign", "Slice", "Sqrt", "Square",
     "Squeeze", "StridedSlice", "Sub", "Tanh"))
-#: Types of ops that keep a value for later steps begin so; those that have a ref variable among their inputs do, too.
+#: Prefixes of types of ops that keep a value for later steps. Ops with a ref variable among their inputs do so, too.
 _KEEPS = ("Accumulator", "Assign", "Barrier", "MapStage", "OrderedMapStage", "QueueEnqueue", "ResourceAccumulator",
           "ResourceApply", "ResourceScatter", "ResourceSparseApply", "SparseAccumulator", "Stage", "StackPush")
 
@@ -53,12 +53,12 @@ _AVERAGE = ("Average dense variables only: tf.trainable_variables() has no table
 
 
 class WrongUse(NamedTuple):
-    """A use of a table by what does not belong to one step.
+    """A use of a table beyond its step.
 
     Attributes:
         op: the op.
-        what: it does, and to which tensor.
-        instead: what to write.
+        what: predicate of the error text: what the op does, and to which tensor.
+        instead: the cure.
     """
 
     op: tf.Operation
@@ -66,12 +66,12 @@ class WrongUse(NamedTuple):
     instead: str
 
     def sentence(self) -> str:
-        """What is wrong, and what to do."""
+        """Text of the error: what is wrong, and what to do."""
         return "{} {}. {}".format("op {!r} ({})".format(self.op.name, self.op.type), self.what, self.instead)
 
 
 class TableUses:
-    """All uses of the rows of one table in its graph, of their numbers, and of their gradient.
+    """All uses of the rows of one table in its graph, of their row numbers, and of their gradient.
 
     Args:
         state: of the graph.
@@ -102,7 +102,7 @@ class TableUses:
         self._follow_numbers({tensor.name: tensor for tensor in _copies_of(slots)})
 
     def updates(self) -> List[tf.Operation]:
-        """The ops that train rows of the table."""
+        """Return the ops that train rows of the table."""
         if self._handles:
             chosen = {tensor.name: tensor for tensor in self._handles}
             _spread(chosen, _numbers_kept)
@@ -113,7 +113,7 @@ class TableUses:
                 if op.type.startswith(("AscApply", "Scatter", "SparseApply"))]
 
     def wrong(self) -> Iterator[WrongUse]:
-        """Uses that are not within one step."""
+        """Yield the uses beyond their step."""
         for name, variable in self._of_variable.items():
             tensor = self._tensor(name)
             for op in tensor.consumers():
@@ -153,7 +153,7 @@ class TableUses:
         _spread(self._gradients, _rows_kept)
 
     def _judged_update(self, op: tf.Operation, variable: tf.Variable) -> Iterator[WrongUse]:
-        """Of an op that updates rows at ``indices``, which it has unless it updates them by address."""
+        """Judge an op that updates rows at ``indices``. Ops that update rows by address have no such input."""
         names = [argument.name for argument in op.op_def.input_arg]
         if "indices" in names and op.inputs[names.index("indices")].name not in self._numbers:
             yield WrongUse(op, "changes rows of {!r} by {!r}, which are not the indices of the gradient of this "
@@ -211,7 +211,7 @@ class TableUses:
         if any(given.name in self._rows for given in op.inputs) or op.type in _COPIES or self._is_ours(op):
             return False
         if op.type.startswith("Scatter") and tensor.name in self._gradients:
-            return False  # by numbers that are not those of rows: by keys, for instance
+            return False  # the indices are not row numbers, but for example keys
         return op.type.startswith(_KEEPS) or any(map(internals.is_reference, op.inputs))
 
     def _tensor(self, name: str) -> tf.Tensor:
@@ -223,7 +223,7 @@ class TableUses:
 
 
 def _copies_of(tensors: List[tf.Tensor]) -> List[tf.Tensor]:
-    """Tensors, and those that are the same variable or a copy of its value."""
+    """Return the tensors, their aliases, and copies of their values."""
     found = {tensor.name: tensor for tensor in tensors}
     _spread(found, lambda op, tensor: list(op.outputs[:1] if op.type.endswith("Merge") else op.outputs) if (
         op.type in _COPIES or (internals.is_reference(tensor) and tensor is op.inputs[0] and op.outputs
@@ -232,19 +232,19 @@ def _copies_of(tensors: List[tf.Tensor]) -> List[tf.Tensor]:
 
 
 def _numbers_kept(op: tf.Operation, tensor: tf.Tensor) -> List[tf.Tensor]:
-    """The outputs of an op that have the numbers of rows, or the handles, of an input."""
+    """Return the outputs of an op that contain the row numbers, or the handles, of an input."""
     return outputs_with_numbers(op) if any(tensor is given for given in inputs_with_numbers(op)) else []
 
 
 def _rows_kept(op: tf.Operation, tensor: tf.Tensor) -> List[tf.Tensor]:
-    """The outputs of an op that have the rows of an input."""
+    """Return the outputs of an op that contain the rows of an input."""
     if op.type not in _BY_ROW or (op.type.startswith("Gather") and tensor is not op.inputs[0]):
         return []
     return list(op.outputs)
 
 
 def _spread(found: Dict[str, tf.Tensor], outputs: Any) -> None:
-    """Add to ``found`` what ops make of it, as ``outputs(op, tensor)`` says, and of that."""
+    """Add to ``found``, transitively, the tensors ``outputs(op, tensor)`` of the consumers of each tensor."""
     waiting = list(found.values())
     while waiting:
         tensor = waiting.pop()

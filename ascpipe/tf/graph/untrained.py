@@ -1,4 +1,4 @@
-"""Says how a table is trained, in the words of the API that a program calls."""
+"""Text that explains how to train a table, for the API that a program uses."""
 from typing import Sequence
 
 from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS
@@ -14,11 +14,11 @@ _INCUMBENT = ("Give {gradients} to tf.gradients(), and apply the gradients by an
 
 
 def how_to_train(process: Process, others: Sequence[str] = ()) -> str:
-    """What to do where nothing trains a table.
+    """Return what to do if no op trains a table.
 
     Args:
-        process: tells which API the program calls.
-        others: names of further tables of which the same is true.
+        process: knows which API the program uses.
+        others: names of further tables without training.
     """
     if process.is_plain:
         cure = _PLAIN

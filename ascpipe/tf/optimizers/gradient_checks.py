@@ -1,7 +1,7 @@
-"""Refuses gradients of tables that are not those of this step's lookups, whichever optimizer is given them.
+"""Refuses gradients of tables that do not come from this step's lookups, for every optimizer.
 
-A row of a table has a place for one step only, so a dense gradient, or one that was kept, would change rows of other
-keys. Nothing would fail, and the losses would be wrong.
+A row has a position in the variable for one step only. So a dense gradient, or a gradient that was kept, would change
+rows of other keys without an error.
 """
 from typing import Any, Iterable, List, Optional, Set, Tuple
 
@@ -23,7 +23,7 @@ _NOTHING = ". Nothing was trained"
 
 
 def require_of_the_step(state: GraphState, optimizer: str, pairs: Iterable[Tuple[Any, Any]]) -> None:
-    """Raise ``TableUseError`` for a gradient of a table that is not that of its training lookups.
+    """Raise ``TableUseError`` if a gradient of a table does not come from its training lookups.
 
     Args:
         state: of the graph of the tables.
@@ -58,7 +58,7 @@ def _require(state: GraphState, optimizer: str, table: Table, gradient: Any) -> 
 
 
 def _why_not(state: GraphState, table: Table, origin: tf.Tensor) -> Optional[str]:
-    """Why numbers of rows do not come from the training lookups of a table, or None: they do."""
+    """Return the reason why row numbers do not come from the training lookups of a table, or None if they do."""
     slots = slots_summed_by(origin)
     if slots is None:
         return ("a gradient whose row numbers come from {!r} (op {}), not from the gradient of this step's lookups. "
@@ -76,14 +76,14 @@ def _why_not(state: GraphState, table: Table, origin: tf.Tensor) -> Optional[str
 
 
 def _is_of_local_rows(state: GraphState, table: Table, gradient: tf.Tensor) -> bool:
-    """Whether a tensor is made of rows of the batch of a table that grows, or of their gradient."""
+    """Return whether a tensor is computed from the batch's rows of an expansion table, or from their gradient."""
     lookup = state.lookups.get((table.table_name, TRAIN))
     if not isinstance(lookup, ExpansionLookup):
         return False
     ends = {lookup.local.op, lookup.handles.op, lookup.places.op}
     seen: Set[tf.Operation] = set()
     layer: List[tf.Operation] = [gradient.op]
-    while layer:  # the nearest first: mostly the first few ops tell
+    while layer:  # breadth first: usually one of the nearest ops decides
         for op in layer:
             if op in ends or (op.type in SUMS and any(lookup.places is each for each in origins_of(op.inputs[0]))):
                 return True

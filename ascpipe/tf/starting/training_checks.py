@@ -1,4 +1,4 @@
-"""Checks that a graph trains its tables, and that nothing else happens to their rows, before the first update."""
+"""Checks before the first update that a graph trains its tables and uses their rows within one step only."""
 from typing import Any, Dict, List
 
 import tensorflow as tf
@@ -17,7 +17,7 @@ from ascpipe.tf.running.process import Process
 
 _SHARED_BY_NAME = ("; a tower that evaluates has the table of the one that trains where their variables have one name: "
                    "variable_scope(NAME, reuse=tf.compat.v1.AUTO_REUSE)")
-#: What changes a variable begins so; "Assign" also gives it its first value, or one that a Saver has read.
+#: Prefixes of types of ops that update a variable. ``_ASSIGNS`` also initialize or restore it.
 _UPDATES = ("Apply", "AssignAdd", "AssignSub", "ResourceApply", "ResourceScatter", "ResourceSparseApply", "Scatter",
             "SparseApply")
 _ASSIGNS = ("Assign", "AssignVariableOp")
@@ -25,12 +25,12 @@ _LOADS = ("Placeholder", "PlaceholderWithDefault", "Restore", "RestoreSlice", "R
 
 
 def require_safe_training(state: GraphState) -> None:
-    """Check how the ops of a graph train its tables, and use their rows.
+    """Check how the ops of a graph train its tables and use their rows.
 
     Raises:
-        TableUseError: an op uses rows of a table, their numbers or their gradient beyond one step.
-        UntrainedTableError, ColumnError: a loss of the program depends on the rows of a table, and nothing updates it.
-        RuntimeError: a program of the incumbent looks a table up for training, without any gradient.
+        TableUseError: an op uses rows of a table, their row numbers or their gradient beyond one step.
+        UntrainedTableError, ColumnError: a loss depends on the rows of a table, and no op updates the table.
+        RuntimeError: a program with the incumbent's API looks up a table for training, always without a gradient.
     """
     uses = {name: TableUses(state, table) for name, table in state.tables.items()}
     for name, table in state.tables.items():
@@ -41,10 +41,10 @@ def require_safe_training(state: GraphState) -> None:
 
 
 def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
-    """Raise ``UntrainedTableError``, ``ColumnError`` or ``RuntimeError`` for a table that is to be trained and is not.
+    """Raise ``UntrainedTableError``, ``ColumnError`` or ``RuntimeError`` if a table has to be trained and is not.
 
     Args:
-        uses: of each table, by name.
+        uses: by name of the table.
     """
     if not Process.current().is_plain:
         for (name, channel), lookup in state.lookups.items():
@@ -69,7 +69,7 @@ def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
 
 def _require_trained_column(state: GraphState, variable: str, table: Table) -> None:
     stand_in = state.stand_ins[variable]
-    # A lookup whose gradient nothing asked reads only; beside an optimizer that is a mistake of the program.
+    # A lookup without a gradient only reads. If the graph also has an optimizer, this is a mistake of the program.
     reads_beside = state.mode is None and stand_in.trains and stand_in.variable.graph.get_collection(
         tf.compat.v1.GraphKeys.TRAIN_OP)
     trains = stand_in.trains and (table.table_name, TRAIN) in state.lookups
@@ -88,7 +88,7 @@ def _wants_gradient(state: GraphState, table: Table) -> bool:
 
 
 def _is_differentiated(state: GraphState, table: Table) -> bool:
-    """Whether a tensor that the program has differentiated depends on rows that a table's training lookups give."""
+    """Return whether a tensor that the program differentiated depends on rows of a table's training lookups."""
     graph = table.variable.graph
     ends = {table.variable.op, *(tensor.op for tensor in state.requests.local.get(table.table_name, ())),
             *(lookup.rows for lookup in state.requests.lookups if lookup.table is table)}
@@ -101,13 +101,13 @@ def _is_differentiated(state: GraphState, table: Table) -> bool:
         loss = waiting.pop()
         if loss.graph is graph:
             losses.append(loss)
-        else:  # in the body of a function: what it takes from outside counts as if it were a loss
+        else:  # in the body of a function: the captured tensors count as losses
             waiting.extend(internals.captured_by(loss.graph))
     return not ends.isdisjoint(ops_differentiated(losses))
 
 
 def _trains_something(state: GraphState, uses: Dict[str, TableUses]) -> bool:
-    """Whether a graph has an op that trains a table or a variable; else it only looks at rows."""
+    """Return whether a graph has an op that trains a table or a variable. If not, it only reads rows."""
     graph = next(iter(state.tables.values())).variable.graph
     if graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP) or any(each.updates() for each in uses.values()):
         return True

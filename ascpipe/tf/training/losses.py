@@ -1,6 +1,6 @@
-"""Notes what a program differentiates, so that a table that a loss depends on and that nothing updates is found.
+"""Records the tensors that a program differentiates, to find tables that a loss depends on and no op updates.
 
-``tf.gradients``, all optimizers and ``tf.hessians`` meet in one function of TensorFlow.
+``tf.gradients``, all optimizers and ``tf.hessians`` call one function of TensorFlow, which is patched here.
 """
 from typing import Any
 
@@ -14,7 +14,7 @@ from ascpipe.tf.running.process import Process
 
 
 def install() -> None:
-    """Note from now on what programs of this process differentiate. May be called twice."""
+    """Start to record what programs of this process differentiate. May be called twice."""
     patches.GRADIENTS.apply(_gradients)
     patches.TAPE_GRADIENT.apply(_gradient_of_tape)
 
@@ -34,9 +34,9 @@ def _gradient_of_tape(self: Any, target: Any, sources: Any, *args: Any, **kwargs
 
 
 def _merge(sources: Any) -> None:
-    """Make one op of the lookups of each table, where a program of ``ascpipe.tf`` asks for the gradient of tables.
+    """Merge the lookups of each table into one op if a program of ``ascpipe.tf`` asks for the gradient of tables.
 
-    The incumbent has a call for that, without which it raises.
+    With the incumbent's API, programs call a function for this; without the call, an error is raised.
     """
     if not Process.is_initialised() or not Process.current().is_plain:
         return
