@@ -71,6 +71,17 @@ def is_in_control_flow(graph: tf.Graph) -> bool:
     return graph._get_control_flow_context() is not None
 
 
+@contextlib.contextmanager
+def in_control_flow_of(op: tf.Operation) -> Iterator[None]:
+    """Build ops in the block within the conditional, or none, that an op is in."""
+    graph, before = op.graph, op.graph._get_control_flow_context()
+    graph._set_control_flow_context(op._get_control_flow_context())
+    try:
+        yield
+    finally:
+        graph._set_control_flow_context(before)
+
+
 def graph_around(graph: tf.Graph) -> Optional[tf.Graph]:
     """The graph around the body of a function; None of a graph that is no such body."""
     if isinstance(graph, func_graph.FuncGraph):

@@ -94,13 +94,11 @@ class Model:
         return asc.table_variables() if self.is_ours else list(self.tables.values())
 
 
-def source(distinct, seed=1):
-    """Arrays of ids and labels; ``distinct``: no id is twice in a batch."""
+def source(seed=1):
+    """Arrays of ids, which repeat within a batch, and labels."""
     random = np.random.RandomState(seed)
 
     def ids(keys, count):
-        if distinct:
-            return np.concatenate([random.permutation(keys)[:BATCH * count] for _ in range(STEPS)])
         return random.randint(0, keys, STEPS * BATCH * count)
 
     return {"user": ids(KEYS["user"], 2).reshape(-1, 2), "item": ids(KEYS["item"], 1),
@@ -115,7 +113,7 @@ FREEZES = {
 }
 
 
-def ours(train, tier="device", mode="tensors", distinct=False, folder=".", frozen=None):
+def ours(train, tier="device", mode="tensors", folder=".", frozen=None):
     """The outcome of the program over tables.
 
     Args:
@@ -130,7 +128,7 @@ def ours(train, tier="device", mode="tensors", distinct=False, folder=".", froze
                 disk = {"ssd_data_path": [str(folder)]} if tier == "disk" else {}
                 tables[name] = asc.create_table(name, DIMS[name], **sizes, **disk,
                                                 initializer=v1.constant_initializer(FIRST[name]))
-            data = tf.data.Dataset.from_tensor_slices(source(distinct)).batch(BATCH)
+            data = tf.data.Dataset.from_tensor_slices(source()).batch(BATCH)
             specs = {name: asc.FeatureSpec(name) for name in tables}
             if mode == "features":
                 data = data.map(asc.insert_function(list(specs.values())))
@@ -163,11 +161,11 @@ def ascpipe(**given):
             asc.shutdown()
 
 
-def plain(train, distinct=False, frozen=()):
+def plain(train, frozen=()):
     """The outcome of the program over variables; the rows of some are ``frozen``."""
     with tf.Graph().as_default():
         iterator = v1.data.make_initializable_iterator(
-            tf.data.Dataset.from_tensor_slices(source(distinct)).batch(BATCH))
+            tf.data.Dataset.from_tensor_slices(source()).batch(BATCH))
         batch = iterator.get_next()
         tables = {name: v1.get_variable(name, [KEYS[name], DIMS[name]], use_resource=False,
                                         initializer=v1.constant_initializer(FIRST[name])) for name in KEYS}

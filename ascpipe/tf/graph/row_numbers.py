@@ -65,6 +65,16 @@ def slots_summed_by(numbers: tf.Tensor) -> Optional[tf.Tensor]:
     return None
 
 
+def sums_each_row(op: tf.Operation) -> bool:
+    """Whether an op of ``SUMS`` has each row once: not that of occurrences, which has a slot for each of them."""
+    return op.type in SUMS and not is_choice(op.inputs[0].op)
+
+
+def is_choice(op: tf.Operation) -> bool:
+    """Whether an op of ours gives the slot of each occurrence."""
+    return op.type.startswith("Gather") and op.name.startswith("ascpipe/")
+
+
 def rows_of_sums(op: tf.Operation) -> List[tf.Tensor]:
     """Return the outputs of an op of ``SUMS`` that are row numbers."""
     return list(op.outputs[len(op.outputs) // 2:])

@@ -13,7 +13,7 @@ from ascpipe.tf import internals
 from ascpipe.tf.graph.expansion import ExpansionLookup
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import origin_of
-from ascpipe.tf.graph.row_numbers import SUMS, inputs_with_numbers, outputs_with_numbers
+from ascpipe.tf.graph.row_numbers import SUMS, inputs_with_numbers, is_choice, outputs_with_numbers
 from ascpipe.tf.graph.sparse_table import Table
 
 _COPIES = frozenset((
@@ -133,6 +133,7 @@ class TableUses:
                                        "rows hold other keys", _SUM)
 
     def _follow_numbers(self, slots: Dict[str, tf.Tensor]) -> None:
+        _spread(slots, lambda op, tensor: list(op.outputs) if is_choice(op) and tensor is op.inputs[0] else [])
         sums = {op.name: op for tensor in slots.values() for op in tensor.consumers() if op.type in SUMS}
         for op in sums.values():
             half = len(op.outputs) // 2

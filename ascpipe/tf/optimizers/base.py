@@ -9,6 +9,7 @@ from ascpipe.tf.graph.expansion import lookup_of
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import HomeSlots
 from ascpipe.tf.graph.rewiring import origin_of
+from ascpipe.tf.graph.row_numbers import sums_each_row
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Float, Rule, Text
@@ -253,7 +254,7 @@ def _require_open(optimizer: tf.compat.v1.train.Optimizer, table: tf.Variable, s
 
 def has_unique_indices(grad: tf.IndexedSlices) -> bool:
     """Whether a gradient is that of a table's lookups, gated or with changed values, but of the same rows."""
-    return origin_of(grad.indices).type in ("AscLookupGrad", "AscLookupConcatGrad")
+    return sums_each_row(origin_of(grad.indices))
 
 
 def is_started(graph: tf.Graph) -> bool:

@@ -20,6 +20,7 @@ from ascpipe.tf.modify.open_lookups import require_none_evaluates
 from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
 from ascpipe.tf.optimizers.base import CustomizedOptimizer, is_table_variable, note_slots, unique_name
 from ascpipe.tf.optimizers.gradient_checks import require_of_the_step
+from ascpipe.tf.optimizers.occurrences import with_occurrences
 from ascpipe.tf.running.process import Process
 
 _log = logging.getLogger(__name__)
@@ -179,6 +180,7 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
     pairs = [(None if _only_evaluates(state, target) else gradient, target)
              for gradient, target in _with_rows(state, pairs)]
     require_of_the_step(state, self.get_name(), pairs)
+    pairs = with_occurrences(state, pairs)
     if any(_only_evaluates(state, target) for _, target in pairs) and all(gradient is None for gradient, _ in pairs):
         return tf.no_op(name=name)  # nothing runs it
     if not isinstance(self, CustomizedOptimizer) and (state.stand_ins or any(
@@ -186,7 +188,10 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
         return _apply(functools.partial(patches.APPLY_GRADIENTS.plain, self), self, pairs, global_step,
                       name or self.get_name())
     _note_updates(state, pairs)
+    graph = internals.outermost(tf.compat.v1.get_default_graph())
+    begin = graph.version
     applied = patches.APPLY_GRADIENTS.plain(self, pairs, global_step, name)
+    state.applied.append((begin, graph.version))
     note_slots(self, [target for gradient, target in pairs if gradient is not None])
     return applied
 

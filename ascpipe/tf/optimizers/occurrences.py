@@ -1,0 +1,325 @@
+"""The gradient of a table with a row for each occurrence of a key, which ops between gradients and an optimizer read.
+
+The gradient of a table's lookups has each key once, summed.  TensorFlow's gradient of ``embedding_lookup`` has a row
+for each occurrence of an id, so a clip or a norm of it is another one.  An op that is linear computes the same from
+both, and keeps the sums.  Every other op of a program reads the occurrences instead, once gradients are applied and it
+is known which ops there are.
+"""
+import logging
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+import tensorflow as tf
+
+from ascpipe.layout.words import SLOT_FROZEN
+from ascpipe.tf import internals
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.rewiring import origin_of, outside_scopes
+from ascpipe.tf.graph.row_numbers import SUMS, origins_of, sums_each_row
+from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.running import native
+from ascpipe.tf.running.process import Process
+
+_log = logging.getLogger(__name__)
+
+Pairs = List[Tuple[Any, Any]]
+_PASSING = ("Identity", "PreventGradient", "StopGradient")
+_TESTS = ("IsFinite", "IsInf", "IsNan")  #: with _REDUCES, tests of a whole gradient, which sums answer as well
+_REDUCES = ("All", "Any")
+
+
+class Occurrences(NamedTuple):
+    """The gradient of a table's lookups, not summed.
+
+    Attributes:
+        values: float[n, dim], a row for each occurrence of a key that is trained. Of bags of ids, a row for each key
+            of a lookup, as TensorFlow looks up the distinct ids of bags.
+        indices: int32[n], the numbers of their rows.
+    """
+
+    values: tf.Tensor
+    indices: tf.Tensor
+
+
+def occurrences_of(summing: tf.Operation) -> Occurrences:
+    """What an op of ``SUMS`` sums; made once."""
+    if _has_all_occurrences(summing):
+        return Occurrences(summing.outputs[0], summing.outputs[1])
+    made: Dict[tf.Operation, Occurrences] = internals.kept_on(summing.graph, "occurrences", dict)
+    if summing not in made:
+        with outside_scopes(summing.graph, "ascpipe/occurrences"), internals.in_control_flow_of(summing):
+            made[summing] = _made(summing)
+    return made[summing]
+
+
+def factors_of(values: tf.Tensor, summing: tf.Operation) -> Optional[List[Tuple[tf.Tensor, bool]]]:
+    """The scalars that a sum was multiplied by to become ``values``, and whether it was divided by them; None: it was
+    changed by something else."""
+    found: List[Tuple[tf.Tensor, bool]] = []
+    while values is not summing.outputs[0]:
+        if not _is_linear(values.op):
+            return None
+        place = _changed_input(values.op)
+        if values.op.type in ("Mul", "RealDiv"):
+            found.append((values.op.inputs[1 - place], values.op.type == "RealDiv"))
+        values = values.op.inputs[place]
+    return found
+
+
+def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
+    """Let ops on gradients of tables compute what they compute in TensorFlow; the pairs to apply then.
+
+    Programs of the incumbent, whose gradients have each key once, are left as they are.
+
+    Args:
+        state: of the graph of the tables.
+        pairs: gradients, of this step's lookups where they are of tables, and their variables.
+    """
+    if not Process.current().is_plain:
+        return pairs
+    tables = {id(table.variable): table for table in state.tables.values()}
+    found: Pairs = []
+    for gradient, target in pairs:
+        table = tables.get(id(target))
+        if table is not None and isinstance(gradient, tf.IndexedSlices):
+            gradient = _Change(state, table, gradient).applied(pairs)
+        found.append((gradient, target))
+    return found
+
+
+class _Reader(NamedTuple):
+    """An op that reads sums, or what scalars make of them.
+
+    Attributes:
+        op: the op.
+        tensor: what it reads.
+        image: makes the same of occurrences.
+    """
+
+    op: tf.Operation
+    tensor: tf.Tensor
+    image: Callable[[], tf.Tensor]
+
+
+class _Change:
+    """What a program does with the gradient of one table before it applies it.
+
+    Args:
+        state: of the graph.
+        table: the table.
+        gradient: what is applied.
+    """
+
+    def __init__(self, state: GraphState, table: Table, gradient: tf.IndexedSlices) -> None:
+        self._state = state
+        self._table = table
+        self._gradient = gradient
+        self._sums = [origin.op for origin in origins_of(gradient.indices)
+                      if origin.op.type in SUMS and sums_each_row(origin.op) and not _has_all_occurrences(origin.op)]
+        self._is_linear = len(self._sums) == 1 and origin_of(gradient.indices) is self._sums[0] and (
+            factors_of(gradient.values, self._sums[0]) is not None)
+
+    def applied(self, pairs: Pairs) -> tf.IndexedSlices:
+        """The gradient to apply: the sums if they are only scaled, and else what became of the occurrences."""
+        readers = [reader for summing in self._sums for reader in self._readers(summing)]
+        why_not = self._why_not(readers)
+        if why_not is not None:
+            if not self._is_linear or _reaches([reader.op for reader in readers], _tensors_of(pairs)):
+                self._warn(why_not)
+            return self._gradient
+        for op, tensor, image in readers:
+            _read_instead(op, tensor, image())
+        if self._is_linear:
+            return self._gradient
+        values, indices = (_image_of(tensor, self._sums) for tensor in (self._gradient.values, self._gradient.indices))
+        return tf.IndexedSlices(values, indices, self._gradient.dense_shape)
+
+    def _readers(self, summing: tf.Operation) -> List[_Reader]:
+        """The ops of the program that shall read occurrences."""
+        found: List[_Reader] = []
+        waiting: List[Tuple[tf.Tensor, Callable[[], tf.Tensor]]] = [
+            (summing.outputs[0], lambda: occurrences_of(summing).values),
+            (summing.outputs[1], lambda: occurrences_of(summing).indices)]
+        while waiting:
+            tensor, image = waiting.pop()
+            for op in tensor.consumers():
+                if self._is_of_an_optimizer(op):
+                    continue
+                if _is_linear(op) and op.inputs[_changed_input(op)] is tensor:
+                    waiting.extend((output, _image_by(output, image)) for output in op.outputs)
+                elif not _is_test(op):
+                    found.append(_Reader(op, tensor, image))
+        return found
+
+    def _is_of_an_optimizer(self, op: tf.Operation) -> bool:
+        """Whether an op is ours, or was made while gradients were applied."""
+        if op.type.startswith("Asc") or op.name.startswith("ascpipe/"):
+            return True
+        number = internals.order_of(op)
+        return any(begin < number <= end for begin, end in self._state.applied)
+
+    def _why_not(self, readers: Sequence[_Reader]) -> Optional[str]:
+        """Why the ops of the program go on reading sums, or None."""
+        if not self._sums:
+            return None
+        if Process.current().configuration.rank_size > 1:
+            return "several ranks exchange these sums. Leave gradients of tables as they are"
+        if self._state.started and any(
+                internals.order_of(reader.op) <= self._state.checked_version for reader in readers):
+            return "a session ran these ops before gradients were applied. Apply gradients before the first run"
+        return None
+
+    def _warn(self, why: str) -> None:
+        warned: Set[str] = internals.kept_on(self._table.variable.graph, "gradients_warned_of", set)
+        name = self._state.name_of(self._table)
+        if name in warned:
+            return
+        warned.add(name)
+        _log.warning(
+            "table %r: the program clips or changes its gradient, and results differ from TensorFlow's where ids "
+            "repeat in a batch. The change sees the sum of each key, not each occurrence, because %s", name, why)
+
+
+class _Part(NamedTuple):
+    """The gradient of one lookup within a sum.
+
+    Attributes:
+        restore: int32[n], which of the slots; -1: none.
+        gradients: float[n, dim].
+        is_of_bags: whether the ids are combined.
+    """
+
+    restore: tf.Tensor
+    gradients: tf.Tensor
+    is_of_bags: bool
+
+
+def _parts(summing: tf.Operation) -> List[_Part]:
+    count = summing.get_attr("k")
+    restore, gradients = summing.inputs[1:1 + count], summing.inputs[1 + count:]
+    dim = _dim(summing)
+    if summing.type != "AscLookupGrad":  # of one table, as the gradient of lookup_concat makes it
+        widths = [dim * (ids.shape[1].value if ids.shape.rank == 2 else 1) for ids in restore]
+        gradients = [gradients[0][:, begin:begin + width] for begin, width in zip(summing.get_attr("columns"), widths)]
+    return [_Part(tf.reshape(ids, [-1]), tf.reshape(rows, [-1, dim]), origin_of(rows).type == "AscCombineRowsGrad")
+            for ids, rows in zip(restore, gradients)]
+
+
+def _dim(summing: tf.Operation) -> int:
+    return int(summing.get_attr("dim") if summing.type == "AscLookupGrad" else summing.get_attr("dims")[0])
+
+
+def _has_all_occurrences(summing: tf.Operation) -> bool:
+    """Whether a sum has the same rows as TensorFlow's gradient, as there is one lookup of bags."""
+    return summing.type == "AscLookupGrad" and summing.get_attr("k") == 1 and (
+        origin_of(summing.inputs[2]).type == "AscCombineRowsGrad")
+
+
+def _made(summing: tf.Operation) -> Occurrences:
+    values, indices = zip(*(_rows_of(summing, part) for part in _parts(summing)))
+    if len(values) == 1:
+        return Occurrences(values[0], indices[0])
+    return Occurrences(tf.concat(values, 0), tf.concat(indices, 0))
+
+
+def _rows_of(summing: tf.Operation, part: _Part) -> Tuple[tf.Tensor, tf.Tensor]:
+    """The gradient of a lookup, without occurrences that train no row."""
+    slots, restore, gradients = summing.inputs[0], part.restore, part.gradients
+    if Process.current().configuration.rank_size > 1:
+        return _rows_of_ranks(slots, part)
+    if not part.is_of_bags:
+        present = tf.squeeze(tf.where(restore >= 0), axis=1)
+        slots, gradients = tf.gather(slots, tf.gather(restore, present)), tf.gather(gradients, present)
+        restore = tf.range(tf.size(slots))
+    rows = native.ops().asc_lookup_grad(slots=slots, restore=[restore], grads=[gradients], dim=_dim(summing),
+                                        partial=part.is_of_bags)
+    return rows.values, rows.indices
+
+
+def _rows_of_ranks(slots: tf.Tensor, part: _Part) -> Tuple[tf.Tensor, tf.Tensor]:
+    """The same by ops of TensorFlow, as ranks exchange what AscLookupGrad sums."""
+    is_trained = tf.concat([tf.logical_and(slots >= 0, slots < SLOT_FROZEN), [False]], axis=0)
+    place = tf.where_v2(part.restore < 0, tf.size(slots), part.restore)
+    present = tf.squeeze(tf.where(tf.gather(is_trained, place)), axis=1)
+    return tf.gather(part.gradients, present), tf.gather(slots, tf.gather(part.restore, present))
+
+
+def _is_linear(op: tf.Operation) -> bool:
+    """Whether an op multiplies by a scalar, or changes nothing; the same in the branch of a conditional."""
+    if op.type in (*_PASSING, "Neg", "Switch"):
+        return True
+    return op.type == "RealDiv" and op.inputs[1].shape.rank == 0 or op.type == "Mul" and any(
+        factor.shape.rank == 0 for factor in op.inputs)
+
+
+def _changed_input(op: tf.Operation) -> int:
+    """Which input a linear op changes."""
+    return int(op.type == "Mul" and op.inputs[0].shape.rank == 0)
+
+
+def _image_by(output: tf.Tensor, image: Callable[[], tf.Tensor]) -> Callable[[], tf.Tensor]:
+    """Makes of another tensor what a linear op makes of its own to give ``output``; once."""
+    made: List[tf.Tensor] = []
+
+    def make() -> tf.Tensor:
+        if not made:
+            made.append(_same_as(output, image()))
+        return made[0]
+
+    return make
+
+
+def _image_of(tensor: tf.Tensor, sums: Sequence[tf.Operation]) -> tf.Tensor:
+    """What scalars make of occurrences, where they make ``tensor`` of sums; else the tensor."""
+    if tensor.op in sums:
+        return occurrences_of(tensor.op)[tensor.value_index]
+    if not _is_linear(tensor.op):
+        return tensor
+    before = tensor.op.inputs[_changed_input(tensor.op)]
+    after = _image_of(before, sums)
+    return tensor if after is before else _same_as(tensor, after)
+
+
+def _same_as(output: tf.Tensor, given: tf.Tensor) -> tf.Tensor:
+    """What the op of ``output`` makes of another tensor."""
+    op = output.op
+    if op.type in _PASSING:
+        return given
+    # A tensor from outside gets a Switch where it is read within a conditional.
+    within = output.consumers()[0] if op.type == "Switch" else op
+    with outside_scopes(op.graph, "ascpipe/occurrences"), internals.in_control_flow_of(within):
+        if op.type == "Switch":
+            return tf.identity(given)
+        if op.type == "Neg":
+            return tf.negative(given)
+        factor = op.inputs[1 - _changed_input(op)]
+        return given / factor if op.type == "RealDiv" else given * factor
+
+
+def _is_test(op: tf.Operation) -> bool:
+    return op.type in _TESTS and all(reader.type in _REDUCES for reader in op.outputs[0].consumers())
+
+
+def _read_instead(op: tf.Operation, before: tf.Tensor, after: tf.Tensor) -> None:
+    for place, source in enumerate(op.inputs):
+        if source is before:
+            internals.rewire(op, place, after)
+
+
+def _tensors_of(pairs: Iterable[Tuple[Any, Any]]) -> List[tf.Tensor]:
+    found = [gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient for gradient, _ in pairs]
+    return [each for each in found if isinstance(each, tf.Tensor)]
+
+
+def _reaches(ops: Sequence[tf.Operation], tensors: Sequence[tf.Tensor]) -> bool:
+    """Whether one of some tensors is made of what some ops compute."""
+    ends = {tensor.op for tensor in tensors}
+    seen: Set[tf.Operation] = set()
+    waiting = list(ops)
+    while waiting:
+        op = waiting.pop()
+        if op in ends:
+            return True
+        if op not in seen:
+            seen.add(op)
+            waiting.extend(reader for output in op.outputs for reader in output.consumers())
+    return False
