@@ -91,6 +91,8 @@ APPLY_GRADIENTS = Patch(".python.training.optimizer", "Optimizer.apply_gradients
 GRADIENTS = Patch(".python.ops.gradients_util", "_GradientsHelper",
                   "it is known which losses a program differentiates, so that a table that is not trained is found")
 TAPE_GRADIENT = Patch(".python.eager.backprop", "GradientTape.gradient", "the same of a tape")
+MOVING_AVERAGES = Patch(".python.training.moving_averages", "ExponentialMovingAverage.apply",
+                        "moving averages of tables are refused")
 GET_NEXT = Patch(_ITERATORS, "Iterator.get_next", "an iterator can be used after graph modification")
 MAKE_INITIALIZER = Patch(_ITERATORS, "Iterator.make_initializer", "an iterator can be initialised after it")
 EXTEND_GRAPH = Patch(_SESSION, "BaseSession._extend_graph", "the first run of a session starts a marked graph")

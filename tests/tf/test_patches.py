@@ -34,7 +34,8 @@ OWNERS = [gradients_util, backprop.GradientTape, training.Model, optimizer_v2.Op
           tf.compat.v1.train.ChiefSessionCreator, tf.compat.v1.train.Optimizer, tf.compat.v1.train.MonitoredSession,
           tf.compat.v1.train.WorkerSessionCreator, tf.compat.v1.train.SessionManager, tf.compat.v1.Session,
           estimator.Estimator, export_lib, session.BaseSession, dataset_ops.DatasetV2, dataset_ops.DatasetV1,
-          iterator_ops.Iterator, warm_starting_util, checkpoint_utils, tf.Operation, tf.Tensor, tf.Variable]
+          iterator_ops.Iterator, tf.train.ExponentialMovingAverage, warm_starting_util, checkpoint_utils,
+          tf.Operation, tf.Tensor, tf.Variable]
 
 def attributes():
     return {(owner.__name__.split(".")[-1], name): value for owner in OWNERS for name, value in vars(owner).items()

@@ -2,6 +2,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.training import moving_averages
 
 import ascpipe.tf as asc
 from ascpipe.errors import TableUseError
@@ -46,7 +47,7 @@ REFUSED = {
     "a copy of its first value": lambda variable, *_: tf.Variable(variable.initialized_value()).initializer,
     "an update by ids": lambda variable, model, _: v1.scatter_update(
         variable, model.batch["item"], tf.zeros([6, 3])),
-    "a moving average": lambda variable, *_: tf.train.ExponentialMovingAverage(0.9).apply([variable]),
+    "a moving average": lambda variable, *_: moving_averages.assign_moving_average(other(variable), variable, 0.9),
     "a slot that is reset": lambda variable, _, optimizer: v1.assign(
         optimizer.get_slot(variable, "accumulator"), zeros(variable)),
     "a slot that is summed": lambda variable, _, optimizer: tf.reduce_sum(optimizer.get_slot(variable, "accumulator")),
@@ -89,13 +90,32 @@ def test_uses_that_do_not_depend_on_the_rows_are_none():
         twin_programs.ours(train, "host"), twin_programs.plain(lambda model: minimized(model)))
 
 
-def test_a_moving_average_optimizer_is_named_with_what_to_write():
-    def train(model):
-        return contrib("opt").MovingAverageOptimizer(model.optimizer("adagrad")).minimize(
-            model.loss, var_list=[*v1.trainable_variables(), *model.variables()])
+def averaged_by_an_optimizer(model):
+    return contrib("opt").MovingAverageOptimizer(model.optimizer("adagrad")).minimize(
+        model.loss, var_list=[*v1.trainable_variables(), *model.variables()])
 
-    found = twin_programs.ours(train, "host")
+
+def averaged_without_a_list(model):
+    return contrib("opt").MovingAverageOptimizer(model.optimizer("adagrad")).minimize(model.loss)
+
+
+def averages(chosen):
+    def train(model):
+        update = minimized(model)
+        return tf.group(update, tf.train.ExponentialMovingAverage(0.9).apply(chosen(model)))
+    return train
+
+
+@pytest.mark.parametrize("tier", ["host", "expansion"])
+@pytest.mark.parametrize("train", [
+    averaged_by_an_optimizer, averaged_without_a_list, averages(lambda model: model.everything()),
+    averages(lambda model: [model.tables["user"]]), averages(lambda model: [model.tables["user"].variable])],
+    ids=["optimizer", "optimizer without a list", "everything", "table", "variable"])
+def test_a_moving_average_of_a_table_is_an_error_that_says_what_to_write(train, tier):
+    found = twin_programs.ours(train, tier)
+    assert require_equal_or_refused(found, None)
     assert found.error.code == "E253"
+    assert "'user'" in str(found.error)
     assert "ascpipe.tf.Optimizer(dense=MovingAverageOptimizer(...), sparse=...)" in str(found.error)
 
 

@@ -6,7 +6,7 @@ from ascpipe.tf.modify import hooks
 from ascpipe.tf.program import keras_models, summary_hook
 from ascpipe.tf.serving import served_tables
 from ascpipe.tf.starting import start_pipeline
-from ascpipe.tf.training import losses, optimizers_of_programs
+from ascpipe.tf.training import losses, moving_averages, optimizers_of_programs
 
 
 def install() -> None:
@@ -23,6 +23,7 @@ def install() -> None:
     combining.install()
     optimizers_of_programs.install()  # after the hooks, whose it calls
     losses.install()
+    moving_averages.install()
     keras_models.install()
     summary_hook.install()
     start_pipeline.watch_sessions()

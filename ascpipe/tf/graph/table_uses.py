@@ -48,7 +48,8 @@ _STATE = ("Keep state beside rows in slot variables that the optimizer makes by 
 _INDICES = "An optimizer changes rows by the indices of their gradient"
 _MOVES_ALL = ("This optimizer moves all rows in each step, so it cannot train a table: "
               "ascpipe.tf.Optimizer(dense=this one, sparse=another one) keeps it for variables")
-_AVERAGE = ("Average dense variables only: tf.trainable_variables() has no tables, and "
+#: What to write in the place of a moving average.
+AVERAGE = ("Average dense variables only: tf.trainable_variables() has no tables, and "
             "ascpipe.tf.Optimizer(dense=MovingAverageOptimizer(...), sparse=...) trains tables beside them")
 
 
@@ -173,7 +174,7 @@ class TableUses:
                     "Saver loads rows by their keys")
         elif "MovingAverage" in op.name or "MovingAvg" in op.name:
             yield WrongUse(op, "averages {!r} over steps, but its rows hold other keys in each step".format(name),
-                           _AVERAGE)
+                           AVERAGE)
         elif op.type in _GATHERS and is_first:
             if op.inputs[1].name not in self._numbers:
                 yield WrongUse(op, "looks up rows of {!r} by {!r}. An id is not the number of a row".format(

@@ -1,0 +1,41 @@
+"""Refuses moving averages of tables: a row has another place in each step, and most rows are in no step."""
+from typing import Any
+
+import tensorflow as tf
+
+from ascpipe.errors import TableUseError
+from ascpipe.tf import internals, patches
+from ascpipe.tf.graph.expansion import ExpansionLookup
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.table_uses import AVERAGE
+
+_REASON = ("ExponentialMovingAverage.apply() averages its rows over steps, but its variable holds rows of other keys "
+           "in each step. {}. Nothing was trained".format(AVERAGE))
+
+
+def install() -> None:
+    """Refuse moving averages of tables from now on. May be called twice."""
+    patches.MOVING_AVERAGES.apply(_apply)
+
+
+def _apply(self: Any, var_list: Any = None) -> Any:
+    """In the place of ``ExponentialMovingAverage.apply``."""
+    state = GraphState.known(internals.outermost(tf.compat.v1.get_default_graph()))
+    if state is not None and state.served is None and var_list is not None:
+        var_list = list(var_list)
+        for target in var_list:
+            for table in state.tables.values():
+                if target is table or any(target is each for each in _rows_of(state, table)):
+                    raise TableUseError(state.name_of(table), _REASON)
+    return patches.MOVING_AVERAGES.plain(self, var_list)
+
+
+def _rows_of(state: GraphState, table: Table) -> Any:
+    """What stands for a table in lists of variables."""
+    yield table.variable
+    yield from table.optimizer_variables
+    yield from state.requests.local.get(table.table_name, ())
+    for lookup in state.lookups.values():
+        if lookup.table is table and isinstance(lookup, ExpansionLookup):
+            yield from (lookup.local, lookup.handles)
