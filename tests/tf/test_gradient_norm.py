@@ -1,4 +1,5 @@
 """Clipping by the global norm is TensorFlow's over plain variables, where each occurrence of an id counts."""
+import dataclasses
 import functools
 
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.tf import clip_by_global_norm, global_norm, lookup_concat
+from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import FeatureSpec, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from tests.tf import programs
@@ -165,6 +167,20 @@ def test_a_gradient_that_was_changed_otherwise_counts_as_it_is_with_a_warning(ca
     norm, _, of_rows = one_step(change=scaled(lambda values: tf.clip_by_value(values, -0.1, 0.1)))
     assert norm == of_rows
     assert "changed by something else than a scalar" in caplog.text
+
+
+def test_norms_of_several_ranks_differ_and_a_warning_says_so(caplog):
+    def of_two_ranks(gradients):
+        process = Process.current()
+        alone = process.configuration
+        process.configuration = dataclasses.replace(alone, rank_size=2)
+        global_norm(gradients)
+        global_norm(gradients)
+        process.configuration = alone
+        return gradients
+
+    one_step(change=of_two_ranks)
+    assert caplog.text.count("ranks clip by different norms") == 1
 
 
 def test_the_norm_of_what_was_clipped_is_that_which_was_asked_for():

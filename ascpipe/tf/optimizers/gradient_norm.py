@@ -10,6 +10,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from ascpipe.tf import internals
 from ascpipe.tf.graph.rewiring import origin_of
 from ascpipe.tf.optimizers.base import has_unique_indices
 from ascpipe.tf.optimizers.occurrences import factors_of, occurrences_of
@@ -76,6 +77,7 @@ def _half_square(gradient: Any) -> tf.Tensor:
     if not has_unique_indices(gradient):
         return tf.nn.l2_loss(gradient.values)
     summing = origin_of(gradient.indices)
+    _warn_of_ranks(summing.graph)
     factors = factors_of(gradient.values, summing)
     if factors is None:
         if not Process.current().is_plain:  # else ops on gradients will read occurrences, this one too
@@ -87,3 +89,13 @@ def _half_square(gradient: Any) -> tf.Tensor:
     for scalar, divides in factors:
         half = half / tf.square(scalar) if divides else half * tf.square(scalar)
     return half
+
+
+def _warn_of_ranks(graph: tf.Graph) -> None:
+    """Say once in a graph that the norms of several ranks differ."""
+    ranks = Process.current().configuration.rank_size
+    warned: List[int] = internals.kept_on(graph, "ranks_warned_of", list)
+    if ranks > 1 and not warned:
+        warned.append(ranks)
+        _log.warning("global_norm: each of the %d ranks counts the occurrences of its own batch, so ranks clip by "
+                     "different norms, and results differ from those of one rank", ranks)
