@@ -28,7 +28,7 @@ _REDUCES = ("All", "Any")
 
 
 class Occurrences(NamedTuple):
-    """The gradient of a table's lookups, not summed.
+    """The gradient of a table's lookups before it is summed.
 
     Attributes:
         values: float[n, dim], a row for each occurrence of a key that is trained. Of bags of ids, a row for each key
@@ -41,7 +41,7 @@ class Occurrences(NamedTuple):
 
 
 def occurrences_of(summing: tf.Operation) -> Occurrences:
-    """What an op of ``SUMS`` sums; made once."""
+    """The rows that an op of ``SUMS`` adds; made once."""
     if _has_all_occurrences(summing):
         return Occurrences(summing.outputs[0], summing.outputs[1])
     made: Dict[tf.Operation, Occurrences] = internals.kept_on(summing.graph, "occurrences", dict)
@@ -66,9 +66,9 @@ def factors_of(values: tf.Tensor, summing: tf.Operation) -> Optional[List[Tuple[
 
 
 def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
-    """Let ops on gradients of tables compute what they compute in TensorFlow; the pairs to apply then.
+    """Let the program's ops on gradients of tables read occurrences, and return the pairs to apply.
 
-    Programs of the incumbent, whose gradients have each key once, are left as they are.
+    Programs of the incumbent are left as they are: their gradients have each key once.
 
     Args:
         state: of the graph of the tables.
@@ -87,12 +87,12 @@ def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
 
 
 class _Reader(NamedTuple):
-    """An op that reads sums, or what scalars make of them.
+    """An op that reads sums, or scaled sums.
 
     Attributes:
         op: the op.
-        tensor: what it reads.
-        image: makes the same of occurrences.
+        tensor: the input with the sums.
+        image: returns the same of occurrences.
     """
 
     op: tf.Operation
@@ -101,12 +101,12 @@ class _Reader(NamedTuple):
 
 
 class _Change:
-    """What a program does with the gradient of one table before it applies it.
+    """The ops of a program between the gradient of one table and its optimizer.
 
     Args:
         state: of the graph.
         table: the table.
-        gradient: what is applied.
+        gradient: the gradient that the program applies.
     """
 
     def __init__(self, state: GraphState, table: Table, gradient: tf.IndexedSlices) -> None:
@@ -119,7 +119,7 @@ class _Change:
             factors_of(gradient.values, self._sums[0]) is not None)
 
     def applied(self, pairs: Pairs) -> tf.IndexedSlices:
-        """The gradient to apply: the sums if they are only scaled, and else what became of the occurrences."""
+        """The gradient to apply: sums if the program only scales them, else the changed occurrences."""
         readers = [reader for summing in self._sums for reader in self._readers(summing)]
         why_not = self._why_not(readers)
         if why_not is not None:
@@ -134,7 +134,7 @@ class _Change:
         return tf.IndexedSlices(values, indices, self._gradient.dense_shape)
 
     def _readers(self, summing: tf.Operation) -> List[_Reader]:
-        """The ops of the program that shall read occurrences."""
+        """The ops of the program that have to read occurrences."""
         found: List[_Reader] = []
         waiting: List[Tuple[tf.Tensor, Callable[[], tf.Tensor]]] = [
             (summing.outputs[0], lambda: occurrences_of(summing).values),
@@ -236,7 +236,7 @@ def _rows_of(summing: tf.Operation, part: _Part) -> Tuple[tf.Tensor, tf.Tensor]:
 
 
 def _rows_of_ranks(slots: tf.Tensor, part: _Part) -> Tuple[tf.Tensor, tf.Tensor]:
-    """The same by ops of TensorFlow, as ranks exchange what AscLookupGrad sums."""
+    """As ``_rows_of``, by ops of TensorFlow, because ranks exchange the output of every AscLookupGrad."""
     is_trained = tf.concat([tf.logical_and(slots >= 0, slots < SLOT_FROZEN), [False]], axis=0)
     place = tf.where_v2(part.restore < 0, tf.size(slots), part.restore)
     present = tf.squeeze(tf.where(tf.gather(is_trained, place)), axis=1)
@@ -244,7 +244,7 @@ def _rows_of_ranks(slots: tf.Tensor, part: _Part) -> Tuple[tf.Tensor, tf.Tensor]
 
 
 def _is_linear(op: tf.Operation) -> bool:
-    """Whether an op multiplies by a scalar, or changes nothing; the same in the branch of a conditional."""
+    """Whether an op multiplies by a scalar or changes nothing, which a Switch does, too."""
     if op.type in (*_PASSING, "Neg", "Switch"):
         return True
     return op.type == "RealDiv" and op.inputs[1].shape.rank == 0 or op.type == "Mul" and any(
@@ -252,12 +252,12 @@ def _is_linear(op: tf.Operation) -> bool:
 
 
 def _changed_input(op: tf.Operation) -> int:
-    """Which input a linear op changes."""
+    """The number of the input that a linear op scales or hands on."""
     return int(op.type == "Mul" and op.inputs[0].shape.rank == 0)
 
 
 def _image_by(output: tf.Tensor, image: Callable[[], tf.Tensor]) -> Callable[[], tf.Tensor]:
-    """Makes of another tensor what a linear op makes of its own to give ``output``; once."""
+    """Apply the linear op of ``output`` to another tensor; once, when it is called."""
     made: List[tf.Tensor] = []
 
     def make() -> tf.Tensor:
@@ -269,7 +269,7 @@ def _image_by(output: tf.Tensor, image: Callable[[], tf.Tensor]) -> Callable[[],
 
 
 def _image_of(tensor: tf.Tensor, sums: Sequence[tf.Operation]) -> tf.Tensor:
-    """What scalars make of occurrences, where they make ``tensor`` of sums; else the tensor."""
+    """The occurrences, scaled as ``tensor`` is, if it consists of sums; else the tensor itself."""
     if tensor.op in sums:
         return occurrences_of(tensor.op)[tensor.value_index]
     if not _is_linear(tensor.op):
@@ -280,7 +280,7 @@ def _image_of(tensor: tf.Tensor, sums: Sequence[tf.Operation]) -> tf.Tensor:
 
 
 def _same_as(output: tf.Tensor, given: tf.Tensor) -> tf.Tensor:
-    """What the op of ``output`` makes of another tensor."""
+    """Apply the op of ``output`` to another tensor."""
     op = output.op
     if op.type in _PASSING:
         return given
