@@ -169,10 +169,11 @@ def test_ops_between_gradients_and_an_optimizer_are_those_of_tensorflow(changes,
     check(changed(kind, changes), tier, "tensors", tmp_path)
 
 
-def test_a_gradient_that_is_only_scaled_keeps_its_sums():
+@pytest.mark.parametrize("change", [by_global_norm, by_value], ids=lambda change: change.__name__)
+def test_what_is_applied_has_each_row_once(change):
     def train(model):
         optimizer = model.optimizer("adagrad")
-        pairs = by_global_norm(halved(optimizer.compute_gradients(model.loss)))
+        pairs = change(halved(optimizer.compute_gradients(model.loss)))
         update = optimizer.apply_gradients(pairs)
         if model.is_ours:
             applied = [op.type for op in update.graph.get_operations() if "/update_user/" in "/" + op.name]
@@ -352,6 +353,44 @@ def test_ops_that_no_session_has_run_read_occurrences(caplog):
     np.testing.assert_allclose(sorted(change_after("loss")), [[1 - 0.2 * LIMIT / 10] * 2, [1 - 0.1 * LIMIT / 10] * 2])
     change_after(ranks=2, change=halved)
     assert "gradient" not in caplog.text
+
+
+# ---- occurrences that train no row
+
+def rows_after_a_clip(ids, tier, lookup, **table):
+    """Rows of keys 1 to 3, which begin with 1, after a step whose gradients are clipped by value."""
+    with twin_programs.ascpipe(use_dynamic_expansion=tier == "expansion"):
+        sizes = {} if tier == "expansion" else {"device_vocabulary_size": 10}
+        user = asc.create_table("user", 2, initializer=v1.ones_initializer(), **sizes, **table)
+        iterator = v1.data.make_initializable_iterator(tf.data.Dataset.from_tensors(ids()).prefetch(2))
+        every = v1.data.make_initializable_iterator(tf.data.Dataset.from_tensors(tf.constant([1, 2, 3], tf.int64)))
+        loss = tf.reduce_sum(asc.sparse_lookup(user, iterator.get_next(), **lookup))
+        optimizer = asc.optimizers.GradientDescent(1.0)
+        train = optimizer.apply_gradients(by_value(optimizer.compute_gradients(loss, asc.table_variables())))
+        final = asc.sparse_lookup(user, every.get_next(), training=False, default_value="initial")
+        asc.start()
+        with v1.Session() as run:
+            run.run([iterator.initializer, every.initializer])
+            run.run(train)
+            return np.round((1 - run.run(final)[:, 0]) / (LIMIT / 10)).tolist()
+
+
+def dense():
+    return tf.constant([[1, 1, 2], [3, 3, 3]], tf.int64)
+
+
+def with_missing_positions():
+    return tf.sparse.from_dense([[1, 0, 2], [3, 1, 0]])
+
+
+@pytest.mark.parametrize("tier", ["device", "expansion"])
+@pytest.mark.parametrize("ids, lookup, table, occurrences", [
+    (dense, {}, {"padding_keys": [1]}, [0, 1, 3]), (dense, {"access_threshold": 2}, {}, [2, 0, 3]),
+    (with_missing_positions, {}, {}, [2, 1, 1]), (with_missing_positions, {}, {"padding_keys": [3]}, [2, 1, 0])],
+    ids=["padding", "not admitted", "missing", "missing and padding"])
+@pytest.mark.each_value
+def test_occurrences_that_train_no_row_are_left_out(ids, lookup, table, occurrences, tier):
+    assert rows_after_a_clip(ids, tier, lookup, **table) == occurrences
 
 
 def random_programs(count, seed):

@@ -34,10 +34,12 @@ class Occurrences(NamedTuple):
         values: float[n, dim], a row for each occurrence of a key that is trained. Of bags of ids, a row for each key
             of a lookup, as TensorFlow looks up the distinct ids of bags.
         indices: int32[n], the numbers of their rows.
+        places: int32[n], the places of their keys in the slots of the sum; None if there are bags.
     """
 
     values: tf.Tensor
     indices: tf.Tensor
+    places: Optional[tf.Tensor] = None
 
 
 def occurrences_of(summing: tf.Operation) -> Occurrences:
@@ -131,6 +133,8 @@ class _Change:
         if self._is_linear:
             return self._gradient
         values, indices = (_image_of(tensor, self._sums) for tensor in (self._gradient.values, self._gradient.indices))
+        if len(self._sums) == 1 and origin_of(self._gradient.indices) is self._sums[0]:
+            values, indices = _summed(self._sums[0], values, indices)
         return tf.IndexedSlices(values, indices, self._gradient.dense_shape)
 
     def _readers(self, summing: tf.Operation) -> List[_Reader]:
@@ -215,32 +219,39 @@ def _has_all_occurrences(summing: tf.Operation) -> bool:
 
 
 def _made(summing: tf.Operation) -> Occurrences:
-    values, indices = zip(*(_rows_of(summing, part) for part in _parts(summing)))
-    if len(values) == 1:
-        return Occurrences(values[0], indices[0])
-    return Occurrences(tf.concat(values, 0), tf.concat(indices, 0))
+    found = [_rows_of(summing, part) for part in _parts(summing)]
+    if len(found) == 1:
+        return found[0]
+    values, indices, places = zip(*found)
+    return Occurrences(tf.concat(values, 0), tf.concat(indices, 0), None if None in places else tf.concat(places, 0))
 
 
-def _rows_of(summing: tf.Operation, part: _Part) -> Tuple[tf.Tensor, tf.Tensor]:
+def _rows_of(summing: tf.Operation, part: _Part) -> Occurrences:
     """The gradient of a lookup, without occurrences that train no row."""
-    slots, restore, gradients = summing.inputs[0], part.restore, part.gradients
-    if Process.current().configuration.rank_size > 1:
-        return _rows_of_ranks(slots, part)
-    if not part.is_of_bags:
-        present = tf.squeeze(tf.where(restore >= 0), axis=1)
-        slots, gradients = tf.gather(slots, tf.gather(restore, present)), tf.gather(gradients, present)
-        restore = tf.range(tf.size(slots))
-    rows = native.ops().asc_lookup_grad(slots=slots, restore=[restore], grads=[gradients], dim=_dim(summing),
-                                        partial=part.is_of_bags)
-    return rows.values, rows.indices
-
-
-def _rows_of_ranks(slots: tf.Tensor, part: _Part) -> Tuple[tf.Tensor, tf.Tensor]:
-    """As ``_rows_of``, by ops of TensorFlow, because ranks exchange the output of every AscLookupGrad."""
+    slots, alone = summing.inputs[0], Process.current().configuration.rank_size == 1
+    if part.is_of_bags and alone:
+        rows = native.ops().asc_lookup_grad(
+            slots=slots, restore=[part.restore], grads=[part.gradients], dim=_dim(summing), partial=True)
+        return Occurrences(rows.values, rows.indices)
     is_trained = tf.concat([tf.logical_and(slots >= 0, slots < SLOT_FROZEN), [False]], axis=0)
     place = tf.where_v2(part.restore < 0, tf.size(slots), part.restore)
-    present = tf.squeeze(tf.where(tf.gather(is_trained, place)), axis=1)
-    return tf.gather(part.gradients, present), tf.gather(slots, tf.gather(part.restore, present))
+    trained = tf.squeeze(tf.where(tf.gather(is_trained, place)), axis=1)
+    places, gradients = tf.gather(part.restore, trained), tf.gather(part.gradients, trained)
+    indices = tf.gather(slots, places)
+    if alone:  # ranks would exchange the output of every AscLookupGrad
+        gradients, indices = native.ops().asc_lookup_grad(
+            slots=indices, restore=[tf.range(tf.size(indices))], grads=[gradients], dim=_dim(summing))
+    return Occurrences(gradients, indices, places)
+
+
+def _summed(summing: tf.Operation, values: tf.Tensor, indices: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+    """Changed occurrences, each row once if that is cheap; else the optimizer sums them."""
+    places = occurrences_of(summing).places
+    if places is None:
+        return values, indices
+    rows = native.ops().asc_lookup_grad(
+        slots=summing.inputs[0], restore=[places], grads=[values], dim=_dim(summing), partial=True)
+    return rows.values, rows.indices
 
 
 def _is_linear(op: tf.Operation) -> bool:
