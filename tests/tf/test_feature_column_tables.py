@@ -229,6 +229,21 @@ def test_gradients_that_a_program_clips_train_tables():
     p.require_same(p.trained("device", filled, Clipped), p.trained("tensorflow", filled, Clipped), 2e-5)
 
 
+def test_gradients_of_columns_that_share_a_table_can_be_clipped_by_their_norm():
+    """TensorFlow's gradient has the distinct ids of each column, of which some are in both."""
+    def shared(features):
+        other = dict(features, seller=tf.concat([features["user"][1:], features["user"][:1]], 0))
+        return v1.feature_column.input_layer(other, fc.shared_embedding_columns(
+            [fc.categorical_column_with_identity(name, 300) for name in ("user", "seller")], p.DIM,
+            initializer=p.constant()))
+
+    def clipped():
+        from tensorflow.contrib import estimator
+        return estimator.clip_gradients_by_norm(p.gradient_descent(), 0.01)
+
+    p.require_same(p.trained("device", shared, clipped), p.trained("tensorflow", shared, clipped), 2e-5)
+
+
 # ---- channels
 
 def test_rows_of_a_column_that_is_not_trainable_stay_as_they_began():
