@@ -99,6 +99,7 @@ class GraphState:
         updated: by name of a table that an optimizer updates, the variable scope in which it does.
         unreached: names of tables behind these that an optimizer was asked for, and found no gradient.
         losses: what the program has differentiated, each tensor once.
+        applied_sums: the sums of gradients of tables that were applied.
         applied: between which numbers of ops optimizers made theirs, while they applied gradients.
         warm_starting: whether TensorFlow's part of a warm start is being made.
     """
@@ -124,6 +125,7 @@ class GraphState:
         self.updated: Dict[str, str] = {}
         self.unreached: Set[str] = set()
         self.losses: Dict[str, tf.Tensor] = {}  # by name and graph
+        self.applied_sums: List[tf.Operation] = []
         self.applied: List[Tuple[int, int]] = []
         self.warm_starting = False
         self._stream_numbers = process.stream_numbers

@@ -11,9 +11,9 @@ from typing import Any, List, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from ascpipe.tf import internals
+from ascpipe.tf.graph.occurrences import factors_of, occurrences_of
 from ascpipe.tf.graph.rewiring import origin_of
 from ascpipe.tf.optimizers.base import has_unique_indices
-from ascpipe.tf.optimizers.occurrences import factors_of, occurrences_of
 from ascpipe.tf.running.process import Process
 
 _log = logging.getLogger(__name__)

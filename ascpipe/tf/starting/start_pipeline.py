@@ -19,6 +19,7 @@ from ascpipe.tf import patches
 from ascpipe.tf.checkpoints.following import follow
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.occurrences import read_occurrences
 from ascpipe.tf.running import horovod, native
 from ascpipe.tf.running.pipeline import Pipeline, ring_messages
 from ascpipe.tf.running.process import Process
@@ -100,6 +101,7 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
     state = GraphState.of(graph)
     require_startable(state)
     warn_of_unknown_tables(state)
+    read_occurrences(state)
     require_safe_training(state)
     state.slots = slots_of_training_tables(state)
     if process.pipeline is not None:
@@ -188,6 +190,7 @@ def _check_new_ops(graph: tf.Graph) -> None:
     """Check how a graph trains its tables once more, if it has got further ops since the pipeline was started."""
     state = GraphState.known(graph)
     if state is not None and state.started and state.checked_version != graph.version:
+        read_occurrences(state)
         require_safe_training(state)
         state.checked_version = graph.version
 

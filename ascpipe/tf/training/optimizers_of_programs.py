@@ -14,13 +14,13 @@ from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS, ExpansionLookup, lookup_of
 from ascpipe.tf.graph.graph_state import GraphState, StandIn
+from ascpipe.tf.graph.occurrences import with_occurrences
 from ascpipe.tf.graph.untrained import how_to_train
 from ascpipe.tf.modify import hooks
 from ascpipe.tf.modify.open_lookups import require_none_evaluates
 from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
 from ascpipe.tf.optimizers.base import CustomizedOptimizer, is_table_variable, note_slots, unique_name
 from ascpipe.tf.optimizers.gradient_checks import require_of_the_step
-from ascpipe.tf.optimizers.occurrences import with_occurrences
 from ascpipe.tf.running.process import Process
 
 _log = logging.getLogger(__name__)

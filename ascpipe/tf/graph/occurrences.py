@@ -88,6 +88,16 @@ def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
     return found
 
 
+def read_occurrences(state: GraphState) -> None:
+    """Let ops that the program made after it applied gradients read occurrences, too, before a session gets them."""
+    if Process.current().configuration.rank_size > 1:
+        return
+    for summing in dict.fromkeys(state.applied_sums):
+        for op, tensor, image in _readers(state, summing):
+            if not state.started or internals.order_of(op) > state.checked_version:
+                _read_instead(op, tensor, image())
+
+
 class _Reader(NamedTuple):
     """An op that reads sums, or scaled sums.
 
@@ -122,12 +132,13 @@ class _Change:
 
     def applied(self, pairs: Pairs) -> tf.IndexedSlices:
         """The gradient to apply: sums if the program only scales them, else the changed occurrences."""
-        readers = [reader for summing in self._sums for reader in self._readers(summing)]
+        readers = [reader for summing in self._sums for reader in _readers(self._state, summing)]
         why_not = self._why_not(readers)
         if why_not is not None:
             if not self._is_linear or _reaches([reader.op for reader in readers], _tensors_of(pairs)):
                 self._warn(why_not)
             return self._gradient
+        self._state.applied_sums.extend(self._sums)
         for op, tensor, image in readers:
             _read_instead(op, tensor, image())
         if self._is_linear:
@@ -136,30 +147,6 @@ class _Change:
         if len(self._sums) == 1 and origin_of(self._gradient.indices) is self._sums[0]:
             values, indices = _summed(self._sums[0], values, indices)
         return tf.IndexedSlices(values, indices, self._gradient.dense_shape)
-
-    def _readers(self, summing: tf.Operation) -> List[_Reader]:
-        """The ops of the program that have to read occurrences."""
-        found: List[_Reader] = []
-        waiting: List[Tuple[tf.Tensor, Callable[[], tf.Tensor]]] = [
-            (summing.outputs[0], lambda: occurrences_of(summing).values),
-            (summing.outputs[1], lambda: occurrences_of(summing).indices)]
-        while waiting:
-            tensor, image = waiting.pop()
-            for op in tensor.consumers():
-                if self._is_of_an_optimizer(op):
-                    continue
-                if _is_linear(op) and op.inputs[_changed_input(op)] is tensor:
-                    waiting.extend((output, _image_by(output, image)) for output in op.outputs)
-                elif not _is_test(op):
-                    found.append(_Reader(op, tensor, image))
-        return found
-
-    def _is_of_an_optimizer(self, op: tf.Operation) -> bool:
-        """Whether an op is ours, or was made while gradients were applied."""
-        if op.type.startswith("Asc") or op.name.startswith("ascpipe/"):
-            return True
-        number = internals.order_of(op)
-        return any(begin < number <= end for begin, end in self._state.applied)
 
     def _why_not(self, readers: Sequence[_Reader]) -> Optional[str]:
         """Why the ops of the program go on reading sums, or None."""
@@ -181,6 +168,32 @@ class _Change:
         _log.warning(
             "table %r: the program clips or changes its gradient, and results differ from TensorFlow's where ids "
             "repeat in a batch. The change sees the sum of each key, not each occurrence, because %s", name, why)
+
+
+def _readers(state: GraphState, summing: tf.Operation) -> List[_Reader]:
+    """The ops of the program that have to read occurrences in the place of sums."""
+    found: List[_Reader] = []
+    waiting: List[Tuple[tf.Tensor, Callable[[], tf.Tensor]]] = [
+        (summing.outputs[0], lambda: occurrences_of(summing).values),
+        (summing.outputs[1], lambda: occurrences_of(summing).indices)]
+    while waiting:
+        tensor, image = waiting.pop()
+        for op in tensor.consumers():
+            if _is_of_an_optimizer(state, op):
+                continue
+            if _is_linear(op) and op.inputs[_changed_input(op)] is tensor:
+                waiting.extend((output, _image_by(output, image)) for output in op.outputs)
+            elif not _is_test(op):
+                found.append(_Reader(op, tensor, image))
+    return found
+
+
+def _is_of_an_optimizer(state: GraphState, op: tf.Operation) -> bool:
+    """Whether an op is ours, or was made while gradients were applied."""
+    if op.type.startswith("Asc") or op.name.startswith("ascpipe/"):
+        return True
+    number = internals.order_of(op)
+    return any(begin < number <= end for begin, end in state.applied)
 
 
 class _Part(NamedTuple):
