@@ -12,6 +12,7 @@ from tests.tf.test_ops_on_gradients import LIMIT, by_global_norm, by_value, halv
 
 v1 = tf.compat.v1
 
+
 def change_after(runs_before="nothing", ranks=1, change=by_value):
     """Rows after a step of a program that runs its loss, or a changed gradient, before it applies gradients."""
     with twin_programs.ascpipe():
