@@ -1,5 +1,5 @@
 """Completes a graph once all its optimizer slots are known: real plan ops replace the provisional ones."""
-from typing import Dict, List, Sequence
+from typing import Collection, Dict, List, Sequence
 
 import tensorflow as tf
 
@@ -21,8 +21,17 @@ def slots_of_training_tables(state: GraphState) -> Dict[str, List[OptimizerSlot]
             for name, channel in state.lookups if channel == TRAIN}
 
 
-def complete_graph(state: GraphState) -> None:
-    """Build the plan op of each (table, channel), and rewire all readers of the provisional one to it."""
+def complete_graph(state: GraphState, admitting: Collection[str] = ()) -> None:
+    """Build the plan op of each (table, channel), and rewire all readers of the provisional one to it.
+
+    Args:
+        state: of the graph.
+        admitting: names of tables that have an access threshold, in this graph or one before.
+    """
+    for each in state.undecided:
+        if each.table_name in admitting:
+            repoint(each.completed, each.rows)
+    state.undecided = []
     for lookup in state.lookups.values():
         plan = _plan_op(lookup, state.slots.get(lookup.table.table_name, []))
         for provisional, final in zip(lookup.plan, plan):

@@ -7,7 +7,7 @@ import functools
 import logging
 import sys
 import weakref
-from typing import Any
+from typing import Any, Set
 
 import tensorflow as tf
 
@@ -104,18 +104,25 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
     state.slots = slots_of_training_tables(state)
     if process.pipeline is not None:
         join(process.pipeline, state)
-        complete_graph(state)
+        complete_graph(state, _admitting(process, state))
         _mark_started(state, graph)
         return
     pipeline = _start(process, state, graph)
     try:
-        complete_graph(state)
+        complete_graph(state, _admitting(process, state))
     except BaseException:
         end_quietly(pipeline.close, "a pipeline that did not start")
         raise
     process.pipeline = pipeline
     process.at_end(pipeline.close)
     _mark_started(state, graph)
+
+
+def _admitting(process: Process, state: GraphState) -> Set[str]:
+    """Names of the tables of a graph that have an access threshold, in it or in a graph before."""
+    known = {} if process.pipeline is None else process.pipeline.tables
+    return {name for name in state.tables if state.thresholds.of(name).access >= 0 or (
+        name in known and known[name].thresholds.access >= 0)}
 
 
 def _mark_started(state: GraphState, graph: tf.Graph) -> None:
