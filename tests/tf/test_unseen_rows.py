@@ -264,6 +264,26 @@ def test_by_default_a_key_that_was_not_admitted_gives_zeros_in_evaluation(how):
                 assert not any(found.any() for found in program.evaluate(run).values())
 
 
+@pytest.mark.parametrize("access, expected", [(3, "zeros"), (None, "initial")])
+def test_a_later_graph_that_evaluates_alone_follows_the_threshold_of_the_graph_before(access, expected):
+    with plain_program():
+        program = Usual(more={} if access is None else {"access_threshold": access})
+        with programs.session() as run:
+            program.start(run)
+            run.run(program.train)
+        with tf.Graph().as_default():
+            table, spec = new_table("truncated"), asc.FeatureSpec("ids", table_name="table")
+            data = tf.data.Dataset.from_tensors({"ids": FRESH}).repeat()
+            iterator = V1.data.make_initializable_iterator(data.map(asc.insert_function([spec], training=False)))
+            rows = asc.sparse_lookup(table, spec, batch=iterator.get_next(), training=False)
+            asc.start()
+            with programs.session() as run:
+                run.run([iterator.initializer, V1.global_variables_initializer()])
+                found = run.run(rows)
+        np.testing.assert_array_equal(
+            found, begin_with(program.table.shape, FRESH) if expected == "initial" else np.zeros_like(found))
+
+
 def test_programs_of_rec_sdk_have_zeros_by_default():
     with programs.ascpipe():
         program = Usual()

@@ -21,8 +21,8 @@ def slots_of_training_tables(state: GraphState) -> Dict[str, List[OptimizerSlot]
             for name, channel in state.lookups if channel == TRAIN}
 
 
-def complete_graph(state: GraphState, admitting: Collection[str] = ()) -> None:
-    """Build the plan op of each (table, channel), and rewire all readers of the provisional one to it.
+def decide_unseen(state: GraphState, admitting: Collection[str]) -> None:
+    """Give zeros for keys without a row, not initial rows, where the program left it open and keys may be rejected.
 
     Args:
         state: of the graph.
@@ -32,6 +32,10 @@ def complete_graph(state: GraphState, admitting: Collection[str] = ()) -> None:
         if each.table_name in admitting:
             repoint(each.completed, each.rows)
     state.undecided = []
+
+
+def complete_graph(state: GraphState) -> None:
+    """Build the plan op of each (table, channel), and rewire all readers of the provisional one to it."""
     for lookup in state.lookups.values():
         plan = _plan_op(lookup, state.slots.get(lookup.table.table_name, []))
         for provisional, final in zip(lookup.plan, plan):

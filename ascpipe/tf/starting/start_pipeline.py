@@ -32,7 +32,7 @@ from ascpipe.tf.starting.descriptions import (
 )
 from ascpipe.tf.starting.graph_checks import require_startable, warn_of_short_run_ahead, warn_of_unknown_tables
 from ascpipe.tf.starting.joining import join
-from ascpipe.tf.starting.plan_ops import complete_graph, slots_of_training_tables
+from ascpipe.tf.starting.plan_ops import complete_graph, decide_unseen, slots_of_training_tables
 from ascpipe.tf.starting.training_checks import require_safe_training
 
 _log = logging.getLogger(__name__)
@@ -102,14 +102,15 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
     warn_of_unknown_tables(state)
     require_safe_training(state)
     state.slots = slots_of_training_tables(state)
+    decide_unseen(state, _admitting(process, state))
     if process.pipeline is not None:
         join(process.pipeline, state)
-        complete_graph(state, _admitting(process, state))
+        complete_graph(state)
         _mark_started(state, graph)
         return
     pipeline = _start(process, state, graph)
     try:
-        complete_graph(state, _admitting(process, state))
+        complete_graph(state)
     except BaseException:
         end_quietly(pipeline.close, "a pipeline that did not start")
         raise

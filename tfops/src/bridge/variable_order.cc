@@ -41,15 +41,11 @@ bool BeginsWithAny(const std::string& text, std::initializer_list<const char*> b
 // Ops whose output may be the memory of an input.  If this is a variable's, their readers read the variable.
 bool MayAlias(const Node& node) {
   return node.IsSwitch() || node.IsMerge() || node.IsEnter() || node.IsExit() || node.IsNextIteration() ||
-         Is(&node, {"AddN",       "Bitcast",     "BroadcastTo", "Cast",
-                    "CheckNumerics", "Concat",   "ConcatV2",    "ConjugateTranspose",
-                    "DebugIdentity", "EnsureShape", "ExpandDims", "Identity",
-                    "IdentityN",  "Max",         "Mean",        "Min",
-                    "Pack",       "PlaceholderWithDefault", "PreventGradient", "Print",
-                    "Prod",       "Reshape",     "Reverse",     "ReverseV2",
-                    "Slice",      "Snapshot",    "Split",       "SplitV",
-                    "Squeeze",    "StopGradient", "StridedSlice", "Sum",
-                    "Tile",       "Transpose",   "Unpack"});
+         Is(&node, {"AddN", "All", "Any", "Bitcast", "BroadcastTo", "Cast", "CheckNumerics", "Concat", "ConcatV2",
+                    "ConjugateTranspose", "DebugIdentity", "EnsureShape", "ExpandDims", "Identity", "IdentityN", "Max",
+                    "Mean", "Min", "MirrorPad", "Pack", "Pad", "PadV2", "PlaceholderWithDefault", "PreventGradient",
+                    "Print", "Prod", "Reshape", "Reverse", "ReverseV2", "Slice", "Snapshot", "Split", "SplitV",
+                    "Squeeze", "StopGradient", "StridedSlice", "Sum", "Tile", "Transpose", "Unpack"});
 }
 
 // What a step does with one variable.
@@ -186,16 +182,19 @@ class VariableOrder {
   void Order(const Uses& uses) {
     for (Node* update : uses.updates) {
       const After after(graph_, {update});
-      std::set<const Node*> before, seen;
+      std::vector<bool> before(static_cast<std::size_t>(graph_.num_node_ids()));
       const Nodes last = {update};
-      tensorflow::ReverseDFSFrom(graph_, last, [&before](Node* node) { before.insert(node); }, nullptr);
+      tensorflow::ReverseDFSFrom(
+          graph_, last, [&before](Node* node) { before[static_cast<std::size_t>(node->id())] = true; }, nullptr);
+      std::set<const Node*> seen;
       Nodes readers;
       for (const Edge* read : uses.reads) AddReaders(read, after, &seen, &readers);
       for (Node* other : uses.updates) {
         if (other->name() < update->name()) readers.push_back(other);
       }
       for (Node* reader : readers) {
-        if (reader == update || after.has(reader) || before.count(reader) > 0 || !MayLead(reader, update)) continue;
+        const bool is_before = before[static_cast<std::size_t>(reader->id())];
+        if (reader == update || after.has(reader) || is_before || !MayLead(reader, update)) continue;
         graph_.AddControlEdge(reader, update);
       }
     }
