@@ -71,7 +71,8 @@ class NoTablesError(NoCheckpointError, FileExistsError):
     code = "E526"
     fields: ClassVar[Tuple[str, ...]] = ("prefix", "folder")
     template = ("checkpoint {prefix} has variables but no tables: there is no {folder}. Nothing was changed. If all "
-                "tables shall begin empty, name them in allow_missing")
+                "tables shall begin empty, name them in allow_missing; to restore some variables alone, take a Saver "
+                "with a var_list of them")
 
 
 class CheckpointPathError(CheckpointError, ValueError):

@@ -290,7 +290,8 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "yourself."),
     "E526": Explanation(
         "A checkpoint has TensorFlow's variables and no tables.", "Nothing was changed.",
-        "Take one that was saved with the tables. If all tables shall begin empty, name them in `allow_missing`."),
+        "Take one that was saved with the tables. If all tables shall begin empty, name them in `allow_missing`. To "
+        "restore some variables alone, take a Saver with a `var_list` of them."),
     "E527": Explanation(
         "No memory for a copy of a checkpoint beside the live tables.", "Nothing was changed; training goes on.",
         "Evaluate after training has ended, or on another machine."),

@@ -50,7 +50,7 @@ def test_every_op_is_documented():
         "AscAttach", "AscBackward", "AscBagSplits", "AscChoose", "AscCombine", "AscCombineGrad", "AscCombineRowsGrad",
         "AscCombineTables", "AscCombineTablesGrad", "AscCombineWeightsGrad", "AscCut", "AscForward", "AscGate",
         "AscLocalKeys", "AscLocalRows", "AscLookup", "AscLookupConcat", "AscLookupConcatGrad", "AscLookupGrad",
-        "AscNameRows", "AscNextPlan", "AscNextPlans", "AscNothing", "AscOpenServedTable", "AscProvisionalPlan",
-        "AscReadRows", "AscReadsLive", "AscRestoreRows", "AscRestoreRowsConcat", "AscServedLookup",
-        "AscServedLookupFound", "AscServedTable", "AscSubmit", "AscTableInit", "AscTurn", "AscWithInitialRows",
-        "AscWriteRows"]
+        "AscLookupWithInitialRows", "AscNameRows", "AscNextPlan", "AscNextPlans", "AscNothing", "AscOpenServedTable",
+        "AscProvisionalPlan", "AscReadRows", "AscReadsLive", "AscRestoreRows", "AscRestoreRowsConcat",
+        "AscServedLookup", "AscServedLookupFound", "AscServedTable", "AscSubmit", "AscTableInit", "AscTurn",
+        "AscWithInitialRows", "AscWriteRows"]

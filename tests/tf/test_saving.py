@@ -230,6 +230,38 @@ def test_a_checkpoint_without_tables_is_an_error_unless_they_may_all_be_missing(
             np.testing.assert_array_equal(resumed.run.run(weights), values)
 
 
+@pytest.mark.parametrize("as_given", [list, lambda given: {"dense/weights": given[0]}], ids=["list", "dict"])
+def test_a_saver_of_variables_alone_restores_them_from_a_checkpoint_without_tables(as_given, tmp_path, monkeypatch,
+                                                                                   caplog):
+    with tf.Graph().as_default(), programs.session() as run:
+        with tf.compat.v1.variable_scope("dense"):
+            weights = tf.compat.v1.get_variable("weights", [3 * programs.DIM, 1], use_resource=False)
+        run.run(weights.initializer)
+        prefix = tf.compat.v1.train.Saver().save(run, str(tmp_path / "model"))
+        values = run.run(weights)
+    with ascpipe("device"):
+        resumed = Run("device", "adagrad", monkeypatch).initialise()
+        dense = tf.compat.v1.trainable_variables()
+        with resumed.run:
+            resumed.train(2)
+            rows = resumed.program.user.size()
+            of_all = tf.compat.v1.train.Saver(var_list=tf.compat.v1.global_variables())
+            with pytest.raises(FileExistsError, match="no tables.*var_list"):
+                of_all.restore(resumed.run, prefix)
+            caplog.set_level("INFO")
+            saver = tf.compat.v1.train.Saver(var_list=as_given(dense))
+            saver.restore(resumed.run, prefix)
+            np.testing.assert_array_equal(resumed.run.run(dense[0]), values)
+            assert resumed.program.user.size() == rows > 0
+            assert caplog.text.count("has no tables: the variables in the var_list") == 1
+            resumed.train(1)
+            with_tables = saver.save(resumed.run, str(tmp_path / "both"))
+            rows = resumed.program.user.size()
+            resumed.train(2)
+            saver.restore(resumed.run, with_tables)
+            assert resumed.program.user.size() == rows
+
+
 def test_a_damaged_checkpoint_changes_nothing(tmp_path, monkeypatch):
     with ascpipe("device"):
         run = Run("device", "adagrad", monkeypatch).initialise()

@@ -9,6 +9,7 @@ from ascpipe.tf.graph.expansion import LOCAL_ROWS
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.unseen_rows import Unseen
 from ascpipe.tf.program import create_table as tables
 from ascpipe.tf.program import lookup_sparse as bags
 from ascpipe.tf.program import sparse_lookup as lookups
@@ -108,9 +109,10 @@ def sparse_lookup(table: Table, ids: Union[FeatureSpec, Ids], *, batch: Any = No
         trainable: False: no gradient goes through this lookup; keys get rows. In all lookups of a table it keeps the
             rows as they began.
         default_value: float, scalar or [dim]: what a key without a row gives, in evaluation or because it was not
-            admitted, and a missing position of sparse ids; None: zeros. Or "initial", where ids are a tensor: in
-            evaluation and in exported models, the row that the key would begin training with, as a variable of
-            TensorFlow would have it; in training and at a missing position zeros.
+            admitted, and a missing position of sparse ids. "initial": in evaluation and in exported models, the row
+            that the key would begin training with, as a variable of TensorFlow would have it; in training and at a
+            missing position zeros. None: as "initial", and zeros if the table has an access threshold. With a
+            FeatureSpec, initial rows need ``batch``.
         max_keys: distinct keys of a batch at most, in [1, 2147483647]; needed with ``init(use_dynamic=False)``.
         access_threshold: of the table, where ids are a tensor, as FeatureSpec has it; else its FeatureSpecs say it.
         eviction_threshold: likewise.
@@ -121,7 +123,8 @@ def sparse_lookup(table: Table, ids: Union[FeatureSpec, Ids], *, batch: Any = No
 
     Raises:
         ValueError: an argument of the wrong type or out of range; a FeatureSpec of another table, or that no dataset
-            carries; a dataset that would reorder batches; inputs of Keras, whose ``fit`` is not supported.
+            carries; a dataset that would reorder batches; inputs of Keras, whose ``fit`` is not supported; with static
+            shapes, evaluation of a FeatureSpec without ``batch`` and without numbers as ``default_value``.
         RuntimeError: a FeatureSpec without ``batch``; a new lookup after the pipeline was started.
         KeyError: ``batch`` does not have the feature.
         TypeError: an argument that it does not have; names the nearest.
@@ -130,11 +133,11 @@ def sparse_lookup(table: Table, ids: Union[FeatureSpec, Ids], *, batch: Any = No
     said: Dict[str, Optional[int]] = {key: value for key, value in thresholds.items() if value is not None}
     one = ids[0] if isinstance(ids, (list, tuple)) and len(ids) == 1 else ids
     _require_max_keys(table, max_keys)
-    default_value, is_initial = _default(default_value)
+    default_value, unseen = _default(default_value)
     return lookups.look_up(
         table, ids, max_keys, training, name, modify_graph=not isinstance(one, FeatureSpec), batch=batch,
         access_and_evict_config=said or None, is_grad=trainable, serving_default_value=default_value,
-        unseen_initial=is_initial)
+        unseen=unseen)
 
 
 @checked(table=Instance(Table), training=boolean(), trainable=boolean(), default_value=DEFAULT,
@@ -162,7 +165,7 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
         training: as of ``sparse_lookup``; so are ``trainable``, ``max_keys``, ``access_threshold``,
             ``eviction_threshold`` and ``name``.
         default_value: float, scalar or [dim]: what stands for the row of a key that has none, in evaluation or because
-            it was not admitted; None: zeros. Or "initial", as of ``sparse_lookup``.
+            it was not admitted. Or "initial", or None, as of ``sparse_lookup``.
 
     Returns:
         float32[bags, dim].
@@ -175,10 +178,10 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
     thresholds = {"access_threshold": access_threshold, "eviction_threshold": eviction_threshold}
     said: Dict[str, Optional[int]] = {key: value for key, value in thresholds.items() if value is not None}
     _require_max_keys(table, max_keys)
-    default_value, is_initial = _default(default_value)
+    default_value, unseen = _default(default_value)
     return bags.lookup_sparse(
         table, ids, weights, combiner, max_norm, batch=batch, name=name, is_train=training, send_count=max_keys,
-        is_grad=trainable, default_value=default_value, thresholds=said or None, unseen_initial=is_initial)
+        is_grad=trainable, default_value=default_value, thresholds=said or None, unseen=unseen)
 
 
 def table_variables() -> List[Any]:
@@ -196,9 +199,13 @@ def table_variables() -> List[Any]:
     return [table.variable for table in GraphState.of(graph).tables.values()]
 
 
-def _default(value: Any) -> Tuple[Any, bool]:
-    """What stands for a missing row in numbers, and whether its initial row does."""
-    return (None, True) if isinstance(value, str) else (value, False)
+def _default(value: Any) -> Tuple[Any, Unseen]:
+    """What stands for a missing row in numbers, and what does in evaluation."""
+    if isinstance(value, str):
+        return None, Unseen.INITIAL
+    # In programs of the incumbent, the default is that of the incumbent: zeros.
+    is_usual = value is None and Process.current().is_plain
+    return value, Unseen.INITIAL_UNLESS_ADMITTING if is_usual else Unseen.DEFAULT_ROW
 
 
 def _require_max_keys(table: Table, max_keys: Optional[int]) -> None:

@@ -146,7 +146,8 @@ class Saver(tf.compat.v1.train.Saver):
             allow_unverified: also a checkpoint without our manifest, such as Rec SDK's; ``ASCPIPE_ALLOW_UNVERIFIED=1``
                 says the same for programs that cannot.
             allow_missing: names of tables that may be missing in it, or empty; ``"table/slot"`` of an optimizer slot.
-                ``ASCPIPE_ALLOW_MISSING="table,table/slot"`` adds to them.
+                ``ASCPIPE_ALLOW_MISSING="table,table/slot"`` adds to them. A saver whose ``var_list`` names no table
+                restores these variables alone from a checkpoint without tables, and does not need it.
 
         Raises:
             RuntimeError: the graph has tables, and its pipeline was not started.
@@ -168,7 +169,7 @@ class Saver(tf.compat.v1.train.Saver):
             PathText(0, 4096, optional=True).check("save_path", save_path)
             Process.current().running_pipeline().background.settle()
             save_path = save_path and _version_asked(Process.current(), save_path)
-        if state is None or not save_path or not _has_tables(state, save_path, allow_missing):
+        if state is None or not save_path or not _has_tables(self, state, save_path, allow_missing):
             with tensorflow_part.logged_as(given):
                 patches.SAVER_RESTORE.plain(self, sess, save_path)
             return
@@ -227,7 +228,8 @@ def _step_number(sess: Any, global_step: Any) -> Optional[int]:
     return int(training_util.global_step(sess, global_step))
 
 
-def _has_tables(state: GraphState, prefix: str, allow_missing: Collection[str]) -> bool:
+def _has_tables(saver: tf.compat.v1.train.Saver, state: GraphState, prefix: str,
+                allow_missing: Collection[str]) -> bool:
     """Whether there is a sparse part. Where there is no checkpoint at all, TensorFlow says so."""
     directory, base = os.path.split(prefix)
     folder = os.path.join(directory, "sparse-" + base)
@@ -235,7 +237,10 @@ def _has_tables(state: GraphState, prefix: str, allow_missing: Collection[str]) 
         return True
     missing = {table.table_name for table in state.tables.values() if table.is_save} - set(allow_missing)
     if missing and checkpoint_management.checkpoint_exists_internal(prefix):
-        raise NoTablesError(prefix, folder)
+        if not tensorflow_part.is_of_variables_alone(saver, state):
+            raise NoTablesError(prefix, folder)
+        _log.info("%s has no tables: the variables in the var_list of this Saver are restored, and the tables stay as "
+                  "they are", prefix)
     return False
 
 

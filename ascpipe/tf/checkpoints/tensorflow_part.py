@@ -102,6 +102,16 @@ def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
         saver.build()
 
 
+def is_of_variables_alone(saver: tf.compat.v1.train.Saver, state: GraphState) -> bool:
+    """Whether a saver was given a ``var_list`` that names variables and no table of its graph."""
+    asked = internals.kept_on(saver, "asked", _Asked)
+    items = asked.items if asked.is_known else internals.SaverParts(saver).items
+    if not items:
+        return False
+    theirs = names_of_variables(state.tables.values()) | set(state.stand_ins)
+    return all(op_name(item) not in theirs for item in (items.values() if isinstance(items, dict) else items))
+
+
 @contextlib.contextmanager
 def logged_as(prefix: str) -> Iterator[None]:
     """While TensorFlow restores its part from where it was verified its log names ``prefix``, the checkpoint."""

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from ascpipe.tf import patches
 from ascpipe.tf.graph.graph_state import GraphState, StandIn
+from ascpipe.tf.graph.unseen_rows import Unseen
 from ascpipe.tf.program.lookup_sparse import lookup_sparse
 
 #: Ops that give buckets of hashes, none below 0: there is nothing to leave out of what most columns read.
@@ -46,7 +47,7 @@ def _combined(stand_in: StandIn, given: tf.SparseTensor, given_weights: Optional
     rows = lookup_sparse(
         stand_in.table, ids, weights, combiner, max_norm, batch=None, name=None, is_train=trains, send_count=None,
         is_grad=True, default_value=None, thresholds=None, of_column=True,
-        channel_is_open=trains and state.mode is None, unseen_initial=True)
+        channel_is_open=trains and state.mode is None, unseen=Unseen.INITIAL)
     if is_flat:
         return rows
     outer = shape[:-1]

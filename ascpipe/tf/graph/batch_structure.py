@@ -158,6 +158,12 @@ def dense_restore(restore: tf.Tensor, ids: SparseIds) -> tf.Tensor:
     return index
 
 
+def dense_keys(ids: Ids) -> tf.Tensor:
+    """The keys of sparse ids in the shape of their dense form, with 0 where they have none."""
+    sparse = _as_sparse(ids)
+    return tf.scatter_nd(sparse.indices, as_keys(sparse.values), sparse.dense_shape)
+
+
 def dense_rows(rows: tf.Tensor, ids: SparseIds, default_row: Optional[tf.Tensor]) -> tf.Tensor:
     """Rows of sparse ids in the shape of their dense form.
 
@@ -254,5 +260,5 @@ def _rebuilt(batch: Any, elements: List[Any]) -> Any:
     return type(batch)(elements)
 
 
-def _as_sparse(ids: SparseIds) -> tf.SparseTensor:
+def _as_sparse(ids: Any) -> tf.SparseTensor:
     return ids.to_sparse() if isinstance(ids, tf.RaggedTensor) else ids

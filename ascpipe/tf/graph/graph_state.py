@@ -19,6 +19,7 @@ from ascpipe.tf.graph.optimizer_slots import HomeSlots, OptimizerSlot
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.graph.tensor_requests import Requests
+from ascpipe.tf.graph.unseen_rows import Unseen
 from ascpipe.tf.running.process import Process
 
 _STATE = "state"
@@ -58,12 +59,26 @@ class StandIn(NamedTuple):
     trains: bool
 
 
+class Undecided(NamedTuple):
+    """A lookup of evaluation whose keys without a row have initial rows, unless the table has an access threshold.
+
+    Attributes:
+        table_name: of the table.
+        completed: the rows, with initial ones.
+        rows: the rows with zeros.
+    """
+
+    table_name: str
+    completed: tf.Tensor
+    rows: tf.Tensor
+
+
 class Served(abc.ABC):
     """Tables that a graph looks up in files, as it is made to be exported."""
 
     @abc.abstractmethod
     def look_up(self, table: Table, ids: Union[FeatureSpec, Ids], batch: Any, default_row: Optional[tf.Tensor],
-                name: Optional[str], *, is_train: bool, unseen_initial: bool = False) -> tf.Tensor:
+                name: Optional[str], *, is_train: bool, unseen: Unseen = Unseen.DEFAULT_ROW) -> tf.Tensor:
         """The rows of ids, as ``look_up`` returns them."""
 
     @abc.abstractmethod
@@ -98,6 +113,7 @@ class GraphState:
         stand_ins: by name of a variable without rows, the table whose rows stand for its.
         updated: by name of a table that an optimizer updates, the variable scope in which it does.
         unreached: names of tables behind these that an optimizer was asked for, and found no gradient.
+        undecided: lookups whose keys without a row have initial rows unless their table has an access threshold.
         losses: what the program has differentiated, each tensor once.
         applied_sums: the sums of gradients of tables that were applied.
         applied: between which numbers of ops optimizers made theirs, while they applied gradients.
@@ -124,6 +140,7 @@ class GraphState:
         self.stand_ins: Dict[str, StandIn] = {}
         self.updated: Dict[str, str] = {}
         self.unreached: Set[str] = set()
+        self.undecided: List[Undecided] = []
         self.losses: Dict[str, tf.Tensor] = {}  # by name and graph
         self.applied_sums: List[tf.Operation] = []
         self.applied: List[Tuple[int, int]] = []

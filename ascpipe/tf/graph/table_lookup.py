@@ -10,7 +10,7 @@ import tensorflow as tf
 from ascpipe.errors import CombinerError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
-from ascpipe.tf.graph.batch_structure import dense_restore, find_ids, have_rows, with_default_row
+from ascpipe.tf.graph.batch_structure import Ids, dense_keys, dense_restore, find_ids, values_of, with_default_row
 from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec, Stream
 from ascpipe.tf.graph.rewiring import repoint
 from ascpipe.tf.graph.sparse_table import Table
@@ -83,16 +83,19 @@ class TableLookup:
                 return with_default_row(self._embeddings[place], self.plan[0], self.restore[place], default_row)
             return self._look_up([self.restore[place]], default_row)[0]
 
-    def completed(self, spec: FeatureSpec, keys: tf.Tensor) -> tf.Tensor:
+    def completed(self, spec: FeatureSpec, rows: tf.Tensor, ids: Ids) -> tf.Tensor:
         """Rows of a feature's ids in evaluation, of which a key without a row has its initial one.
 
         Args:
-            spec: whose ids are dense.
-            keys: integers, these ids.
+            spec: the feature.
+            rows: its rows, as ``embedding`` returned them.
+            ids: of the same batch.
         """
-        rows, place = self.embedding(spec, None, None), self.specs.index(spec)
+        index = self.restore[self.specs.index(spec)]
         with self.table.building(CHANNEL_NAMES[self.channel] + "_unseen"):
-            return with_initial_rows(self.table, rows, keys, have_rows(self.plan[0], self.restore[place]))
+            is_dense_form = self._sparse.get(spec) is False
+            return with_initial_rows(self.table, rows, dense_keys(ids) if is_dense_form else values_of(ids),
+                                     self.plan[0], index)
 
     def note_gradient(self, spec: FeatureSpec) -> None:
         """Note that a feature's rows are trained through this lookup."""

@@ -7,6 +7,7 @@ import tensorflow as tf
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.unseen_rows import Unseen
 
 #: Gets the tensors of a batch, gives them and more.
 Extend = Callable[..., Tuple[tf.Tensor, ...]]
@@ -41,7 +42,7 @@ class TensorLookup:
         send_count: with static shapes, as given.
         rows: the Identity whose input are the rows, once they can be looked up.
         channel_is_open: whether it is of evaluation after all, unless a gradient is asked for.
-        unseen_initial: whether a key without a row gives its initial row in evaluation.
+        unseen: what a key without a row gives in evaluation.
     """
 
     name: str
@@ -54,12 +55,12 @@ class TensorLookup:
     send_count: Optional[int]
     rows: tf.Operation
     channel_is_open: bool = False
-    unseen_initial: bool = False
+    unseen: Unseen = Unseen.DEFAULT_ROW
 
     @property
     def reads_keys(self) -> bool:
         """Whether the step needs the ids, too, and not their rows alone."""
-        return self.unseen_initial and self.channel == EVAL
+        return self.unseen is not Unseen.DEFAULT_ROW and self.channel == EVAL
 
     @property
     def is_open(self) -> bool:

@@ -1,4 +1,7 @@
 """Rows of keys that have none: those that they would begin training with, as TensorFlow's variables hold them."""
+import enum
+from typing import Any, Dict
+
 import tensorflow as tf
 
 from ascpipe.tf.graph.batch_structure import as_keys
@@ -7,7 +10,23 @@ from ascpipe.tf.running import native
 from ascpipe.tf.running.shapes import NO_TABLE, TableShape
 
 
-def with_initial_rows(table: Table, rows: tf.Tensor, keys: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+class Unseen(enum.Enum):
+    """What a lookup in evaluation, or of a model that is exported, gives for a key without a row.
+
+    Attributes:
+        DEFAULT_ROW: the default row: zeros, or what the program gave.
+        INITIAL: the row that the key would begin training with.
+        INITIAL_UNLESS_ADMITTING: the same, and zeros if the table has an access threshold. What is known of that when
+            the pipeline starts decides.
+    """
+
+    DEFAULT_ROW = "default"
+    INITIAL = "initial"
+    INITIAL_UNLESS_ADMITTING = "initial unless admitting"
+
+
+def with_initial_rows(table: Table, rows: tf.Tensor, keys: tf.Tensor, slots: tf.Tensor,
+                      restore: tf.Tensor) -> tf.Tensor:
     """The rows of keys in evaluation, where a key without a row has its initial row; no gradient goes through.
 
     Args:
@@ -15,7 +34,8 @@ def with_initial_rows(table: Table, rows: tf.Tensor, keys: tf.Tensor, found: tf.
             also after a restore; else those of its initializer.
         rows: float32, the shape of the keys followed by dim; of keys without a row, whatever it is.
         keys: integers of any shape.
-        found: bool of the shape of the keys, whether each has a row.
+        slots: int32[distinct keys], of the plan; -1 for a key without a row.
+        restore: int32 of the shape of the keys, places in ``slots``; -1 where there is no key: the row there stays.
 
     Returns:
         float32 of the shape of ``rows``.
@@ -23,19 +43,25 @@ def with_initial_rows(table: Table, rows: tf.Tensor, keys: tf.Tensor, found: tf.
     Raises:
         ValueError: shapes that do not fit.
     """
-    return initial_where_missing(table.shape, rows, keys, found)
+    with tf.name_scope("with_initial_rows"), tf.device("/device:CPU:0"):
+        return tf.stop_gradient(native.ops().asc_lookup_with_initial_rows(
+            rows=rows, keys=as_keys(keys), slots=slots, restore=restore, **_arguments(table.shape)))
 
 
 def initial_where_missing(shape: TableShape, rows: tf.Tensor, keys: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
-    """Do what ``with_initial_rows`` says, for a table that is described by ``shape``."""
-    # A table of the pipeline has its pool there, which a restore may have replaced.
-    pool = shape.pool if shape.number == NO_TABLE else None
+    """The same for a table that is described by ``shape``; ``found``: bool, whether each key has a row."""
     with tf.name_scope("with_initial_rows"), tf.device("/device:CPU:0"):
         return tf.stop_gradient(native.ops().asc_with_initial_rows(
-            rows=rows, keys=as_keys(keys), found=found,
-            parameters=tf.constant([shape.a, shape.b, shape.scale], tf.float64),
-            pool=tf.zeros([0, shape.dim]) if pool is None else tf.constant(pool, tf.float32), dim=shape.dim,
-            seed=_signed(shape.seed), kind=shape.kind, table=shape.number))
+            rows=rows, keys=as_keys(keys), found=found, **_arguments(shape)))
+
+
+def _arguments(shape: TableShape) -> Dict[str, Any]:
+    """What describes the initial rows of a table to an op."""
+    # A table of the pipeline has its pool there, which a restore may have replaced.
+    pool = shape.pool if shape.number == NO_TABLE else None
+    return {"parameters": tf.constant([shape.a, shape.b, shape.scale], tf.float64),
+            "pool": tf.zeros([0, shape.dim]) if pool is None else tf.constant(pool, tf.float32), "dim": shape.dim,
+            "seed": _signed(shape.seed), "kind": shape.kind, "table": shape.number}
 
 
 def _signed(seed: int) -> int:

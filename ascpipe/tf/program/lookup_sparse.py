@@ -9,20 +9,21 @@ from ascpipe.tf.graph.batch_structure import SparseIds, find_ids, missing
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.sparse_table import Table
-from ascpipe.tf.program.sparse_lookup import look_up, raise_for_feature
+from ascpipe.tf.graph.unseen_rows import Unseen
+from ascpipe.tf.program.sparse_lookup import look_up
 
 
 def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Optional[SparseIds], combiner: str,
                   max_norm: Optional[float], *, batch: Any, name: Optional[str], is_train: bool,
                   send_count: Optional[int], is_grad: bool, default_value: Any,
                   thresholds: Optional[Dict[str, Optional[int]]], of_column: bool = False,
-                  channel_is_open: bool = False, unseen_initial: bool = False) -> tf.Tensor:
+                  channel_is_open: bool = False, unseen: Unseen = Unseen.DEFAULT_ROW) -> tf.Tensor:
     """One row for each bag of ids, as ``ascpipe.tf.lookup_sparse`` gives them.
 
     Args:
         of_column: where bags end, and weights, are made of the batch alone, too: they are made in the dataset and come
             with the batch.
-        channel_is_open, unseen_initial: as of ``look_up``.
+        channel_is_open, unseen: as of ``look_up``.
 
     Raises:
         CombinerError: ids, weights or an argument that cannot be combined.
@@ -30,8 +31,6 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
     """
     require_combiner(table.table_name, combiner, max_norm)
     is_feature = isinstance(ids, FeatureSpec)
-    if unseen_initial and isinstance(ids, FeatureSpec):
-        raise_for_feature(table, ids)
     found = _ids_of(table, ids, batch) if isinstance(ids, FeatureSpec) else ids
     with tf.name_scope("lookup_sparse"):
         bags = bags_of(table.table_name, found, weights)
@@ -43,7 +42,7 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
         table, ids if is_feature and not served else bags.values, send_count, is_train, None,
         modify_graph=not is_feature or served, batch=batch, access_and_evict_config=thresholds, is_grad=is_grad,
         serving_default_value=default_value, values_alone=True, channel_is_open=channel_is_open,
-        unseen_initial=unseen_initial)
+        unseen=unseen)
     with tf.name_scope("lookup_sparse"):
         bagged = combined(rows, bags, combiner, max_norm)
     return tf.identity(bagged, name=name or "lookup_sparse")

@@ -7,14 +7,15 @@ import tensorflow as tf
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.ancestors import ops_behind
-from ascpipe.tf.graph.batch_structure import Ids, missing, tensors_of
+from ascpipe.tf.graph.batch_structure import Ids, find_ids, missing, tensors_of
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.expansion import new_lookup
 from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec, Stream, checked_thresholds
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup, require_fewer
-from ascpipe.tf.program.tensor_lookups import look_up_tensor
+from ascpipe.tf.graph.unseen_rows import Unseen
+from ascpipe.tf.program.tensor_lookups import completed, look_up_tensor
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Instance, Integer, Numbers, Text, boolean, checked
 
@@ -77,20 +78,17 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
 def look_up(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional[int], is_train: bool,
             name: Optional[str], *, modify_graph: bool, batch: Any, access_and_evict_config: Any, is_grad: bool,
             serving_default_value: Any, values_alone: bool = False, channel_is_open: bool = False,
-            unseen_initial: bool = False) -> tf.Tensor:
+            unseen: Unseen = Unseen.DEFAULT_ROW) -> tf.Tensor:
     """Do what ``sparse_lookup`` says.
 
     Args:
         values_alone: of a FeatureSpec whose ids are sparse, give rows of their values instead of their dense form.
         channel_is_open: with a tensor: it is of evaluation after all, unless a gradient is asked for.
-        unseen_initial: of a tensor of ids: in evaluation and in a graph that is exported, a key without a row gives
-            the row that it would begin training with.
+        unseen: what a key without a row gives in evaluation and in a graph that is exported.
     """
     configuration = Process.current().configuration
     ids = _only_feature(hashtable, ids)
     _require_feature(hashtable, ids, modify_graph=modify_graph)
-    if unseen_initial and isinstance(ids, FeatureSpec):
-        raise_for_feature(hashtable, ids)
     thresholds = checked_thresholds(access_and_evict_config)
     state = GraphState.of(tf.compat.v1.get_default_graph())
     if state.served is None:
@@ -105,12 +103,12 @@ def look_up(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional
         raise ValueError("table {!r} was created in another graph, or before init()".format(hashtable.table_name))
     if state.served is not None:
         return state.served.look_up(hashtable, ids, batch, default_row, name, is_train=is_train,
-                                    unseen_initial=unseen_initial)
+                                    unseen=unseen)
     if modify_graph:
         return look_up_tensor(
             state, hashtable, ids, channel=channel, name=name, default_row=default_row, is_grad=is_grad,
             send_count=send_count if configuration.use_static else None, thresholds=thresholds,
-            channel_is_open=channel_is_open, unseen_initial=unseen_initial)
+            channel_is_open=channel_is_open, unseen=unseen)
     lookup = _table_lookup(state, hashtable, ids, channel, batch)
     name = name or "sparse_lookup_{}".format(lookup.calls + 1)
     state.thresholds.note(hashtable.table_name, thresholds, "sparse_lookup {!r}".format(name))
@@ -118,16 +116,24 @@ def look_up(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional
     require_fewer(hashtable, channel, lookup.calls)
     lookup.count_call(send_count if configuration.use_static else None)
     embedding = lookup.embedding(ids, default_row, batch, values_alone=values_alone)
+    if channel == EVAL and unseen is not Unseen.DEFAULT_ROW:
+        embedding = completed(state, lookup, ids, embedding, _ids_in(ids, batch), unseen)
     if not is_grad or channel == EVAL:
         return tf.stop_gradient(embedding, name=name)
     lookup.note_gradient(ids)
     return tf.identity(embedding, name=name)
 
 
-def raise_for_feature(table: Table, spec: FeatureSpec) -> None:
-    """Raise ``ValueError``: initial rows are computed of keys, which a FeatureSpec does not give."""
-    raise ValueError("table {!r}: default_value='initial' needs the keys themselves, and FeatureSpec {!r} names them "
-                     "only; give a tensor of ids, that of the batch".format(table.table_name, spec.label))
+def _ids_in(spec: FeatureSpec, batch: Any) -> Ids:
+    """The ids of a feature, which initial rows are computed from."""
+    if batch is None:
+        raise ValueError("FeatureSpec {!r}: a key without a row gives its initial row in evaluation, which is computed "
+                         "from the key: give batch=, what iterator.get_next() returned, or a default_value in "
+                         "numbers".format(spec.label))
+    found = find_ids(batch, spec)
+    if found is None:
+        raise KeyError(missing(batch, spec))
+    return found
 
 
 def _only_feature(table: Table, ids: Any) -> Any:

@@ -14,10 +14,11 @@ from ascpipe.tf import internals
 from ascpipe.tf.graph.batch_structure import Ids, are_ids, as_keys, dense_rows, values_of
 from ascpipe.tf.graph.expansion import ExpansionLookup, collect, new_lookup
 from ascpipe.tf.graph.features import CHANNEL_NAMES, Feature, FeatureSpec, Stream
-from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.graph_state import GraphState, Undecided
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup, require_fewer
 from ascpipe.tf.graph.tensor_requests import Requests, TensorLookup
+from ascpipe.tf.graph.unseen_rows import Unseen
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import Thresholds
@@ -28,7 +29,8 @@ _UNMERGED = "AscUnmergedLookup"
 
 def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int, name: Optional[str],
                    default_row: Optional[tf.Tensor], is_grad: bool, send_count: Optional[int],
-                   thresholds: Thresholds, channel_is_open: bool = False, unseen_initial: bool = False) -> tf.Tensor:
+                   thresholds: Thresholds, channel_is_open: bool = False,
+                   unseen: Unseen = Unseen.DEFAULT_ROW) -> tf.Tensor:
     """The rows of a tensor of ids, as ``sparse_lookup`` returns them; of sparse ids in their dense form.
 
     Args: as ``look_up`` has them.
@@ -57,7 +59,7 @@ def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int,
     spec = _spec_of(table, ids, name)
     rows = _stand_in(table, as_keys(ids), state.requests, trains=is_grad and channel == TRAIN)
     state.requests.lookups.append(TensorLookup(
-        name, table, channel, ids, spec, default_row, is_grad, send_count, rows.op, channel_is_open, unseen_initial))
+        name, table, channel, ids, spec, default_row, is_grad, send_count, rows.op, channel_is_open, unseen))
     if ids is not given:
         rows = dense_rows(rows, given, default_row)
     return tf.identity(rows, name=name) if trains else tf.stop_gradient(rows, name=name)
@@ -110,12 +112,26 @@ def merge(state: GraphState, channel: int) -> None:
             merged.replace(*requests.local[name])
         for lookup in lookups:
             merged.count_call(lookup.send_count)
-            internals.rewire(lookup.rows, 0, merged.completed(lookup.spec, lookup.ids) if lookup.reads_keys else
-                             merged.embedding(lookup.spec, lookup.default_row, None))
+            found = merged.embedding(lookup.spec, lookup.default_row, None)
+            if lookup.reads_keys:
+                found = completed(state, merged, lookup.spec, found, lookup.ids, lookup.unseen)
+            internals.rewire(lookup.rows, 0, found)
             if lookup.is_grad:
                 merged.note_gradient(lookup.spec)
         state.lookups[name, channel] = merged
         requests.merged.add((name, channel))
+
+
+def completed(state: GraphState, lookup: TableLookup, spec: FeatureSpec, rows: tf.Tensor, ids: Ids,
+              unseen: Unseen) -> tf.Tensor:
+    """The rows of an evaluation with initial ones for keys without a row.
+
+    If a threshold of admission may still turn up, the start of the pipeline decides.
+    """
+    found = lookup.completed(spec, rows, ids)
+    if unseen is Unseen.INITIAL_UNLESS_ADMITTING:
+        state.undecided.append(Undecided(lookup.table.table_name, found, rows))
+    return found
 
 
 def _require_open(state: GraphState, table: Table, channel: int) -> None:

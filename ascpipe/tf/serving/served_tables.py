@@ -27,7 +27,7 @@ from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState, Served
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
-from ascpipe.tf.graph.unseen_rows import initial_where_missing
+from ascpipe.tf.graph.unseen_rows import Unseen, initial_where_missing
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import TableShape
@@ -58,7 +58,7 @@ class ServedTables(Served):
         self._closed = False
 
     def look_up(self, table: Table, ids: Union[FeatureSpec, tf.Tensor], batch: Any, default_row: Optional[tf.Tensor],
-                name: Optional[str], *, is_train: bool, unseen_initial: bool = False) -> tf.Tensor:
+                name: Optional[str], *, is_train: bool, unseen: Unseen = Unseen.DEFAULT_ROW) -> tf.Tensor:
         """The rows of ids, as ``look_up`` returns them; of a FeatureSpec those that ``batch`` has.
 
         Raises:
@@ -78,12 +78,13 @@ class ServedTables(Served):
                 table.table_name, values.name, values.dtype.name))
         default_row = tf.zeros([]) if default_row is None else default_row
         handle = self._handle(table)
+        gives_initial = self._gives_initial(table, unseen)
         self._calls += 1
         with tf.name_scope("ascpipe/{}_serving".format(table.table_name)), tf.device("/device:CPU:0"):
-            look_up = native.ops().asc_served_lookup_found if unseen_initial else native.ops().asc_served_lookup
+            look_up = native.ops().asc_served_lookup_found if gives_initial else native.ops().asc_served_lookup
             keys = as_keys(values)
             rows = look_up(table=handle, keys=keys, default_row=default_row, dim=table.emb_size)
-            if unseen_initial:
+            if gives_initial:
                 rows = initial_where_missing(self._shape(table), rows.rows, keys, rows.found)
             if not isinstance(found, tf.Tensor):
                 rows = _dense(rows, found, default_row)
@@ -133,6 +134,14 @@ class ServedTables(Served):
         graph.add_to_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, opened)
         self._handles[name] = handle
         return handle
+
+    def _gives_initial(self, table: Table, unseen: Unseen) -> bool:
+        """Whether a key without a row gives its initial row: admission is that of the checkpoint, or of this graph."""
+        if unseen is not Unseen.INITIAL_UNLESS_ADMITTING:
+            return unseen is Unseen.INITIAL
+        policies = self._opened().tables[table.table_name].policies
+        here = GraphState.of(tf.compat.v1.get_default_graph()).thresholds.of(table.table_name)
+        return here.access < 0 and (policies is None or policies.access_threshold < 0)
 
     def _shape(self, table: Table) -> TableShape:
         """The table with the seed and pool of the checkpoint, as a restore would take them."""

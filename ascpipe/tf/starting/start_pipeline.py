@@ -7,7 +7,7 @@ import functools
 import logging
 import sys
 import weakref
-from typing import Any
+from typing import Any, Set
 
 import tensorflow as tf
 
@@ -33,7 +33,7 @@ from ascpipe.tf.starting.descriptions import (
 )
 from ascpipe.tf.starting.graph_checks import require_startable, warn_of_short_run_ahead, warn_of_unknown_tables
 from ascpipe.tf.starting.joining import join
-from ascpipe.tf.starting.plan_ops import complete_graph, slots_of_training_tables
+from ascpipe.tf.starting.plan_ops import complete_graph, decide_unseen, slots_of_training_tables
 from ascpipe.tf.starting.training_checks import require_safe_training
 
 _log = logging.getLogger(__name__)
@@ -104,6 +104,7 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
     read_occurrences(state)
     require_safe_training(state)
     state.slots = slots_of_training_tables(state)
+    decide_unseen(state, _admitting(process, state))
     if process.pipeline is not None:
         join(process.pipeline, state)
         complete_graph(state)
@@ -118,6 +119,13 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
     process.pipeline = pipeline
     process.at_end(pipeline.close)
     _mark_started(state, graph)
+
+
+def _admitting(process: Process, state: GraphState) -> Set[str]:
+    """Names of the tables of a graph that have an access threshold, in it or in a graph before."""
+    known = {} if process.pipeline is None else process.pipeline.tables
+    return {name for name in state.tables if state.thresholds.of(name).access >= 0 or (
+        name in known and known[name].thresholds.access >= 0)}
 
 
 def _mark_started(state: GraphState, graph: tf.Graph) -> None:

@@ -1,7 +1,8 @@
-// AscWithInitialRows: rows of keys, with initial rows for keys that have none.
+// AscWithInitialRows, AscLookupWithInitialRows: rows of keys, with initial rows for keys that have none.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
 #include "bridge/parallel.h"
 #include "bridge/pipeline.h"
@@ -53,9 +54,50 @@ table: number of a table of the running pipeline: its seed, kind, parameters and
   may have replaced, and those that are given are without effect; -1: those that are given.
 )doc");
 
+// As above, behind a lookup: no op makes a tensor of whether each key has a row, which takes longer than this op.
+REGISTER_OP("AscLookupWithInitialRows")
+    .Input("rows: float")
+    .Input("keys: T")
+    .Input("slots: int32")
+    .Input("restore: int32")
+    .Input("parameters: double")
+    .Input("pool: float")
+    .Output("completed: float")
+    .Attr("T: {int32, int64}")
+    .Attr("dim: int >= 1")
+    .Attr("seed: int = 0")
+    .Attr("kind: int >= 0 = 0")
+    .Attr("table: int = -1")
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+      tensorflow::shape_inference::ShapeHandle keys, unused, out;
+      tensorflow::int64 dim;
+      TF_RETURN_IF_ERROR(c->Merge(c->input(1), c->input(3), &keys));
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(2), 1, &unused));
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(4), 1, &unused));
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(5), 2, &unused));
+      TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
+      TF_RETURN_IF_ERROR(c->Concatenate(keys, c->Vector(dim), &out));
+      TF_RETURN_IF_ERROR(c->Merge(c->input(0), out, &out));
+      c->set_output(0, out);
+      return tensorflow::Status::OK();
+    })
+    .Doc(R"doc(
+Rows as they were looked up, where a key without a row has the one that it would begin training with.
+
+rows: float, the shape of the keys followed by dim; of keys without a row, whatever it is.
+keys: of any shape.
+slots: int32[distinct keys], of the plan; -1 for a key without a row.
+restore: of the shape of the keys, places in slots; -1 where there is no key: what rows has stays.
+parameters, pool, dim, seed, kind, table: as AscWithInitialRows has them.
+completed: float, of the shape of rows.
+)doc");
+
 namespace ascpipe {
 
-template <typename Key>
+// What says whether each key has a row: a tensor of booleans, or slots and a restore index.
+enum class RowsBy { kFound, kPlan };
+
+template <typename Key, RowsBy by>
 class WithInitialRowsOp : public tensorflow::OpKernel {
  public:
   explicit WithInitialRowsOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
@@ -87,12 +129,12 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
     tensorflow::Tensor* completed;
     OP_REQUIRES_OK(ctx, ctx->forward_input_or_allocate_output({0}, 0, ctx->input(0).shape(), &completed));
     const auto keys = ctx->input(1).flat<Key>();
-    const auto found = ctx->input(2).flat<bool>();
+    const auto has_row = HasRow(ctx, std::integral_constant<RowsBy, by>());
     const float* const rows = ctx->input(0).flat<float>().data();
     float* const out = completed->flat<float>().data();
     ShareBlocks(ctx, keys.size(), BlockRows(dim_), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        if (!found(i)) {
+        if (!has_row(i)) {
           FillFrom(*initial, pool, keys(i), dim_, out + i * dim_);
         } else if (out != rows) {
           std::copy_n(rows + i * dim_, dim_, out + i * dim_);
@@ -102,6 +144,20 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
   }
 
  private:
+  static constexpr int kParameters = by == RowsBy::kFound ? 3 : 4;  // number of the input
+
+  static auto HasRow(tensorflow::OpKernelContext* ctx, std::integral_constant<RowsBy, RowsBy::kFound>) {
+    const bool* const found = ctx->input(2).flat<bool>().data();
+    return [found](std::int64_t i) { return found[i]; };
+  }
+
+  static auto HasRow(tensorflow::OpKernelContext* ctx, std::integral_constant<RowsBy, RowsBy::kPlan>) {
+    const tensorflow::int32* const slots = ctx->input(2).flat<tensorflow::int32>().data();
+    const tensorflow::int32* const restore = ctx->input(3).flat<tensorflow::int32>().data();
+    const std::int64_t count = ctx->input(2).NumElements();
+    return [=](std::int64_t i) { return restore[i] < 0 || restore[i] >= count || slots[restore[i]] != -1; };
+  }
+
   tensorflow::Status CheckShapes(tensorflow::OpKernelContext* ctx) const {
     const tensorflow::TensorShape& keys = ctx->input(1).shape();
     tensorflow::TensorShape wanted = keys;
@@ -111,9 +167,10 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
                     ctx->input(0).shape().DebugString(), ", expected ", wanted.DebugString(), ", that of the keys and ",
                     "then dim");
     }
-    if (ctx->input(2).shape() != keys) {
-      return Refuse(Code::kInvalidArgument, "AscWithInitialRows: found has shape ",
-                    ctx->input(2).shape().DebugString(), ", keys have ", keys.DebugString());
+    const int place = kParameters - 1;
+    if (ctx->input(place).shape() != keys) {
+      return Refuse(Code::kInvalidArgument, "AscWithInitialRows: ", by == RowsBy::kFound ? "found" : "restore",
+                    " has shape ", ctx->input(place).shape().DebugString(), ", keys have ", keys.DebugString());
     }
     return tensorflow::Status::OK();
   }
@@ -133,8 +190,8 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
   }
 
   tensorflow::Status ReadGiven(tensorflow::OpKernelContext* ctx, InitialRows* own, const float** pool) const {
-    const tensorflow::Tensor& parameters = ctx->input(3);
-    const tensorflow::Tensor& rows = ctx->input(4);
+    const tensorflow::Tensor& parameters = ctx->input(kParameters);
+    const tensorflow::Tensor& rows = ctx->input(kParameters + 1);
     if (parameters.dims() != 1 || parameters.dim_size(0) != 3) {
       return Refuse(Code::kInvalidArgument, "AscWithInitialRows: parameters have shape ",
                     parameters.shape().DebugString(), ", expected [3]: a, b and scale");
@@ -165,9 +222,15 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
 
 REGISTER_KERNEL_BUILDER(
     Name("AscWithInitialRows").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int32>("T"),
-    WithInitialRowsOp<tensorflow::int32>);
+    WithInitialRowsOp<tensorflow::int32, RowsBy::kFound>);
 REGISTER_KERNEL_BUILDER(
     Name("AscWithInitialRows").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int64>("T"),
-    WithInitialRowsOp<tensorflow::int64>);
+    WithInitialRowsOp<tensorflow::int64, RowsBy::kFound>);
+REGISTER_KERNEL_BUILDER(
+    Name("AscLookupWithInitialRows").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int32>("T"),
+    WithInitialRowsOp<tensorflow::int32, RowsBy::kPlan>);
+REGISTER_KERNEL_BUILDER(
+    Name("AscLookupWithInitialRows").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int64>("T"),
+    WithInitialRowsOp<tensorflow::int64, RowsBy::kPlan>);
 
 }  // namespace ascpipe

@@ -1,4 +1,9 @@
-"""Makes sessions deterministic where a program asks for it."""
+"""Makes sessions deterministic where a program asks for it.
+
+Such a session has one intra-op thread, as TensorFlow deals parts of an op to threads as they come, so that sums differ.
+In the graph of each step a pass orders reads of variables before updates, and adds tensors in one order
+(``tfops/src/bridge/variable_order.cc``).
+"""
 import functools
 import logging
 import os
@@ -9,19 +14,22 @@ from tensorflow_estimator.python.estimator import run_config
 
 from ascpipe.tf import patches
 from ascpipe.tf.program.row_initializers import own_threads
+from ascpipe.tf.running import native
 
 _log = logging.getLogger(__name__)
 
 _CARD, _WISH = "NpuOptimizer", "deterministic"
+#: Asks ``variable_order.cc`` for its pass. TensorFlow ignores unknown names.
+_ORDERED = "AscpipeDeterministic"
 
 #: Whether sessions share the threads of the process's first one, which decides it; None: there was none yet.
 _threads_are_shared: Optional[bool] = None
 
 
 def install() -> None:
-    """Let sessions whose configuration asks a card for ``deterministic`` compute on one intra-op thread.
+    """Let sessions whose configuration asks a card for ``deterministic`` compute the same in every run.
 
-    TensorFlow deals parts of an op to its intra-op threads as they come, so that sums differ. May be called twice.
+    May be called twice.
     """
     patches.SESSION_INIT.apply(_init)
 
@@ -44,11 +52,13 @@ def _init(self: Any, target: str = "", graph: Optional[tf.Graph] = None, config:
         if _threads_are_shared:
             _log.warning("deterministic: two runs may differ: a session before in this process did not ask for it, and "
                          "later ones use its threads; ask in the first one, too")
-        one_thread = tf.compat.v1.ConfigProto()
-        one_thread.CopyFrom(config)
-        one_thread.intra_op_parallelism_threads = 1
+        ordered = tf.compat.v1.ConfigProto()
+        ordered.CopyFrom(config)
+        ordered.intra_op_parallelism_threads = 1
+        ordered.graph_options.rewrite_options.custom_optimizers.add().name = _ORDERED
+        native.ops()  # the library has the pass
         with own_threads():
-            patches.SESSION_INIT.plain(self, target, graph, one_thread)
+            patches.SESSION_INIT.plain(self, target, graph, ordered)
         _threads_are_shared = bool(_threads_are_shared)
         return
     patches.SESSION_INIT.plain(self, target, graph, config)

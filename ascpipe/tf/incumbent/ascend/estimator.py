@@ -26,7 +26,7 @@ class NPURunConfig(tf.estimator.RunConfig):
 
     Args:
         iterations_per_loop: in [1, 2147483647]; hooks of ``NPUEstimator`` are called once per that many steps.
-        deterministic: 1 or True: sessions compute on one intra-op thread, and the same in every run.
+        deterministic: 1 or True: sessions compute the same in every run, on one intra-op thread.
         kwargs: those of ``tf.estimator.RunConfig``, which have its defaults; others are for a card, and dropped.
 
     Attributes:
