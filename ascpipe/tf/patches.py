@@ -95,6 +95,7 @@ GET_NEXT = Patch(_ITERATORS, "Iterator.get_next", "an iterator can be used after
 MAKE_INITIALIZER = Patch(_ITERATORS, "Iterator.make_initializer", "an iterator can be initialised after it")
 EXTEND_GRAPH = Patch(_SESSION, "BaseSession._extend_graph", "the first run of a session starts a marked graph")
 FINALIZE = Patch(".python.framework.ops", "Graph.finalize", "a marked graph starts before it is finalized")
+SESSION_CALL = Patch(_SESSION, "BaseSession._do_call", "an error of an op of ascpipe ends with what to do")
 SESSION_INIT = Patch(_SESSION, "BaseSession.__init__", "a session computes deterministically where it is asked to")
 
 KERAS_GRADIENTS = Patch(".python.keras.optimizer_v2.optimizer_v2", "OptimizerV2.get_gradients",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.checkpoint.errors import CheckpointMismatchError, DamagedCheckpointError
+from ascpipe.checkpoint.errors import CheckpointMismatchError, DamagedCheckpointError, NoCheckpointError
 from ascpipe.tf import Saver, trained_batches
 from mx_rec.core.embedding import create_table
 from tests.support.on_disk import on_disk
@@ -207,6 +207,11 @@ def test_a_table_that_the_checkpoint_does_not_have_is_an_error_unless_it_is_name
             with pytest.raises(CheckpointMismatchError, match="'other' is not in it.*allow_missing"):
                 resumed.restore(prefix)
             resumed.restore(prefix, allow_missing=["other"])
+            resumed.program.user.variable.graph.finalize()  # as an Estimator does, which has no such argument
+            with pytest.raises(CheckpointMismatchError, match="use another model_dir.*model-11 has, name its variables "
+                               "and tables in warm_start_from=.*; or set ASCPIPE_ALLOW_MISSING=other") as raised:
+                resumed.restore(prefix)
+            assert "allow_missing" not in str(raised.value)
             monkeypatch.setenv("ASCPIPE_ALLOW_MISSING", "user/ftrl_accum,other")
             resumed.restore(prefix)
             assert resumed.program.user.size() > 0
@@ -228,6 +233,29 @@ def test_a_checkpoint_without_tables_is_an_error_unless_they_may_all_be_missing(
             resumed.restore(prefix, allow_missing=["user", "item"])
             weights = tf.compat.v1.trainable_variables()[0]
             np.testing.assert_array_equal(resumed.run.run(weights), values)
+
+
+@pytest.mark.parametrize("kind", [ValueError, tf.errors.NotFoundError, tf.errors.OpError, FileNotFoundError])
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_a_missing_checkpoint_is_e520_and_an_error_that_programs_of_tensorflow_catch(has_folder, kind, tmp_path,
+                                                                                      missing_restore):
+    path = str((tmp_path if has_folder else tmp_path / "none") / "model-7")
+    with pytest.raises(kind, match="^E520: there is no checkpoint: {} does not exist".format(path)) as raised:
+        missing_restore(path)
+    assert isinstance(raised.value, NoCheckpointError) and raised.value.path == path
+    assert raised.value.message == str(raised.value)
+
+
+@pytest.fixture(scope="module")
+def missing_restore():
+    """Restores a path in a program that trains."""
+    with programs.ascpipe():
+        program = programs.Program(SOURCE, functools.partial(programs.optimizer, "adagrad", 0.3))
+        with programs.session() as run:
+            program.initialise(run)
+            run.run(program.train)
+            yield functools.partial(tf.compat.v1.train.Saver().restore, run)
+            run.run(program.train)
 
 
 def test_a_damaged_checkpoint_changes_nothing(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from ascpipe.tf.checkpoints import saver, warm_starting
 from ascpipe.tf.feature_column import combining, variables
 from ascpipe.tf.modify import hooks
 from ascpipe.tf.program import keras_models, summary_hook
+from ascpipe.tf.running import op_errors
 from ascpipe.tf.serving import served_tables
 from ascpipe.tf.starting import start_pipeline
 from ascpipe.tf.training import losses, optimizers_of_programs
@@ -25,4 +26,5 @@ def install() -> None:
     losses.install()
     keras_models.install()
     summary_hook.install()
+    op_errors.install()
     start_pipeline.watch_sessions()
