@@ -187,7 +187,8 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "(docs/how-to/tables_and_variables.md)."),
     "E253": Explanation(
         "A program uses a table as if it were a TensorFlow variable: it passes a dense gradient of a table, keeps a "
-        "gradient or row numbers over steps, or reads or assigns the whole variable that holds the rows of a step.",
+        "gradient or row numbers over steps, reads or assigns the whole variable that holds the rows of a step, "
+        "converts a graph to constants, or runs a graph of `import_meta_graph`.",
         "Nothing was trained.",
         "The text names the op and what to write instead (docs/how-to/tables_and_variables.md)."),
     "E301": Explanation(

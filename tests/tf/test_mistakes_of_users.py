@@ -3,13 +3,18 @@ import contextlib
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import graph_util, graph_util_impl
+from tensorflow.python.tools import freeze_graph
 
 import ascpipe
 import ascpipe.tf as asc
+from ascpipe.errors import TableUseError
 from ascpipe.tf.running import op_errors
 from tests.tf import programs
 
 SOURCE = programs.batches(3)
+
+pytestmark = pytest.mark.filterwarnings("ignore:distutils Version classes")  # of TensorFlow's import of graphs
 
 
 @contextlib.contextmanager
@@ -80,6 +85,24 @@ def test_a_function_that_is_looked_for_in_ascpipe_is_said_to_be_in_ascpipe_tf():
         from ascpipe import create_table  # noqa: F401
 
 
+LOOPS = {
+    "while_loop": lambda look, ids: tf.while_loop(
+        lambda i, _: i < 3, lambda i, sum_: (i + 1, sum_ + look(ids[:, i])), [0, tf.zeros([6, programs.DIM])]),
+    "map_fn": lambda look, ids: tf.map_fn(look, ids, tf.float32),
+    "scan": lambda look, ids: tf.scan(lambda _, row: look(row), ids, tf.zeros([3, programs.DIM])),
+    "function": lambda look, ids: tf.function(look)(ids)}
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_ids_that_the_turns_of_a_loop_make_are_told_to_be_looked_up_before_it(kind):
+    with plain():
+        batch = tf.compat.v1.data.make_initializable_iterator(programs.dataset(SOURCE)).get_next()
+        table = programs.table("user")
+        with pytest.raises(ValueError, match="table 'user': ids .* are made in the body of a (loop|function).*Look "
+                           "up all ids before it"):
+            LOOPS[kind](lambda ids: asc.sparse_lookup(table, ids), batch["a"])
+
+
 @pytest.mark.parametrize("message, text", [
     ("E205: One. Call a()\n\t [[node x (defined at y:1) ]]\nHint: z", "E205: One. Call a()"),
     ("2 root error(s) found.\n  (0) Failed precondition: E205: One\n\t [[node x]]\n\t [[y/_3]]\n  (1) Failed "
@@ -91,3 +114,56 @@ def test_a_function_that_is_looked_for_in_ascpipe_is_said_to_be_in_ascpipe_tf():
     ("ValueError: E205: of a program", ""), ("NaN\n\t [[node E205: x]]", "")])
 def test_of_an_error_with_a_code_the_coded_text_is_shown_alone(message, text):
     assert op_errors.coded(message) == text
+
+
+# ---- copies of a graph
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A session of a program that trains, the name of an output that reads tables, one that does not, a checkpoint."""
+    with plain():
+        program = programs.Program(SOURCE, optimizer)
+        tf.identity(program.rows[1], name="rows")
+        tf.identity(tf.compat.v1.trainable_variables()[0], name="dense_alone")
+        with programs.session() as run:
+            program.initialise(run)
+            run.run(program.train)
+            prefix = asc.Saver().save(run, str(tmp_path_factory.mktemp("copied") / "model"), 1)
+            yield run, prefix
+            run.run(program.train)
+
+
+@pytest.mark.parametrize("convert", [
+    tf.compat.v1.graph_util.convert_variables_to_constants, graph_util.convert_variables_to_constants,
+    graph_util_impl.convert_variables_to_constants])
+def test_a_graph_with_tables_is_not_frozen_to_constants(convert, saved):
+    run, _ = saved
+    with pytest.raises(TableUseError, match="Table 'user' .*Nothing was converted.*docs/how-to/saved_models.md"):
+        convert(run, run.graph.as_graph_def(), ["rows"])
+    assert [node.op for node in convert(run, run.graph.as_graph_def(), ["dense_alone"]).node][0] == "Const"
+
+
+def test_freeze_graph_is_refused_with_the_same_words(saved, tmp_path):
+    run, prefix = saved
+    with tf.Graph().as_default(), pytest.raises(TableUseError, match="saved_models.md"):
+        freeze_graph.freeze_graph_with_def_protos(
+            run.graph.as_graph_def(), None, prefix, "rows", "", "", str(tmp_path / "frozen.pb"), True, "")
+
+
+def test_a_graph_that_was_imported_is_told_to_be_built_by_the_code_of_the_program(saved):
+    _, prefix = saved
+    with tf.Graph().as_default(), programs.session() as run:
+        saver = tf.compat.v1.train.import_meta_graph(prefix + ".meta")
+        for act in (lambda: saver.restore(run, prefix), lambda: run.run("rows:0")):
+            with pytest.raises(TableUseError, match="import_meta_graph.*Nothing was run. Build the graph by the code"):
+                act()
+
+
+def test_a_graph_without_tables_is_imported_beside_a_program(saved, tmp_path):
+    with tf.Graph().as_default(), programs.session() as run:
+        tf.Variable(3.0, use_resource=False, name="number")
+        run.run(tf.compat.v1.global_variables_initializer())
+        prefix = tf.compat.v1.train.Saver().save(run, str(tmp_path / "model"))
+    with tf.Graph().as_default(), programs.session() as run:
+        tf.compat.v1.train.import_meta_graph(prefix + ".meta").restore(run, prefix)
+        assert run.run("number:0") == 3

@@ -6,7 +6,7 @@ from ascpipe.tf.modify import hooks
 from ascpipe.tf.program import keras_models, summary_hook
 from ascpipe.tf.running import op_errors
 from ascpipe.tf.serving import served_tables
-from ascpipe.tf.starting import start_pipeline
+from ascpipe.tf.starting import copied_graphs, start_pipeline
 from ascpipe.tf.training import losses, optimizers_of_programs
 
 
@@ -27,4 +27,5 @@ def install() -> None:
     keras_models.install()
     summary_hook.install()
     op_errors.install()
+    copied_graphs.install()
     start_pipeline.watch_sessions()

@@ -7,14 +7,14 @@ import tensorflow as tf
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.ancestors import ops_behind
-from ascpipe.tf.graph.batch_structure import Ids, missing, tensors_of
+from ascpipe.tf.graph.batch_structure import Ids, missing, tensors_of, values_of
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.expansion import new_lookup
 from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec, Stream, checked_thresholds
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup, require_fewer
-from ascpipe.tf.program.tensor_lookups import look_up_tensor
+from ascpipe.tf.program.tensor_lookups import look_up_tensor, refuse_turns
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Instance, Integer, Numbers, Text, boolean, checked
 
@@ -101,6 +101,8 @@ def look_up(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional
         _require_in_batch(ids, batch)
     channel = TRAIN if is_train else EVAL
     default_row = _default_row(hashtable, serving_default_value)
+    if modify_graph and state.served is None:
+        refuse_turns(hashtable, values_of(ids))
     if state.tables.get(hashtable.table_name) is not hashtable:
         raise ValueError("table {!r} was created in another graph, or before init()".format(hashtable.table_name))
     if state.served is not None:
