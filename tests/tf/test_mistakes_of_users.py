@@ -85,6 +85,20 @@ def test_a_function_that_is_looked_for_in_ascpipe_is_said_to_be_in_ascpipe_tf():
         from ascpipe import create_table  # noqa: F401
 
 
+def test_texts_in_the_place_of_ids_are_told_how_to_become_ids():
+    data = tf.data.Dataset.from_tensor_slices({"words": ["a", "b"]}).batch(2)
+    with plain(), pytest.raises(TypeError, match="'words' of the batch has dtype string.*to_hash_bucket_fast"):
+        data.map(asc.insert_function(asc.FeatureSpec("words", table_name="t")))
+
+
+def test_a_feature_of_another_table_is_told_both_names():
+    with plain():
+        spec = asc.FeatureSpec("a", table_name="user")
+        batch = programs.dataset(SOURCE).map(asc.insert_function(spec)).make_one_shot_iterator().get_next()
+        with pytest.raises(ValueError, match="looks into table 'user', not into 'users'. Give it table_name='users'"):
+            asc.sparse_lookup(programs.table("users"), spec, batch=batch)
+
+
 LOOPS = {
     "while_loop": lambda look, ids: tf.while_loop(
         lambda i, _: i < 3, lambda i, sum_: (i + 1, sum_ + look(ids[:, i])), [0, tf.zeros([6, programs.DIM])]),

@@ -3,20 +3,12 @@ bit by bit."""
 import functools
 import json
 import os
-from typing import Callable, NamedTuple
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import ascpipe.tf as asc
-from ascpipe.checkpoint.errors import (
-    CheckpointMismatchError,
-    CheckpointPathError,
-    DamagedCheckpointError,
-    NoCheckpointError,
-    NotSavedError,
-)
+from ascpipe.checkpoint.errors import CheckpointMismatchError, DamagedCheckpointError
 from ascpipe.tf import Saver, trained_batches
 from mx_rec.core.embedding import create_table
 from tests.support.on_disk import on_disk
@@ -241,60 +233,6 @@ def test_a_checkpoint_without_tables_is_an_error_unless_they_may_all_be_missing(
             resumed.restore(prefix, allow_missing=["user", "item"])
             weights = tf.compat.v1.trainable_variables()[0]
             np.testing.assert_array_equal(resumed.run.run(weights), values)
-
-
-class Running(NamedTuple):
-    """A program that trains: its session, a step, its saver, the bytes of every row."""
-
-    run: tf.compat.v1.Session
-    train: Callable
-    saver: Saver
-    rows: Callable
-
-
-@pytest.fixture(scope="module")
-def running():
-    with programs.ascpipe():
-        program = programs.Program(SOURCE * 9, functools.partial(programs.optimizer, "adagrad", 0.3),
-                                   eval_source=EVERY_KEY * 99)
-        saver = Saver()
-        with programs.session() as run:
-            program.initialise(run)
-            run.run(program.eval_iterator.initializer)
-            yield Running(run, lambda: run.run(program.train), saver,
-                          lambda: [rows.tobytes() for rows in run.run(program.eval_rows)])
-
-
-@pytest.mark.parametrize("wanted", [
-    "/proc/none/model", "{}/file/model", "{}/a/../model", "{}/" + 201 * "x", "{}/a\nb/model", "{}/.hidden", "/model",
-    "s3://bucket/model", ""])
-def test_a_path_where_nothing_can_be_saved_is_an_error_after_which_the_program_saves_elsewhere(wanted, tmp_path,
-                                                                                               running):
-    run, train, saver, rows = running
-    (tmp_path / "file").write_text("")
-    train()
-    for given in ({}, {"background": True}):
-        with pytest.raises((CheckpointPathError, NotSavedError, ValueError), match=".+"):
-            saver.save(run, wanted.format(tmp_path), 7, **given)
-            asc.wait_for_save()
-    assert [name.name for name in tmp_path.iterdir()] == ["file"]
-    train()
-    expected = rows()
-    prefix = saver.save(run, str(tmp_path / "model"), 7)
-    train()
-    saver.restore(run, prefix)
-    assert rows() == expected
-
-
-@pytest.mark.parametrize("kind", [ValueError, tf.errors.NotFoundError, tf.errors.OpError, FileNotFoundError])
-@pytest.mark.parametrize("has_folder", [False, True])
-def test_a_missing_checkpoint_is_e520_and_an_error_that_programs_of_tensorflow_catch(has_folder, kind, tmp_path,
-                                                                                      running):
-    path = str((tmp_path if has_folder else tmp_path / "none") / "model-7")
-    with pytest.raises(kind, match="^E520: there is no checkpoint: {} does not exist".format(path)) as raised:
-        running.saver.restore(running.run, path)
-    assert isinstance(raised.value, NoCheckpointError) and raised.value.path == path
-    assert raised.value.message == str(raised.value)
 
 
 def test_a_damaged_checkpoint_changes_nothing(tmp_path, monkeypatch):

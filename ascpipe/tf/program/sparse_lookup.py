@@ -152,8 +152,9 @@ def _require_feature(table: Table, ids: Any, *, modify_graph: bool) -> None:
         raise ValueError("table {!r}: modify_graph=True goes with a tensor of ids, not with a FeatureSpec".format(
             table.table_name))
     if ids.table_name != table.table_name:
-        raise ValueError("FeatureSpec {!r} looks into table {!r}, not into {!r}".format(
-            ids.label, ids.table_name, table.table_name))
+        raise ValueError("FeatureSpec {!r} looks into table {!r}, not into {!r}. Give it table_name={!r}, or look it "
+                         "up in the table of its name".format(
+                             ids.label, ids.table_name, table.table_name, table.table_name))
 
 
 def _require_send_count(table: Table, send_count: Optional[int], ranks: int) -> None:
