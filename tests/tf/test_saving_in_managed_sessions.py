@@ -1,4 +1,5 @@
 """Estimators and monitored sessions save and restore tables with the variables, by the Saver that they make."""
+import os
 
 import numpy as np
 import pytest
@@ -130,6 +131,18 @@ def test_a_folder_where_nothing_can_be_saved_is_refused_before_training(make, fo
         with pytest.raises((CheckpointPathError, tf.errors.NotFoundError)):  # TensorFlow makes folders for its events
             make(folder.format(tmp_path))
         assert Process.current().pipeline is None
+
+
+@pytest.mark.parametrize("hook", [tf.compat.v1.train.CheckpointSaverHook, CheckpointSaverHook])
+def test_a_folder_that_is_a_link_or_read_only_is_refused_before_training(hook, tmp_path, monkeypatch):
+    (tmp_path / "link").symlink_to(tmp_path)
+    with programs.ascpipe():
+        programs.table("user")
+        with pytest.raises(CheckpointPathError, match="a link, which is never followed"):
+            hook(str(tmp_path / "link"), save_steps=1).begin()
+        monkeypatch.setattr(os, "access", lambda path, mode: False)  # as root may write everywhere
+        with pytest.raises(CheckpointPathError, match="it cannot be written to"):
+            hook(str(tmp_path), save_steps=1).begin()
 
 
 @pytest.mark.parametrize("folder", ["/proc/model", "{}/file"])

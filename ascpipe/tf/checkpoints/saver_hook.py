@@ -1,5 +1,6 @@
 """``CheckpointSaverHook``: TensorFlow's, which saves deltas between full checkpoints where ``init`` was told to, and
 saves in the background where it is told to itself."""
+import contextlib
 import inspect
 import os
 import time
@@ -7,7 +8,10 @@ from typing import Any, Dict, Optional
 
 import tensorflow as tf
 
+from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.errors import CheckpointPathError, NoCheckpointError
 from ascpipe.checkpoint.paths import place_of_save
+from ascpipe.checkpoint.tree import open_place
 from ascpipe.tf import patches
 from ascpipe.tf.checkpoints.saving import wait_for_save
 from ascpipe.tf.graph.graph_state import GraphState
@@ -72,8 +76,13 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
 def require_place_of_saves(graph: tf.Graph, save_path: str) -> None:
     """Raise ``CheckpointPathError`` if a graph has tables and no checkpoint can be saved as ``dir/base``."""
     state = GraphState.known(graph) if Process.is_initialised() else None
-    if state is not None and state.tables:
-        place_of_save(*os.path.split(save_path), 0)
+    if state is None or not state.tables:
+        return
+    place = place_of_save(*os.path.split(save_path), 0)
+    with contextlib.suppress(NoCheckpointError):  # the directory is made by the first save
+        disk.close(open_place(place))
+        if not os.access(place.directory, os.W_OK | os.X_OK):
+            raise CheckpointPathError(place.directory, "it cannot be written to")
 
 
 def _make_supervisor(self: Any, *arguments: Any, **named: Any) -> None:
