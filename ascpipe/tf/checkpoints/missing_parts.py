@@ -42,13 +42,13 @@ def advice_for(state: GraphState, graph: tf.Graph, prefix: str) -> Advice:
 
 
 def _begin_elsewhere(of_columns: Collection[str], prefix: str, missing: str) -> str:
-    elsewhere = ("se another model_dir or checkpoint_dir. To begin the training there with what {} has, name its "
+    elsewhere = ("{} another model_dir or checkpoint_dir. To begin the training there with what {} has, name its "
                  "variables{} in warm_start_from=tf.estimator.WarmStartSettings(...) or in ascpipe.tf.warm_start() "
                  "(docs/how-to/warm_start.md)")
     if not missing:
         return ("A program without tables trained this model: its embeddings are variables, which tables cannot take. "
-                "U" + elsewhere.format(prefix, ""))
-    text = "u" + elsewhere.format(prefix, " and tables")
+                "{}".format(elsewhere.format("Use", prefix, "")))
+    text = elsewhere.format("use", prefix, " and tables")
     if missing in of_columns:
         return text
     return "{}; or set ASCPIPE_ALLOW_MISSING={}, and it begins {}".format(text, missing, _begins(missing))
