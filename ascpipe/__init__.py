@@ -3,3 +3,8 @@
 __version__ = "0.1.0"  #: pyproject.toml reads it
 
 __all__ = ["__version__"]
+
+
+def __getattr__(name: str) -> object:
+    raise AttributeError("module 'ascpipe' has no attribute {!r}. The functions for programs are in ascpipe.tf: import "
+                         "ascpipe.tf as asc, then asc.init()".format(name))

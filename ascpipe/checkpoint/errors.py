@@ -15,6 +15,7 @@
     +-- NoRoomForCopyError          E527  too little memory for a copy beside the live tables
     `-- NoMemoryToReadError         E528  too little memory to verify or read one
 """
+import os
 from typing import ClassVar, Tuple
 
 from ascpipe.errors import AscpipeError
@@ -66,13 +67,20 @@ class NoCheckpointError(CheckpointError, FileNotFoundError):
 
 
 class NoTablesError(NoCheckpointError, FileExistsError):
-    """A checkpoint has a dense part and no tables; a FileExistsError, too, as Rec SDK has it."""
+    """A checkpoint has a dense part and no tables; a FileExistsError, too, as Rec SDK has it.
+
+    Attributes:
+        prefix: of the checkpoint.
+        instead: what to do.
+    """
 
     code = "E526"
-    fields: ClassVar[Tuple[str, ...]] = ("prefix", "folder")
-    template = ("checkpoint {prefix} has variables but no tables: there is no {folder}. Nothing was changed. If all "
-                "tables shall begin empty, name them in allow_missing; to restore some variables alone, take a Saver "
-                "with a var_list of them")
+    fields: ClassVar[Tuple[str, ...]] = ("prefix", "instead")  # an OSError takes no third
+
+    def _text(self) -> str:
+        directory, stem = os.path.split(self.prefix)
+        return "checkpoint {} has variables but no tables: there is no {}. Nothing was changed. {}".format(
+            self.prefix, os.path.join(directory, "sparse-" + stem), self.instead)
 
 
 class CheckpointPathError(CheckpointError, ValueError):

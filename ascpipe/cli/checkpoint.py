@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 import click
 
-from ascpipe.cli import printing
+from ascpipe.cli import near_verbs, printing
 from ascpipe.logs import counted, one_line
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _KINDS = ("constant", "uniform", "normal", "truncated normal", "pool")
 _as_json = click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
 
 
-@click.group("checkpoint", help="List, verify and show checkpoints.")
+@click.group("checkpoint", cls=near_verbs.Group, help="List, verify and show checkpoints.")
 def command() -> None:
     """Each loads what it needs when it is called."""
 

@@ -4,12 +4,12 @@ from typing import Any, Tuple
 
 import click
 
-from ascpipe.cli import printing
+from ascpipe.cli import near_verbs, printing
 from ascpipe.cli.setting_options import given, setting_options
 from ascpipe.config import Settings, load_settings
 
 
-@click.group("config", help="Show settings.")
+@click.group("config", cls=near_verbs.Group, help="Show settings.")
 def command() -> None:
     """One verb, so far."""
 

@@ -9,6 +9,7 @@ from typing import Any, List, Optional
 import click
 
 from ascpipe import __version__
+from ascpipe.cli import near_verbs
 from ascpipe.errors import AscpipeError, ConfigError, NameRefusedError, NotRunningError
 from ascpipe.logs import one_line
 
@@ -24,7 +25,7 @@ _GROUPS = (
 _VERBS = tuple(verb for _, verbs in _GROUPS for verb in verbs)
 
 
-class _Verbs(click.Group):
+class _Verbs(near_verbs.Group):
     """Finds a verb's file by its name; turns our errors into one line and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> List[str]:

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Tuple
 import click
 
 from ascpipe import names
+from ascpipe.cli import near_verbs
 from ascpipe.cli.chosen import chosen
 from ascpipe.control import messages
 from ascpipe.control.client import ask, running_daemons
@@ -19,7 +20,8 @@ _BEGINS_S = 3.0  # for the workers of a session to begin
 _LOOK_S = 0.05
 
 
-@click.group("trace", help="Record what workers do, while a session runs; `ascpipe timeline` writes it.")
+@click.group("trace", cls=near_verbs.Group,
+             help="Record what workers do, while a session runs; `ascpipe timeline` writes it.")
 def command() -> None:
     """Start and stop."""
 

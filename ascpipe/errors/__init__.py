@@ -52,13 +52,13 @@
     +-- CheckpointError        E500  ascpipe/checkpoint/errors.py has the tree of these
     `-- RemoteError            E199  a code of the daemon that this version does not know
 
-Errors of a step come from C++ and are classes of TensorFlow's.  Those have a code in their text: E110 as above, E123 (a
-step waited for longer than ``wait_timeout_s``), E204 (a forked process uses the trainer's pipeline), E301 (damaged
-state in shared memory, or a damaged message of another rank), E310, E311 and E312 (an exchange with other ranks came
-to nothing), E313 (ranks differ in what must be alike), E314 (a step of one rank failed, or ranks did different things),
-E320 (a table is full), E321 (no memory is left for it), E322 (a batch comes twice, or too late), E323 (a
-batch is too large), E324 (bags of ids and their weights do not fit together), E421 (rows on disk that cannot be read or
-written); see ``ascpipe/layout/codes.py``.
+Errors of a step come from C++ and are classes of TensorFlow's. Those have a code in their text: E110 as above, E123 (a
+step waited for longer than ``wait_timeout_s``), E204 (a forked process uses the trainer's pipeline), E205 (the pipeline
+of a graph was not started, or was ended), E301 (damaged state in shared memory, or a damaged message of another rank),
+E310, E311 and E312 (an exchange with other ranks came to nothing), E313 (ranks differ in what must be alike), E314 (a
+step of one rank failed, or ranks did different things), E320 (a table is full), E321 (no memory is left for it), E322
+(a batch comes twice, or too late), E323 (a batch is too large), E324 (bags of ids and their weights do not fit
+together), E421 (rows on disk that cannot be read or written); see ``ascpipe/layout/codes.py``.
 
 Codes and attributes are stable; texts are for people and may get better.  An error that was received
 as a message (``received``) has its class, code and text, and ``None`` for the other attributes.
@@ -176,7 +176,9 @@ def _subclasses(base: Type[AscpipeError]) -> Iterator[Type[AscpipeError]]:
 
 def received(code: str, text: str) -> AscpipeError:
     """Make the error of a message: class by ``code``, text as received, other attributes None."""
-    classes: Dict[str, Type[AscpipeError]] = {kind.code: kind for kind in _subclasses(AscpipeError)}
+    classes: Dict[str, Type[AscpipeError]] = {}
+    for kind in _subclasses(AscpipeError):
+        classes.setdefault(kind.code, kind)  # a subclass may have the code of its base
     kind = classes.get(code, RemoteError)
     error = kind(*[None] * len(kind.fields))
     error._received = text

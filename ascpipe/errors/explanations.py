@@ -75,6 +75,13 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "A process that was forked from the trainer ran an op of its pipeline.",
         "The trainer's session is as it was.",
         "Run the op in the trainer, or start the child with multiprocessing's `spawn`."),
+    "E205": Explanation(
+        "A session ran a lookup, and the pipeline of its graph was not started, was ended, or was started only after "
+        "the first run of this session.",
+        "Nothing was run. Tables and checkpoints are as they were.",
+        "Call `ascpipe.tf.start()` after the graph is built and before the first `session.run()`; with names of Rec "
+        "SDK `start_asc_pipeline()`, or `modify_graph_and_start_emb_cache()` if lookups take tensors. An Estimator "
+        "takes `ascpipe.tf.StartHook()` as a hook."),
     "E210": Explanation(
         "The daemon serves another trainer; one at a time.", "The session of the other trainer is as it was.",
         "Wait for it to end, start another daemon with `--name`, or unset ASCPIPE_NAME for a private one."),
@@ -180,7 +187,8 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "(docs/how-to/tables_and_variables.md)."),
     "E253": Explanation(
         "A program uses a table as if it were a TensorFlow variable: it passes a dense gradient of a table, keeps a "
-        "gradient or row numbers over steps, or reads or assigns the whole variable that holds the rows of a step.",
+        "gradient or row numbers over steps, reads or assigns the whole variable that holds the rows of a step, "
+        "converts a graph to constants, or runs a graph of `import_meta_graph`.",
         "Nothing was trained.",
         "The text names the op and what to write instead (docs/how-to/tables_and_variables.md)."),
     "E301": Explanation(
@@ -283,15 +291,19 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "If you trust it: `allow_unverified=True`, or ASCPIPE_ALLOW_UNVERIFIED=1."),
     "E524": Explanation(
         "A checkpoint does not fit: another dim, another optimizer, a table that is not in it. The text names what "
-        "differs.", "Nothing was changed.", "The program of the checkpoint, or another checkpoint."),
+        "differs.", "Nothing was changed.",
+        "Restore another checkpoint, or run the program that saved this one. A program that "
+        "adds a table names it in `allow_missing` of `restore`. An Estimator takes another `model_dir` and begins from "
+        "this checkpoint by `warm_start_from`, or ASCPIPE_ALLOW_MISSING names what begins empty."),
     "E525": Explanation(
         "A checkpoint was not removed: it is not ours, others stand upon it, or the disk refused.",
         "It is as it was, unless the text says otherwise.", "Remove deltas before what they stand upon, or remove it "
         "yourself."),
     "E526": Explanation(
         "A checkpoint has TensorFlow's variables and no tables.", "Nothing was changed.",
-        "Take one that was saved with the tables. If all tables shall begin empty, name them in `allow_missing`. To "
-        "restore some variables alone, take a Saver with a `var_list` of them."),
+        "Take one that was saved with the tables. An Estimator takes another `model_dir`: tables cannot take "
+        "embeddings that were trained as variables. If all tables shall begin empty, name them in `allow_missing` of "
+        "`restore`. To restore some variables alone, take a Saver with a `var_list` of them."),
     "E527": Explanation(
         "No memory for a copy of a checkpoint beside the live tables.", "Nothing was changed; training goes on.",
         "Evaluate after training has ended, or on another machine."),

@@ -23,6 +23,7 @@ class NativeError(NamedTuple):
 SUPERVISOR_GONE = NativeError("E110", "FAILED_PRECONDITION", "the daemon died")
 WAITED_LONG = NativeError("E123", "INTERNAL", "a step waited for longer than wait_timeout_s")
 FORKED = NativeError("E204", "FAILED_PRECONDITION", "a process that was forked from the trainer uses its pipeline")
+NOT_STARTED = NativeError("E205", "FAILED_PRECONDITION", "the pipeline of a graph was not started, or was ended")
 DAMAGED_TABLE = NativeError("E301", "DATA_LOSS", "a plan, an entry or a row number in shared memory cannot be right")
 RANKS_LATE = NativeError("E310", "FAILED_PRECONDITION", "other ranks did not come to an exchange in time")
 RANKS_POISONED = NativeError("E311", "DATA_LOSS", "a step of several ranks failed when some had updated their tables")
@@ -38,7 +39,7 @@ BAD_BAGS = NativeError("E324", "INVALID_ARGUMENT", "bags of ids and their weight
 ROW_UNREADABLE = NativeError("E421", "DATA_LOSS", "a row on disk cannot be read")
 
 NATIVE_ERRORS: Tuple[NativeError, ...] = (
-    SUPERVISOR_GONE, WAITED_LONG, FORKED, DAMAGED_TABLE, RANKS_LATE, RANKS_POISONED, RANKS_ENDED,
+    SUPERVISOR_GONE, WAITED_LONG, FORKED, NOT_STARTED, DAMAGED_TABLE, RANKS_LATE, RANKS_POISONED, RANKS_ENDED,
     RANKS_DIFFER, RANKS_APART, TABLE_FULL, NO_MEMORY_LEFT, OUT_OF_TURN, BATCH_TOO_LARGE, BAD_BAGS, ROW_UNREADABLE)
 
 #: the text of E110, on both sides

@@ -13,7 +13,7 @@ from tensorflow.python.feature_column import feature_column, feature_column_v2
 from tensorflow.python.framework import func_graph, ops
 from tensorflow.python.framework import function as legacy_function
 from tensorflow.python.keras.engine import base_layer_utils
-from tensorflow.python.ops import variables
+from tensorflow.python.ops import control_flow_util, variables
 
 Kept = TypeVar("Kept")
 
@@ -80,6 +80,11 @@ def in_control_flow_of(op: tf.Operation) -> Iterator[None]:
         yield
     finally:
         graph._set_control_flow_context(before)
+
+
+def is_in_loop(op: tf.Operation) -> bool:
+    """Whether an op runs in each turn of a ``tf.while_loop``."""
+    return control_flow_util.GetContainingWhileContext(op._get_control_flow_context()) is not None
 
 
 def graph_around(graph: tf.Graph) -> Optional[tf.Graph]:

@@ -71,6 +71,8 @@ SAVER_RESTORE = Patch(_SAVER, "Saver.restore", "a saver restores the tables, too
 HOOK_BEGIN = Patch(_HOOKS, "CheckpointSaverHook.begin", "a hook takes the intervals of incremental checkpoints")
 HOOK_SAVE = Patch(_HOOKS, "CheckpointSaverHook._save", "a hook decides between a full checkpoint and a delta")
 HOOK_GET_SAVER = Patch(_HOOKS, "CheckpointSaverHook._get_saver", "a hook passes that on to its saver")
+SUPERVISOR_INIT = Patch(".python.training.supervisor", "Supervisor.__init__",
+                        "a supervisor checks before training that checkpoints can be saved in its folder")
 WARM_START = Patch(".python.training.warm_starting_util", "warm_start", "an Estimator warm-starts tables, too")
 INIT_FROM_CHECKPOINT = Patch(".python.training.checkpoint_utils", "_init_from_checkpoint",
                              "tables behind columns begin with the rows of a checkpoint")
@@ -97,6 +99,9 @@ GET_NEXT = Patch(_ITERATORS, "Iterator.get_next", "an iterator can be used after
 MAKE_INITIALIZER = Patch(_ITERATORS, "Iterator.make_initializer", "an iterator can be initialised after it")
 EXTEND_GRAPH = Patch(_SESSION, "BaseSession._extend_graph", "the first run of a session starts a marked graph")
 FINALIZE = Patch(".python.framework.ops", "Graph.finalize", "a marked graph starts before it is finalized")
+FREEZE = Patch(".python.framework.graph_util_impl", "extract_sub_graph",
+               "a graph with tables is not frozen to constants")
+SESSION_CALL = Patch(_SESSION, "BaseSession._do_call", "an error of an op of ascpipe ends with what to do")
 SESSION_INIT = Patch(_SESSION, "BaseSession.__init__", "a session computes deterministically where it is asked to")
 
 KERAS_GRADIENTS = Patch(".python.keras.optimizer_v2.optimizer_v2", "OptimizerV2.get_gradients",

@@ -105,8 +105,9 @@ TEST(TheLineHasTableTicketReasonAndLimit) {
   fixture.Until(6 * kSecond);
   CHECK_EQ(fixture.Line(),
            std::string("ascpipe: table 'user', ticket 117, a step waits for 6 s for the table worker to plan it "
-                       "(which has not begun yet). It goes on waiting, until wait_timeout_s (600 s); `ascpipe status` "
-                       "shows what each process waits for"));
+                       "(which has not begun yet: it loads its kernels. If this is the first start of a version, they are "
+                       "compiled, which takes a minute or two, and longer on a busy machine). It goes on waiting, until "
+                       "wait_timeout_s (600 s); `ascpipe status` shows what each process waits for"));
   CheckHas(fixture.Line(layout::kWaitLease, ""), "ascpipe: ticket 117, a step waits for 6 s for another step to end.");
 }
 

@@ -5,6 +5,7 @@ import os
 import pytest
 import tensorflow as tf
 
+from ascpipe.checkpoint.errors import NoTablesError
 from tests.tf import columns
 
 STEPS = 60
@@ -128,6 +129,19 @@ def test_a_warm_start_takes_the_rows_of_another_program(kind, trained, tmp_path)
             losses[side] = job.train(10).losses
     assert columns.difference(losses["tensorflow"][:1], trained(kind).losses[:1]) > 1e-3
     assert columns.difference(losses["device"], losses["tensorflow"]) <= 1e-6
+
+
+def test_a_folder_that_tensorflow_trained_is_left_alone_and_begins_another_as_the_error_says(trained, tmp_path):
+    folder = trained(SMALL).folder
+    with columns.on("device"):
+        with pytest.raises(NoTablesError, match="embeddings are variables, which tables cannot take. Use another "
+                           "model_dir .*warm_start_from=tf.estimator.WarmStartSettings") as raised:
+            columns.Job(columns.CANNED[SMALL], folder).train(1)
+        assert "allow_missing" not in str(raised.value).lower()
+        begun = tf.estimator.WarmStartSettings(str(folder), ["linear/linear_model/(age|bias)"])
+        columns.Job(columns.CANNED[SMALL], tmp_path, warm_start_from=begun).train(1)
+    names = [name for name, _ in tf.train.list_variables(str(folder)) if "bias_weights" in name]
+    assert names and largest_variable(folder) == columns.BUCKETS["user"]
 
 
 @pytest.mark.parametrize("kind, side", [

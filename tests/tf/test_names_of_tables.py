@@ -1,9 +1,13 @@
 """A name of a table either is refused when the table is made, or can be saved and read."""
+import zlib
+
+import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ascpipe.tf as asc
 from ascpipe.checkpoint import paths, table_folders
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.tf.graph.features import TABLE_NAME_PATTERN
@@ -11,6 +15,7 @@ from ascpipe.tf.program.create_table import create_table
 from ascpipe.tf.running.process import Process, init, terminate_config_initializer
 from tests.support import checkpoints
 from tests.support.checkpoints import content
+from tests.tf import programs
 
 RECORDS = (paths.MANIFEST, paths.PAIR, paths.MARKER, paths.DENSE, paths.slice_record(0))
 
@@ -48,3 +53,51 @@ def test_the_name_of_a_file_of_every_checkpoint_is_refused_with_the_cure(name):
     init()
     with pytest.raises(ValueError, match="table name '{}' is reserved: .* choose another".format(name)):
         create_table(tf.int64, 1, name, tf.compat.v1.zeros_initializer(), device_vocabulary_size=2)
+
+
+# ---- several names in one program
+
+def rows_of(names, folder, prefix=None):
+    """By name of a table, its rows after three steps, or as a checkpoint has them; and the path of a checkpoint."""
+    with tf.Graph().as_default(), asc.pipeline():
+        specs = {name: asc.FeatureSpec("of_" + name, table_name=name, index_key=str(at))
+                 for at, name in enumerate(names)}
+        data = tf.data.Dataset.from_tensors({str(at): np.arange(4) for at in range(len(names))}).repeat(9)
+        iterator = tf.compat.v1.data.make_initializable_iterator(data.map(asc.insert_function(list(specs.values()))))
+        batch = iterator.get_next()
+        found, losses = {}, []
+        for name in names:
+            table = asc.create_table(name, 2, initializer=tf.compat.v1.zeros_initializer(), device_vocabulary_size=8)
+            found[name] = asc.sparse_lookup(table, specs[name], batch=batch)
+            wanted = zlib.crc32(name.encode()) % 1000 / 100 + 1.0  # other rows in each table
+            losses.append(tf.reduce_sum(tf.square(found[name] - wanted)))
+        train = asc.optimizers.LazyAdam(0.1).minimize(tf.add_n(losses))
+        saver = asc.Saver()
+        with programs.session() as run:
+            run.run([iterator.initializer, tf.compat.v1.global_variables_initializer()])
+            if prefix is None:
+                for _ in range(3):
+                    run.run(train)
+                prefix = saver.save(run, str(folder / "model"))
+            else:
+                saver.restore(run, prefix)
+            return {name: rows.tobytes() for name, rows in run.run(found).items()}, prefix
+
+
+NAMES = ["User", "user", "user_1", "USER", "user_LazyAdam", "user_LazyAdam_1", "training", "save", "ascpipe", "table_x",
+         "_x", "model"]
+
+
+def test_names_that_differ_in_letter_case_or_look_like_slots_and_scopes_are_names_of_their_own(tmp_path):
+    trained, prefix = rows_of(NAMES, tmp_path)
+    assert len(set(trained.values())) == len(NAMES)
+    restored, _ = rows_of(NAMES[::-1], tmp_path, prefix)
+    assert restored == trained
+
+
+@pytest.mark.parametrize("first, second", [("a.b", "ab"), ("ab", ".ab"), ("ab", "a.b."), ("ab", "ab")])
+def test_a_name_that_is_taken_once_dots_are_removed_is_refused(first, second):
+    init()
+    create_table(tf.int64, 1, first, tf.compat.v1.zeros_initializer(), device_vocabulary_size=2)
+    with pytest.raises(ValueError, match="table name '{}' is taken already".format(second)):
+        create_table(tf.int64, 1, second, tf.compat.v1.zeros_initializer(), device_vocabulary_size=2)

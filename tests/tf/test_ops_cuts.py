@@ -223,7 +223,7 @@ def test_stopping_the_pipeline_ends_a_cut():
         change = waiting_cut(daemon, opened, evict)
         daemon.pipeline.stop()
         assert isinstance(change.ended(), tf.errors.CancelledError)
-        with pytest.raises(tf.errors.FailedPreconditionError, match="the pipeline was stopped"):
+        with pytest.raises(tf.errors.FailedPreconditionError, match="E205: The pipeline was stopped"):
             opened.run(evict)
 
 

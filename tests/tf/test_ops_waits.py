@@ -151,7 +151,7 @@ def test_stopping_the_pipeline_ends_every_wait_and_later_runs_say_so():
             waits_for(daemon, WAIT_KEYS)
             daemon.pipeline.stop()
             assert isinstance(step.ended(), tf.errors.CancelledError)
-            with pytest.raises(tf.errors.FailedPreconditionError, match="the pipeline was stopped"):
+            with pytest.raises(tf.errors.FailedPreconditionError, match="E205: The pipeline was stopped"):
                 opened.run(graph.channels[0].embeddings[0])
             daemon.pipeline.stop()
 

@@ -246,7 +246,7 @@ def test_a_graph_is_built_while_another_is_marked_and_brings_a_table_more(tmp_pa
 
 
 @pytest.mark.parametrize("made, text", [
-    (programs.Program, "before a session of this graph is run"), (tensor_programs.Program, "invalid output")],
+    (programs.Program, "E205.*make the session after it"), (tensor_programs.Program, "invalid output")],
     ids=["features", "tensors"])
 def test_a_session_that_ran_before_the_start_is_told_to_be_made_anew(made, text, caplog):
     with programs.ascpipe():

@@ -20,19 +20,21 @@ from tensorflow.python.client import session
 from tensorflow.python.feature_column import feature_column, feature_column_v2
 from tensorflow.python.keras.optimizer_v2 import optimizer_v2
 from tensorflow.python.keras.engine import training
+from tensorflow.python.framework import graph_util_impl
 from tensorflow.python.ops import embedding_ops
 from tensorflow.python.data.ops import dataset_ops, iterator_ops
 from tensorflow.python.eager import backprop
 from tensorflow.python.ops import gradients_util
 from tensorflow.python.training import checkpoint_utils, warm_starting_util
 
-OWNERS = [gradients_util, backprop.GradientTape, training.Model, optimizer_v2.OptimizerV2,
+OWNERS = [graph_util_impl, gradients_util, backprop.GradientTape, training.Model, optimizer_v2.OptimizerV2,
           feature_column_v2._StateManagerImpl, feature_column_v2.EmbeddingColumn,
           feature_column_v2.SharedEmbeddingColumnCreator, feature_column._SharedEmbeddingColumn,
           feature_column._FCLinearWrapper, embedding_ops, linear, linear.LinearSDCA,
           tf.compat.v1.train.Saver, tf.compat.v1.train.CheckpointSaverHook, tf.compat.v1.train.Scaffold, tf.Graph,
           tf.compat.v1.train.ChiefSessionCreator, tf.compat.v1.train.Optimizer, tf.compat.v1.train.MonitoredSession,
-          tf.compat.v1.train.WorkerSessionCreator, tf.compat.v1.train.SessionManager, tf.compat.v1.Session,
+          tf.compat.v1.train.WorkerSessionCreator, tf.compat.v1.train.SessionManager, tf.compat.v1.train.Supervisor,
+          tf.compat.v1.Session,
           estimator.Estimator, export_lib, session.BaseSession, dataset_ops.DatasetV2, dataset_ops.DatasetV1,
           iterator_ops.Iterator, tf.train.ExponentialMovingAverage, warm_starting_util, checkpoint_utils,
           tf.Operation, tf.Tensor, tf.Variable]

@@ -192,6 +192,18 @@ def test_an_export_is_served_without_ascpipe_and_gives_what_predict_gives(traine
     assert saved == {"dense/weights", "global_step"}
 
 
+def test_tables_that_were_saved_without_a_key_are_exported_and_give_default_rows(trained, tmp_path):
+    folder, _ = trained
+    with programs.ascpipe():
+        path = Job(folder, tensors=True).export(tmp_path, checkpoint_path=str(folder / "model.ckpt-0"))
+    with tf.compat.v1.Session(graph=tf.Graph()) as session:
+        signature = tf.compat.v1.saved_model.load(session, ["serve"], path).signature_def["serving_default"]
+        rows, default = session.run(
+            [signature.outputs[name].name for name in ("rows", "default")],
+            {tensor.name: PROBES[0][key] for key, tensor in signature.inputs.items()})
+    assert not rows.any() and (default == 7.0).all() and default.size
+
+
 def test_tensors_are_predicted_as_an_export_with_feature_specs_gives_them(trained, tmp_path):
     folder, predicted = trained
     with programs.ascpipe():

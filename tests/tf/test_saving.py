@@ -207,6 +207,11 @@ def test_a_table_that_the_checkpoint_does_not_have_is_an_error_unless_it_is_name
             with pytest.raises(CheckpointMismatchError, match="'other' is not in it.*allow_missing"):
                 resumed.restore(prefix)
             resumed.restore(prefix, allow_missing=["other"])
+            resumed.program.user.variable.graph.finalize()  # as an Estimator does, which has no such argument
+            with pytest.raises(CheckpointMismatchError, match="use another model_dir.*model-11 has, name its variables "
+                               "and tables in warm_start_from=.*; or set ASCPIPE_ALLOW_MISSING=other") as raised:
+                resumed.restore(prefix)
+            assert "allow_missing" not in str(raised.value)
             monkeypatch.setenv("ASCPIPE_ALLOW_MISSING", "user/ftrl_accum,other")
             resumed.restore(prefix)
             assert resumed.program.user.size() > 0

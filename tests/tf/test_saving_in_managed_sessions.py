@@ -1,4 +1,5 @@
 """Estimators and monitored sessions save and restore tables with the variables, by the Saver that they make."""
+import os
 
 import numpy as np
 import pytest
@@ -117,3 +118,37 @@ def test_a_path_where_nothing_can_be_saved_is_refused_before_the_pipeline_starts
     with event_files(), programs.ascpipe():
         tf.compat.v1.train.get_or_create_global_step()
         hook(wrong, save_steps=1).begin()  # no tables: it is TensorFlow's
+
+
+@pytest.mark.parametrize("folder", ["{}/models/../model", "/proc/model", "{}/a\nb"])
+@pytest.mark.parametrize("make", [
+    lambda folder: tf.compat.v1.train.Supervisor(logdir=folder),
+    lambda folder: tf.compat.v1.train.MonitoredTrainingSession(checkpoint_dir=folder)], ids=["supervisor", "monitored"])
+def test_a_folder_where_nothing_can_be_saved_is_refused_before_training(make, folder, tmp_path):
+    with event_files(), programs.ascpipe():
+        programs.Program(SOURCE, lambda: lazy_adam.create_hash_optimizer(0.05))
+        tf.compat.v1.train.get_or_create_global_step()
+        with pytest.raises((CheckpointPathError, tf.errors.NotFoundError)):  # TensorFlow makes folders for its events
+            make(folder.format(tmp_path))
+        assert Process.current().pipeline is None
+
+
+@pytest.mark.parametrize("hook", [tf.compat.v1.train.CheckpointSaverHook, CheckpointSaverHook])
+def test_a_folder_that_is_a_link_or_read_only_is_refused_before_training(hook, tmp_path, monkeypatch):
+    (tmp_path / "link").symlink_to(tmp_path)
+    with programs.ascpipe():
+        programs.table("user")
+        with pytest.raises(CheckpointPathError, match="a link, which is never followed"):
+            hook(str(tmp_path / "link"), save_steps=1).begin()
+        monkeypatch.setattr(os, "access", lambda path, mode: False)  # as root may write everywhere
+        with pytest.raises(CheckpointPathError, match="it cannot be written to"):
+            hook(str(tmp_path), save_steps=1).begin()
+
+
+@pytest.mark.parametrize("folder", ["/proc/model", "{}/file"])
+def test_an_estimator_refuses_a_folder_where_nothing_can_be_saved_before_it_trains(folder, tmp_path):
+    (tmp_path / "file").write_text("")
+    losses = Losses()
+    with pytest.raises((CheckpointPathError, tf.errors.OpError)):
+        train_an_estimator(folder.format(tmp_path), 3, 0, hooks=[losses])
+    assert losses.values == []

@@ -111,6 +111,13 @@ def uninterrupted(*, expansion):
         return train(pathlib.Path(folder), STEPS + 6, tier="expansion" if expansion else "device")
 
 
+def test_tables_that_were_saved_without_a_key_begin_empty(one, tmp_path):
+    assert saved(prefix(one)).rows == {"user": {}, "item": {}}
+    losses = train(tmp_path / "begun", 3, prefix(one))
+    assert saved(prefix(tmp_path / "begun")).rows == {"user": {}, "item": {}}
+    assert losses == train(tmp_path / "without", 3)
+
+
 @pytest.mark.parametrize("tier", TIERS)
 def test_a_path_begins_every_table_and_training_goes_on_from_there_bit_by_bit(tier, tmp_path):
     first = train(tmp_path / "first", STEPS, tier=tier)

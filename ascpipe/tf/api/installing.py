@@ -4,8 +4,9 @@ from ascpipe.tf.checkpoints import saver, warm_starting
 from ascpipe.tf.feature_column import combining, variables
 from ascpipe.tf.modify import hooks
 from ascpipe.tf.program import keras_models, summary_hook
+from ascpipe.tf.running import op_errors
 from ascpipe.tf.serving import served_tables
-from ascpipe.tf.starting import start_pipeline
+from ascpipe.tf.starting import copied_graphs, start_pipeline
 from ascpipe.tf.training import losses, moving_averages, optimizers_of_programs
 
 
@@ -26,4 +27,6 @@ def install() -> None:
     moving_averages.install()
     keras_models.install()
     summary_hook.install()
+    op_errors.install()
+    copied_graphs.install()
     start_pipeline.watch_sessions()

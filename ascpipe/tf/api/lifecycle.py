@@ -10,7 +10,7 @@ from ascpipe.tf.clean_up import ended_by
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.modify.hooks import GraphModifierHook
 from ascpipe.tf.modify.modifier import modify_graph_and_start_emb_cache
-from ascpipe.tf.running import process
+from ascpipe.tf.running import native, process
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
 from ascpipe.tf.validation import checked
 
@@ -49,6 +49,7 @@ def init(*, daemon: Optional[str] = None, use_dynamic: bool = True, use_dynamic_
         "recent_key_count_threshold": recent_key_count_threshold, "restore_model_version": restore_model_version}
     process.init(**given)
     process.Process.current().is_plain = True
+    native.begin_program(native.CALLS)
     installing.install()
 
 

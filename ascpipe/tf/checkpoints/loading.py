@@ -9,6 +9,7 @@ from ascpipe.checkpoint.contents import Policies, Position, SlotSpec, TableSpec
 from ascpipe.checkpoint.errors import CheckpointMismatchError
 from ascpipe.checkpoint.reader import Checkpoint
 from ascpipe.tf.checkpoints import table_rows
+from ascpipe.tf.checkpoints.missing_parts import Advice, name_it
 from ascpipe.tf.checkpoints.saving import position
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.graph.optimizer_slots import OptimizerSlot
@@ -43,22 +44,22 @@ class Load(NamedTuple):
 
 
 def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype: str,
-             allow_missing: Collection[str]) -> Load:
+             allow_missing: Collection[str], advice: Advice = name_it) -> Load:
     """The load of a table from that of the same name, or of an empty one where that is allowed.
 
     Args:
         slots: that the program has beside its rows.
         allow_missing: names of tables that may be missing or empty, and ``"table/slot"``.
+        advice: what to do about a table or ``table/slot`` that is missing and not allowed to be.
 
     Raises:
         CheckpointMismatchError: the checkpoint has no such table, or another one of its name.
     """
     reason = _missing(checkpoint, shape.name)
     if reason is not None and shape.name not in allow_missing:
-        raise CheckpointMismatchError(checkpoint.prefix, shape.name, "{}; if it shall begin empty, name it in "
-                                      "allow_missing".format(reason))
+        raise CheckpointMismatchError(checkpoint.prefix, shape.name, "{}; {}".format(reason, advice(shape.name)))
     empty = TableSpec(shape.name, shape.dim, key_dtype, (), 0, 0, None, None)
-    return _checked(checkpoint, shape, slots, checkpoint.tables.get(shape.name, empty), allow_missing)
+    return _checked(checkpoint, shape, slots, checkpoint.tables.get(shape.name, empty), allow_missing, advice)
 
 
 def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: str, *, with_slots: bool) -> Load:
@@ -134,7 +135,7 @@ def _missing(checkpoint: Checkpoint, name: str) -> Optional[str]:
 
 
 def _checked(checkpoint: Checkpoint, shape: TableShape, slots: Slots, spec: TableSpec,
-             allow_missing: Collection[str]) -> Load:
+             allow_missing: Collection[str], advice: Advice = name_it) -> Load:
     if spec.dim != shape.dim:
         raise CheckpointMismatchError(checkpoint.prefix, spec.name, "has rows of {} floats there and of {} in this "
                                       "program".format(spec.dim, shape.dim))
@@ -152,8 +153,8 @@ def _checked(checkpoint: Checkpoint, shape: TableShape, slots: Slots, spec: Tabl
             continue
         if spec.rows and "{}/{}".format(spec.name, slot.name) not in allow_missing:
             raise CheckpointMismatchError(
-                checkpoint.prefix, spec.name, "has the optimizer slots {} there, not {}; if it shall begin anew, name "
-                "'{}/{}' in allow_missing".format(", ".join(saved) or "(none)", slot.name, spec.name, slot.name))
+                checkpoint.prefix, spec.name, "has the optimizer slots {} there, not {}; {}".format(
+                    ", ".join(saved) or "(none)", slot.name, advice("{}/{}".format(spec.name, slot.name))))
         fresh.append((column, width, slot.initial or 0.0))
     return Load(shape, slots, checkpoint, spec, columns, fresh)
 

@@ -9,6 +9,7 @@ from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
 from ascpipe.tf.checkpoints import loading
 from ascpipe.tf.checkpoints.instances import Wanted, instance_of
 from ascpipe.tf.checkpoints.loading import Load
+from ascpipe.tf.checkpoints.missing_parts import Advice, name_it
 from ascpipe.tf.checkpoints.saving import saved_part
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.asking import Asked, RefusedError, asked, working
@@ -38,8 +39,8 @@ class Source(NamedTuple):
 
 
 def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, restore_dense: DenseRestore,
-                       attach: Attach, *, allow_unverified: bool = False,
-                       allow_missing: Collection[str] = ()) -> Dict[str, int]:
+                       attach: Attach, *, allow_unverified: bool = False, allow_missing: Collection[str] = (),
+                       advice: Advice = name_it) -> Dict[str, int]:
     """Verify a checkpoint, then replace tables and dense variables by it.
 
     Batches that were submitted and not yet trained are trained upon what was restored. Of several ranks, rank 0 lets
@@ -54,6 +55,7 @@ def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, resto
         allow_unverified: also a checkpoint without our manifest.
         allow_missing: names of tables that may be missing or empty; they begin empty. ``"table/slot"`` names an
             optimizer slot that may be missing; it begins as for new keys.
+        advice: what to do about a table or ``table/slot`` that is missing and not allowed to be.
 
     Returns:
         Rows by the name of the table.
@@ -67,7 +69,7 @@ def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, resto
     """
     with open_checkpoint(prefix, allow_unverified=allow_unverified) as checkpoint:
         loads = [loading.restored(checkpoint, table.shape, state.slots.get(name, ()), table.key_dtype.name,
-                                  allow_missing)
+                                  allow_missing, advice)
                  for name, table in state.tables.items() if table.is_save]
         if not state.trains:
             _read(pipeline, checkpoint, loads, restore_dense, attach)

@@ -19,6 +19,7 @@ from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NoTabl
 from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_delta, remove_checkpoint
 from ascpipe.tf import internals, patches
 from ascpipe.tf.checkpoints import saver_hook, tensorflow_part
+from ascpipe.tf.checkpoints.missing_parts import MissingError, advice_for
 from ascpipe.tf.checkpoints.restoring import restore_checkpoint
 from ascpipe.tf.checkpoints.saving import SaveRequest, begin_save, prefix_of, save_checkpoint, saved_part
 from ascpipe.tf.graph.graph_state import GraphState
@@ -151,8 +152,9 @@ class Saver(tf.compat.v1.train.Saver):
 
         Raises:
             RuntimeError: the graph has tables, and its pipeline was not started.
-            ValueError: an argument of the wrong type; there is no such checkpoint at all, or none of the
-                ``restore_model_version`` of ``init``.
+            ValueError: an argument of the wrong type; no checkpoint of the ``restore_model_version`` of ``init``.
+            MissingError: there is no such checkpoint (E520; also ``ValueError``, ``tf.errors.NotFoundError`` and
+                ``FileNotFoundError``).
             FileExistsError: it has variables and no tables; nothing was changed.
             CheckpointError: it is damaged, unverified, or not of such tables; nothing was changed.
             NoRoomForCopyError: too little memory for a copy; nothing was changed.
@@ -169,7 +171,7 @@ class Saver(tf.compat.v1.train.Saver):
             PathText(0, 4096, optional=True).check("save_path", save_path)
             Process.current().running_pipeline().background.settle()
             save_path = save_path and _version_asked(Process.current(), save_path)
-        if state is None or not save_path or not _has_tables(self, state, save_path, allow_missing):
+        if state is None or not save_path or not _has_tables(self, state, sess.graph, save_path, allow_missing):
             with tensorflow_part.logged_as(given):
                 patches.SAVER_RESTORE.plain(self, sess, save_path)
             return
@@ -181,7 +183,8 @@ class Saver(tf.compat.v1.train.Saver):
 
         restore_checkpoint(
             state, Process.current().running_pipeline(), save_path, restore_dense,
-            functools.partial(state.attach, sess), allow_unverified=allow_unverified, allow_missing=allow_missing)
+            functools.partial(state.attach, sess), allow_unverified=allow_unverified, allow_missing=allow_missing,
+            advice=advice_for(state, sess.graph, save_path))
         Process.current().version_is_restored = True
 
 
@@ -228,17 +231,22 @@ def _step_number(sess: Any, global_step: Any) -> Optional[int]:
     return int(training_util.global_step(sess, global_step))
 
 
-def _has_tables(saver: tf.compat.v1.train.Saver, state: GraphState, prefix: str,
+def _has_tables(saver: tf.compat.v1.train.Saver, state: GraphState, graph: tf.Graph, prefix: str,
                 allow_missing: Collection[str]) -> bool:
-    """Whether there is a sparse part. Where there is no checkpoint at all, TensorFlow says so."""
+    """Whether a checkpoint has a sparse part. Raises ``MissingError`` if there is no checkpoint at all."""
     directory, base = os.path.split(prefix)
-    folder = os.path.join(directory, "sparse-" + base)
-    if os.path.isdir(folder) or is_delta(prefix):
+    if os.path.isdir(os.path.join(directory, "sparse-" + base)) or is_delta(prefix):
         return True
+    try:
+        is_there = checkpoint_management.checkpoint_exists_internal(prefix)
+    except tf.errors.NotFoundError:
+        is_there = False
+    if not is_there:
+        raise MissingError(prefix)
     missing = {table.table_name for table in state.tables.values() if table.is_save} - set(allow_missing)
-    if missing and checkpoint_management.checkpoint_exists_internal(prefix):
+    if missing:
         if not tensorflow_part.is_of_variables_alone(saver, state):
-            raise NoTablesError(prefix, folder)
+            raise NoTablesError(prefix, advice_for(state, graph, prefix)(""))
         _log.info("%s has no tables: the variables in the var_list of this Saver are restored, and the tables stay as "
                   "they are", prefix)
     return False

@@ -1,12 +1,17 @@
 """``CheckpointSaverHook``: TensorFlow's, which saves deltas between full checkpoints where ``init`` was told to, and
 saves in the background where it is told to itself."""
+import contextlib
+import inspect
 import os
 import time
 from typing import Any, Dict, Optional
 
 import tensorflow as tf
 
+from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.errors import CheckpointPathError, NoCheckpointError
 from ascpipe.checkpoint.paths import place_of_save
+from ascpipe.checkpoint.tree import open_place
 from ascpipe.tf import patches
 from ascpipe.tf.checkpoints.saving import wait_for_save
 from ascpipe.tf.graph.graph_state import GraphState
@@ -40,10 +45,8 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
         Raises:
             CheckpointPathError: a path that we refuse, where the graph has tables.
         """
+        require_place_of_saves(tf.compat.v1.get_default_graph(), self._save_path)
         if Process.is_initialised():
-            state = GraphState.known(tf.compat.v1.get_default_graph())
-            if state is not None and state.tables:
-                place_of_save(*os.path.split(self._save_path), 0)
             configuration = Process.current().configuration
             if configuration.is_incremental_checkpoint:
                 self._timer = _Timer(configuration.save_checkpoint_due_time, configuration.save_delta_checkpoints_secs)
@@ -70,8 +73,34 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
         wait_for_save()
 
 
+def require_place_of_saves(graph: tf.Graph, save_path: str) -> None:
+    """Raise ``CheckpointPathError`` if a graph has tables and no checkpoint can be saved as ``dir/base``."""
+    state = GraphState.known(graph) if Process.is_initialised() else None
+    if state is None or not state.tables:
+        return
+    place = place_of_save(*os.path.split(save_path), 0)
+    with contextlib.suppress(NoCheckpointError):  # the directory is made by the first save
+        disk.close(open_place(place))
+        if not os.access(place.directory, os.W_OK | os.X_OK):
+            raise CheckpointPathError(place.directory, "it cannot be written to")
+
+
+def _make_supervisor(self: Any, *arguments: Any, **named: Any) -> None:
+    """In the place of a Supervisor's constructor: its first save would be ten minutes later, in another thread."""
+    plain = patches.SUPERVISOR_INIT.plain
+    bound = inspect.signature(plain).bind(self, *arguments, **named)
+    bound.apply_defaults()
+    given = bound.arguments
+    if given["is_chief"] and given["logdir"]:
+        require_place_of_saves(given["graph"] or tf.compat.v1.get_default_graph(),
+                               os.path.join(given["logdir"], given["checkpoint_basename"]))
+    plain(self, *arguments, **named)
+
+
 def install() -> None:
-    """Let every ``CheckpointSaverHook`` of this process save deltas where ``init`` was told to. May be called twice."""
+    """Let every ``CheckpointSaverHook`` of this process save deltas where ``init`` was told to, and a ``Supervisor``
+    check its folder. May be called twice."""
+    patches.SUPERVISOR_INIT.apply(_make_supervisor)
     patches.HOOK_BEGIN.apply(CheckpointSaverHook.begin)
     patches.HOOK_SAVE.apply(CheckpointSaverHook._save)
     patches.HOOK_GET_SAVER.apply(CheckpointSaverHook._get_saver)

@@ -248,8 +248,9 @@ def _require_ids(found: Any, key: Union[str, int], spec: FeatureSpec) -> Ids:
         raise TypeError("FeatureSpec {!r}: {!r} of the batch is {}, expected a Tensor, SparseTensor or RaggedTensor of "
                         "ids".format(spec.label, key, type(found).__name__))
     if not are_ids(found.dtype):
-        raise TypeError("FeatureSpec {!r}: {!r} of the batch has dtype {}, ids are integers".format(
-            spec.label, key, found.dtype.name))
+        raise TypeError("FeatureSpec {!r}: {!r} of the batch has dtype {}, ids are integers{}".format(
+            spec.label, key, found.dtype.name, ". Before the insert function, map tf.strings.to_hash_bucket_fast(ids, "
+            "2 ** 63 - 1)" if found.dtype == tf.string else ""))
     return found
 
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.ancestors import ops_behind
-from ascpipe.tf.graph.batch_structure import Ids, find_ids, missing, tensors_of
+from ascpipe.tf.graph.batch_structure import Ids, find_ids, missing, tensors_of, values_of
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.expansion import new_lookup
 from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec, Stream, checked_thresholds
@@ -15,7 +15,7 @@ from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup, require_fewer
 from ascpipe.tf.graph.unseen_rows import Unseen
-from ascpipe.tf.program.tensor_lookups import completed, look_up_tensor
+from ascpipe.tf.program.tensor_lookups import completed, look_up_tensor, refuse_turns
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Instance, Integer, Numbers, Text, boolean, checked
 
@@ -99,6 +99,8 @@ def look_up(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional
         _require_in_batch(ids, batch)
     channel = TRAIN if is_train else EVAL
     default_row = _default_row(hashtable, serving_default_value)
+    if modify_graph and state.served is None:
+        refuse_turns(hashtable, values_of(ids))
     if state.tables.get(hashtable.table_name) is not hashtable:
         raise ValueError("table {!r} was created in another graph, or before init()".format(hashtable.table_name))
     if state.served is not None:
@@ -156,8 +158,9 @@ def _require_feature(table: Table, ids: Any, *, modify_graph: bool) -> None:
         raise ValueError("table {!r}: modify_graph=True goes with a tensor of ids, not with a FeatureSpec".format(
             table.table_name))
     if ids.table_name != table.table_name:
-        raise ValueError("FeatureSpec {!r} looks into table {!r}, not into {!r}".format(
-            ids.label, ids.table_name, table.table_name))
+        raise ValueError("FeatureSpec {!r} looks into table {!r}, not into {!r}. Give it table_name={!r}, or look it "
+                         "up in the table of its name".format(
+                             ids.label, ids.table_name, table.table_name, table.table_name))
 
 
 def _require_send_count(table: Table, send_count: Optional[int], ranks: int) -> None:

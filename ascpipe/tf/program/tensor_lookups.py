@@ -65,6 +65,19 @@ def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int,
     return tf.identity(rows, name=name) if trains else tf.stop_gradient(rows, name=name)
 
 
+def refuse_turns(table: Table, ids: tf.Tensor) -> None:
+    """Raise ``ValueError`` if the body of a loop or a function makes the ids, which are then not known before the step.
+    """
+    is_in_function = ids.graph is not table.variable.graph and internals.outermost(ids.graph) is table.variable.graph
+    if is_in_function or internals.is_in_loop(ids.op):
+        raise ValueError(
+            "table {!r}: ids {!r} are made in the body of {}, and the ids of a batch must be known before its step. "
+            "Nothing was added to the graph. Look up all ids before it, and use their rows in the body: rows = "
+            "sparse_lookup(table, ids), then tf.map_fn(function, rows)".format(
+                table.table_name, ids.name, "a function" if is_in_function else
+                "a loop (tf.while_loop, tf.map_fn, tf.scan or an RNN)"))
+
+
 def do_merge_lookup(is_train: bool = True) -> None:
     """Make one op of all lookups (``modify_graph=True``) of each table in a channel of the default graph.
 

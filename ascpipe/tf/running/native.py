@@ -20,9 +20,27 @@ _CODES = {
 }
 
 
+#: what starts and what stops the pipeline, in the words of each of the two APIs
+CALLS = "ascpipe.tf.start()", "ascpipe.tf.shutdown()"
+CALLS_OF_REC_SDK = ("start_asc_pipeline() (modify_graph_and_start_emb_cache() if lookups take tensors)",
+                    "terminate_config_initializer()")
+
+_calls = CALLS
+
+
 def ops() -> Any:
     """The module with a function per op. Where the library is missing, the error says how to build it."""
-    return load.load()
+    module = load.load()
+    _library()  # it learns what errors say to call
+    return module
+
+
+def begin_program(calls: Tuple[str, str]) -> None:
+    """Tell the native side that ``init`` was called, and what its errors say to call: CALLS or CALLS_OF_REC_SDK."""
+    global _calls
+    _calls = calls
+    if _library.cache_info().currsize:
+        _begin_program(_library())
 
 
 class NativePipeline:
@@ -148,6 +166,7 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_ranks_begin_work": [_INT64],
     "asc_ranks_end_work": [ctypes.c_int64],
     "asc_ranks_leave": [ctypes.c_char_p],
+    "asc_program_begin": [ctypes.c_char_p, ctypes.c_char_p],
     "asc_pipeline_start": [],
     "asc_pipeline_stop": [],
     "asc_table_size": [ctypes.c_int, _INT64],
@@ -188,4 +207,10 @@ def _library() -> ctypes.CDLL:
         function = getattr(library, name)
         function.argtypes = [*arguments, *_ERROR]
         function.restype = ctypes.c_int
+    _begin_program(library)
     return library
+
+
+def _begin_program(library: ctypes.CDLL) -> None:
+    text = ctypes.create_string_buffer(_ERROR_BYTES)
+    library.asc_program_begin(*(words.encode() for words in _calls), text, _ERROR_BYTES)

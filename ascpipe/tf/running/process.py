@@ -14,6 +14,7 @@ from typing import Any, Callable, ClassVar, Dict, Iterator, List, Optional
 import tensorflow as tf
 
 from ascpipe.control import trainer_link
+from ascpipe.tf.running import native
 from ascpipe.tf.running.column_choice import ColumnChoice
 from ascpipe.tf.running.configuration import Configuration, checked_configuration, unknown_arguments
 from ascpipe.tf.running.deferred_starts import DeferredStarts
@@ -180,6 +181,7 @@ def init(*use_mpi: bool, **kwargs: Any) -> None:
     if configuration.daemon is not None:
         trainer_link.require(configuration.daemon)
     process = Process.begin(configuration)
+    native.begin_program(native.CALLS_OF_REC_SDK)
     unknown = unknown_arguments(kwargs)
     if unknown:
         _log.warning("init: unknown arguments are ignored: %s", ", ".join(unknown))

@@ -23,6 +23,7 @@ from ascpipe.tf.graph.occurrences import read_occurrences
 from ascpipe.tf.running import horovod, native
 from ascpipe.tf.running.pipeline import Pipeline, ring_messages
 from ascpipe.tf.running.process import Process
+from ascpipe.tf.starting.copied_graphs import require_no_copy
 from ascpipe.tf.starting.descriptions import (
     collectives,
     known_tables,
@@ -179,6 +180,8 @@ def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
 def _extend_graph(self: Any) -> None:
     """Every way of running a session calls this before it adds new ops to the runtime."""
     _start_marked(self.graph)
+    if Process.is_initialised():
+        require_no_copy(self.graph)
     _check_new_ops(self.graph)
     _warn_of_early_run(self)
     patches.EXTEND_GRAPH.plain(self)

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from ascpipe import names
 from ascpipe.cli import doctor, main
 from ascpipe.daemon import kernel_cache
+from ascpipe.daemon import main as daemon_main
 from ascpipe.layout import kernel_library
 from ascpipe.shm.memory import Places
 from ascpipe.tfops import load
@@ -133,6 +134,22 @@ def test_compiled_kernels_without_a_library_in_a_folder_that_cannot_be_written_a
     monkeypatch.setattr(kernel_cache.tempfile, "TemporaryFile", full)
     found = [one for one in doctor.findings() if one.subject == "kernels"]
     assert (found[0].state, "E214" in found[0].text, "Read-only" in found[0].text) == (doctor.PROBLEM, True, True)
+
+
+def test_kernels_are_looked_for_where_workers_take_them(monkeypatch, tmp_path):
+    cache, installed = tmp_path / "cache", tmp_path / "installed"
+    installed.mkdir()
+    monkeypatch.setenv("ASCPIPE_CACHE_DIR", str(cache))
+    monkeypatch.setattr(kernel_cache, "installed_folder", lambda: str(installed))
+    assert [only(doctor.kernels()).state, daemon_main._verified_kernels(kernel_cache.prepare(str(cache)), {})] == [
+        doctor.WARNING, ""]
+    folder = Path(kernel_cache.folder_of(str(cache)))
+    (folder / kernel_cache.library_name()).write_bytes(b"compiled by a tree")
+    kernel_cache.seal(str(folder))
+    for library in (folder / kernel_cache.library_name(), installed / kernel_cache.library_name()):
+        library.write_bytes(b"compiled by a tree")
+        assert daemon_main._verified_kernels(str(folder), {}) == str(library)
+        assert only(doctor.kernels()) == doctor.Finding("kernels", doctor.OK, "compiled, {}".format(library))
 
 
 def test_a_place_of_run_directories_that_cannot_be_written_or_is_too_long_is_a_problem(monkeypatch, tmp_path):

@@ -54,6 +54,17 @@ def test_an_option_that_there_is_not_is_2(words):
     assert CliRunner().invoke(main, [*words, "--nonsense"]).exit_code == 2
 
 
+@pytest.mark.parametrize("words, says", [
+    (["stauts"], "No such command 'stauts'. Did you mean stats or status?"),
+    (["checkpoints"], "No such command 'checkpoints'. Did you mean checkpoint?"),
+    (["checkpoint", "lst", "/tmp"], "No such command 'lst'. Did you mean list?"),
+    (["xyz"], "No such command 'xyz'. `main -h` lists all."),
+    (["config", "xyz"], "No such command 'xyz'. `main config -h` lists all.")], ids=str)
+def test_a_verb_that_there_is_not_is_2_and_names_the_nearest(words, says):
+    done = CliRunner(mix_stderr=False).invoke(main, words)
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, "Error: " + says)
+
+
 @pytest.mark.parametrize("words", NOT_THERE, ids=" ".join)
 def test_a_daemon_that_there_is_not_is_3_and_said_in_one_line(words):
     done = CliRunner(mix_stderr=False).invoke(main, [*words, "--name", "not-there"])

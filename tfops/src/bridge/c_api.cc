@@ -164,6 +164,11 @@ ASC_EXPORT int asc_pipeline_share_stream(int stream, int known, int n_specs, con
   });
 }
 
+ASC_EXPORT int asc_program_begin(const char* start, const char* stop, char* err, int err_bytes) {
+  ascpipe::BeginProgram(start, stop);
+  return Answer(CoreStatus(), err, err_bytes);
+}
+
 ASC_EXPORT int asc_pipeline_start(char* err, int err_bytes) {
   return OnOwned(err, err_bytes, [](Pipeline* pipeline) {
     pipeline->Start();

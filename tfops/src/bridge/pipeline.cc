@@ -22,6 +22,8 @@ struct Holder {
   std::shared_ptr<Pipeline> owned;
   bool published = false;
   bool was_stopped = false;
+  std::string start = "ascpipe.tf.start()";  // how the program starts and stops its pipeline
+  std::string stop = "ascpipe.tf.shutdown()";
   pid_t pid = getpid();
 };
 
@@ -287,14 +289,26 @@ CoreStatus CurrentPipeline(std::shared_ptr<Pipeline>* pipeline) {
   std::lock_guard<std::mutex> lock(holder.mutex);
   if (!holder.published) {
     return holder.was_stopped
-               ? CoreStatus(Code::kFailedPrecondition,
-                            "the pipeline was stopped (terminate_config_initializer()), its graphs cannot run any more; "
-                            "in a new graph call start_asc_pipeline() (or modify_graph_and_start_emb_cache()) before running")
-               : CoreStatus(Code::kFailedPrecondition,
-                            "call start_asc_pipeline() (or modify_graph_and_start_emb_cache()) before running");
+               ? Error(kE205, "The pipeline was stopped by ", holder.stop, ", and graphs that were built before cannot run "
+                       "any more. Nothing was run. Call init(), build the graph again, and call ", holder.start,
+                       " before its first session.run()")
+               : Error(kE205, "The pipeline was not started. Nothing was run. Call ", holder.start,
+                       " after the graph is built and before its first session.run()");
   }
   *pipeline = holder.owned;
   return CoreStatus();
+}
+
+void BeginProgram(const char* start, const char* stop) {
+  std::lock_guard<std::mutex> lock(TheHolder().mutex);
+  TheHolder().was_stopped = false;
+  TheHolder().start = start;
+  TheHolder().stop = stop;
+}
+
+std::string StartCall() {
+  std::lock_guard<std::mutex> lock(TheHolder().mutex);
+  return TheHolder().start;
 }
 
 std::shared_ptr<Pipeline> OwnedPipeline() {

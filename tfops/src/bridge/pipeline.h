@@ -114,6 +114,10 @@ class Pipeline {
 
 // The pipeline that ops use, or the error that says why there is none.
 CoreStatus CurrentPipeline(std::shared_ptr<Pipeline>* pipeline);
+// Called by init. Errors say that the program calls `start` and `stop` to start and stop its pipeline.
+void BeginProgram(const char* start, const char* stop);
+// The call that starts the pipeline.
+std::string StartCall();
 // The pipeline under construction or started; null: none.
 std::shared_ptr<Pipeline> OwnedPipeline();
 void OwnPipeline(std::shared_ptr<Pipeline> pipeline);

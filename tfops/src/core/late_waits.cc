@@ -118,7 +118,9 @@ std::string LateWaits::Processes(layout::WaitsFor waits_for) const {
                                              : "");
   }
   if (!found.empty()) return found + ")";
-  return bells.count > 0 ? " (which has not begun yet)" : "";
+  if (bells.count == 0) return "";
+  return " (which has not begun yet: it loads its kernels. If this is the first start of a version, they are compiled, "
+         "which takes a minute or two, and longer on a busy machine)";
 }
 
 }  // namespace ascpipe

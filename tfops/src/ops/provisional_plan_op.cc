@@ -1,5 +1,7 @@
 // AscProvisionalPlan: placeholder of AscNextPlan while a graph is being built.
+#include "bridge/pipeline.h"
 #include "bridge/status.h"
+#include "core/error_codes.gen.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -40,9 +42,8 @@ class ProvisionalPlanOp : public tensorflow::OpKernel {
   using OpKernel::OpKernel;
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
-    ctx->SetStatus(Refuse(Code::kFailedPrecondition,
-                          "call start_asc_pipeline() (or modify_graph_and_start_emb_cache()) before a session of this "
-                          "graph is run for the first time; a session that was run before knows no tables, make another"));
+    ctx->SetStatus(Refuse(kE205, "The pipeline was not started when this session first ran, so the session knows no tables. "
+                          "Nothing was run. Call ", StartCall(), " after the graph is built, and make the session after it"));
   }
 };
 

@@ -1,0 +1,19 @@
+"""A group of verbs that answers a misspelt verb with the nearest one."""
+import difflib
+from typing import List, Optional, Tuple
+
+import click
+
+
+class Group(click.Group):
+    """Names the nearest verb, or all of a small group, where there is none of the given name."""
+
+    def resolve_command(self, ctx: click.Context,
+                        args: List[str]) -> Tuple[Optional[str], Optional[click.Command], List[str]]:
+        """As click does; a name that is no verb is wrong usage."""
+        verbs = self.list_commands(ctx)
+        if args[0] in verbs or args[0].startswith("-"):
+            return super().resolve_command(ctx, args)
+        near = difflib.get_close_matches(args[0], verbs, 2)
+        hint = "Did you mean {}?".format(" or ".join(near)) if near else "`{} -h` lists all.".format(ctx.command_path)
+        raise click.UsageError("No such command {!r}. {}".format(args[0], hint), ctx)

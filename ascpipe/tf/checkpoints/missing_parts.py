@@ -1,0 +1,59 @@
+"""What to do where a checkpoint lacks something that a restore asks for."""
+import functools
+from typing import Callable, Collection
+
+import tensorflow as tf
+
+from ascpipe.checkpoint.errors import NoCheckpointError
+from ascpipe.tf.graph.graph_state import GraphState
+
+#: Returns what to do about a table, or ``table/slot``, that a checkpoint lacks; of "": it has no tables at all.
+Advice = Callable[[str], str]
+
+
+class MissingError(NoCheckpointError, tf.errors.NotFoundError, ValueError):
+    """There is no such checkpoint (E520); also an instance of what TensorFlow's Saver raises.
+
+    TensorFlow raises ``NotFoundError`` if the directory is missing, and ``ValueError`` if only the checkpoint is.
+    """
+
+    def __init__(self, path: str) -> None:
+        tf.errors.NotFoundError.__init__(self, None, None, "")
+        NoCheckpointError.__init__(self, path)
+        self._message = str(self)
+
+
+def name_it(missing: str) -> str:
+    """The advice for a program that calls ``restore``."""
+    if not missing:
+        return ("If all tables shall begin empty, name them in allow_missing; to restore some variables alone, use a "
+                "Saver with a var_list of them")
+    return "if it shall begin {}, name {!r} in allow_missing".format(_begins(missing), missing)
+
+
+def advice_for(state: GraphState, graph: tf.Graph, prefix: str) -> Advice:
+    """The advice for a program, which is ``name_it`` unless an Estimator or a managed session calls ``restore``.
+
+    These finalize the graph before they restore, and cannot pass ``allow_missing``.
+    """
+    if not graph.finalized:
+        return name_it
+    of_columns = {stand_in.table.table_name for stand_in in state.stand_ins.values()}
+    return functools.partial(_begin_elsewhere, of_columns, prefix)
+
+
+def _begin_elsewhere(of_columns: Collection[str], prefix: str, missing: str) -> str:
+    elsewhere = ("{} another model_dir or checkpoint_dir. To begin the training there with what {} has, name its "
+                 "variables{} in warm_start_from=tf.estimator.WarmStartSettings(...) or in ascpipe.tf.warm_start() "
+                 "(docs/how-to/warm_start.md)")
+    if not missing:
+        return ("A program without tables trained this model: its embeddings are variables, which tables cannot take. "
+                "{}".format(elsewhere.format("Use", prefix, "")))
+    text = elsewhere.format("use", prefix, " and tables")
+    if missing in of_columns:
+        return text
+    return "{}; or set ASCPIPE_ALLOW_MISSING={}, and it begins {}".format(text, missing, _begins(missing))
+
+
+def _begins(missing: str) -> str:
+    return "anew" if "/" in missing else "empty"

@@ -1,0 +1,61 @@
+"""Refuses copies of a graph that have its ops of tables, and neither the tables nor their pipeline."""
+import re
+from typing import Any
+
+import tensorflow as tf
+
+from ascpipe.errors import TableUseError
+from ascpipe.tf import internals, patches
+from ascpipe.tf.graph.graph_state import GraphState
+
+_PLANS = ("AscNextPlan", "AscProvisionalPlan")  #: each lookup reads one of these
+_TABLE = re.compile(r"([^/]+?)_(?:(?:training|evaluation)(?:_plan)?|unmodified)/")
+_EXPORT = "To serve the model, export it with its tables as a SavedModel (docs/how-to/saved_models.md)"
+
+
+class _Seen:
+    """The version of a graph that was looked at last, and how many ops it had; kept with the graph."""
+
+    def __init__(self) -> None:
+        self.version, self.ops = 0, 0
+
+
+def install() -> None:
+    """Refuse to freeze a graph with tables to constants. May be called twice."""
+    patches.FREEZE.apply(_extract_sub_graph)
+
+
+def require_no_copy(graph: tf.Graph) -> None:
+    """Raise ``TableUseError`` if a graph reads tables, and no code of this program has made them."""
+    state = GraphState.known(graph)
+    if state is not None and (state.tables or state.served is not None):
+        return
+    seen, version = internals.kept_on(graph, "seen", _Seen), graph.version
+    if seen.version == version:
+        return
+    ops = graph.get_operations()[seen.ops:]
+    for op in ops:
+        if op.type in _PLANS:
+            raise TableUseError(
+                _table_of(op.name), "this graph comes from tf.train.import_meta_graph() or tf.import_graph_def(). A "
+                "file of a graph has ops, but neither tables nor the pipeline that feeds them. Nothing was run. Build "
+                "the graph by the code of the program, then restore the checkpoint by ascpipe.tf.Saver. " + _EXPORT)
+    seen.version, seen.ops = version, seen.ops + len(ops)
+
+
+def _extract_sub_graph(graph_def: Any, dest_nodes: Any) -> Any:
+    """Called by ``convert_variables_to_constants``, under whichever name a program and TensorFlow's tools have it."""
+    found = patches.FREEZE.plain(graph_def, dest_nodes)
+    for node in found.node:
+        if node.op in _PLANS:
+            raise TableUseError(
+                _table_of(node.name), "convert_variables_to_constants(), which freeze_graph calls, would keep the rows "
+                "that the device has now and no others, and the frozen graph would still need the pipeline. Nothing "
+                "was converted. " + _EXPORT)
+    return found
+
+
+def _table_of(op_name: str) -> str:
+    """The table of a plan op."""
+    found = _TABLE.search(op_name)
+    return op_name if found is None else found.group(1)

@@ -1,0 +1,183 @@
+"""Typical mistakes of new users end with an error whose last line says what to do, in the words of the program."""
+import contextlib
+
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import graph_util, graph_util_impl
+from tensorflow.python.tools import freeze_graph
+
+import ascpipe
+import ascpipe.tf as asc
+from ascpipe.errors import TableUseError
+from ascpipe.tf.running import op_errors
+from tests.tf import programs
+
+SOURCE = programs.batches(3)
+
+pytestmark = pytest.mark.filterwarnings("ignore:distutils Version classes")  # of TensorFlow's import of graphs
+
+
+@contextlib.contextmanager
+def plain():
+    """As ``programs.ascpipe``, of a program that calls ``ascpipe.tf``."""
+    with tf.Graph().as_default():
+        asc.init()
+        try:
+            yield
+        finally:
+            asc.shutdown()
+
+
+def optimizer():
+    return programs.OPTIMIZERS["adagrad"](0.1)
+
+
+def last_line(error):
+    return str(error).splitlines()[-1]
+
+
+@pytest.mark.parametrize("begin, says, never", [
+    (plain, "Call ascpipe.tf.start() after the graph is built and before its first session.run()",
+     "asc_pipeline"),
+    (programs.ascpipe, "Call start_asc_pipeline() (modify_graph_and_start_emb_cache() if lookups take tensors) after",
+     "ascpipe.tf")], ids=["ascpipe.tf", "mx_rec"])
+def test_a_forgotten_start_names_the_call_of_the_program_in_the_last_line(begin, says, never):
+    with begin():
+        program = programs.Program(SOURCE, optimizer, start=False)
+        with programs.session() as run:
+            run.run(program.iterator.initializer)
+            with pytest.raises(tf.errors.FailedPreconditionError) as raised:
+                run.run(program.rows)
+        assert says in last_line(raised.value) and never not in str(raised.value)
+        assert str(raised.value).startswith("E205: The pipeline was not started")
+
+
+def test_a_session_that_ran_before_the_start_is_told_to_be_made_after_it():
+    with plain():
+        program = programs.Program(SOURCE, optimizer, start=False)
+        with programs.session() as run:
+            run.run(program.iterator.initializer)
+            asc.start()
+            with pytest.raises(tf.errors.FailedPreconditionError) as raised:
+                run.run(program.rows)
+    assert last_line(raised.value) == (
+        "E205: The pipeline was not started when this session first ran, so the session knows no tables. Nothing was "
+        "run. Call ascpipe.tf.start() after the graph is built, and make the session after it")
+
+
+def test_a_graph_of_a_pipeline_that_was_stopped_is_told_to_be_built_again():
+    with plain():
+        program = programs.Program(SOURCE, optimizer)
+        with programs.session() as run:
+            program.initialise(run)
+            run.run(program.train)
+            asc.shutdown()
+            with pytest.raises(tf.errors.FailedPreconditionError) as raised:
+                run.run(program.train)
+            assert "E205: The pipeline was stopped by ascpipe.tf.shutdown()" in str(raised.value)
+            assert "build the graph again, and call ascpipe.tf.start()" in last_line(raised.value)
+
+
+def test_a_function_that_is_looked_for_in_ascpipe_is_said_to_be_in_ascpipe_tf():
+    with pytest.raises(AttributeError, match="no attribute 'init'.*import ascpipe.tf as asc"):
+        ascpipe.init()
+    with pytest.raises(ImportError):
+        from ascpipe import create_table  # noqa: F401
+
+
+def test_texts_in_the_place_of_ids_are_told_how_to_become_ids():
+    data = tf.data.Dataset.from_tensor_slices({"words": ["a", "b"]}).batch(2)
+    with plain(), pytest.raises(TypeError, match="'words' of the batch has dtype string.*to_hash_bucket_fast"):
+        data.map(asc.insert_function(asc.FeatureSpec("words", table_name="t")))
+
+
+def test_a_feature_of_another_table_is_told_both_names():
+    with plain():
+        spec = asc.FeatureSpec("a", table_name="user")
+        batch = programs.dataset(SOURCE).map(asc.insert_function(spec)).make_one_shot_iterator().get_next()
+        with pytest.raises(ValueError, match="looks into table 'user', not into 'users'. Give it table_name='users'"):
+            asc.sparse_lookup(programs.table("users"), spec, batch=batch)
+
+
+LOOPS = {
+    "while_loop": lambda look, ids: tf.while_loop(
+        lambda i, _: i < 3, lambda i, sum_: (i + 1, sum_ + look(ids[:, i])), [0, tf.zeros([6, programs.DIM])]),
+    "map_fn": lambda look, ids: tf.map_fn(look, ids, tf.float32),
+    "scan": lambda look, ids: tf.scan(lambda _, row: look(row), ids, tf.zeros([3, programs.DIM])),
+    "function": lambda look, ids: tf.function(look)(ids)}
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_ids_that_the_turns_of_a_loop_make_are_told_to_be_looked_up_before_it(kind):
+    with plain():
+        batch = tf.compat.v1.data.make_initializable_iterator(programs.dataset(SOURCE)).get_next()
+        table = programs.table("user")
+        with pytest.raises(ValueError, match="table 'user': ids .* are made in the body of a (loop|function).*Look "
+                           "up all ids before it"):
+            LOOPS[kind](lambda ids: asc.sparse_lookup(table, ids), batch["a"])
+
+
+@pytest.mark.parametrize("message, text", [
+    ("E205: One. Call a()\n\t [[node x (defined at y:1) ]]\nHint: z", "E205: One. Call a()"),
+    ("2 root error(s) found.\n  (0) Failed precondition: E205: One\n\t [[node x]]\n\t [[y/_3]]\n  (1) Failed "
+     "precondition: E205: One\n\t [[node x]]\n0 successful operations.\n0 derived errors ignored.", "E205: One"),
+    ("2 root error(s) found.\n  (0) Resource exhausted: E320: Two\n\t [[node x]]\n  (1) Data loss: E301: A\nB\n\t "
+     "[[node x]]\n0 successful operations.", "E320: Two\nE301: A\nB"),
+    ("{{function_node __inference_map_7}} {{function_node f}} E205: In a dataset\n\t [[{{node AscSubmit}}]]\n\t [[node "
+     "IteratorGetNext]]", "E205: In a dataset"),
+    ("ValueError: E205: of a program", ""), ("NaN\n\t [[node E205: x]]", "")])
+def test_of_an_error_with_a_code_the_coded_text_is_shown_alone(message, text):
+    assert op_errors.coded(message) == text
+
+
+# ---- copies of a graph
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A session of a program that trains, the name of an output that reads tables, one that does not, a checkpoint."""
+    with plain():
+        program = programs.Program(SOURCE, optimizer)
+        tf.identity(program.rows[1], name="rows")
+        tf.identity(tf.compat.v1.trainable_variables()[0], name="dense_alone")
+        with programs.session() as run:
+            program.initialise(run)
+            run.run(program.train)
+            prefix = asc.Saver().save(run, str(tmp_path_factory.mktemp("copied") / "model"), 1)
+            yield run, prefix
+            run.run(program.train)
+
+
+@pytest.mark.parametrize("convert", [
+    tf.compat.v1.graph_util.convert_variables_to_constants, graph_util.convert_variables_to_constants,
+    graph_util_impl.convert_variables_to_constants])
+def test_a_graph_with_tables_is_not_frozen_to_constants(convert, saved):
+    run, _ = saved
+    with pytest.raises(TableUseError, match="Table 'user' .*Nothing was converted.*docs/how-to/saved_models.md"):
+        convert(run, run.graph.as_graph_def(), ["rows"])
+    assert [node.op for node in convert(run, run.graph.as_graph_def(), ["dense_alone"]).node][0] == "Const"
+
+
+def test_freeze_graph_is_refused_with_the_same_words(saved, tmp_path):
+    run, prefix = saved
+    with tf.Graph().as_default(), pytest.raises(TableUseError, match="saved_models.md"):
+        freeze_graph.freeze_graph_with_def_protos(
+            run.graph.as_graph_def(), None, prefix, "rows", "", "", str(tmp_path / "frozen.pb"), True, "")
+
+
+def test_a_graph_that_was_imported_is_told_to_be_built_by_the_code_of_the_program(saved):
+    _, prefix = saved
+    with tf.Graph().as_default(), programs.session() as run:
+        saver = tf.compat.v1.train.import_meta_graph(prefix + ".meta")
+        for act in (lambda: saver.restore(run, prefix), lambda: run.run("rows:0")):
+            with pytest.raises(TableUseError, match="import_meta_graph.*Nothing was run. Build the graph by the code"):
+                act()
+
+
+def test_a_graph_without_tables_is_imported_beside_a_program(saved, tmp_path):
+    with tf.Graph().as_default(), programs.session() as run:
+        tf.Variable(3.0, use_resource=False, name="number")
+        run.run(tf.compat.v1.global_variables_initializer())
+        prefix = tf.compat.v1.train.Saver().save(run, str(tmp_path / "model"))
+    with tf.Graph().as_default(), programs.session() as run:
+        tf.compat.v1.train.import_meta_graph(prefix + ".meta").restore(run, prefix)
+        assert run.run("number:0") == 3
