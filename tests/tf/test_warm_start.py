@@ -16,6 +16,7 @@ from ascpipe.tf import patches
 from ascpipe.tf.checkpoints import warm_starting
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
+from tests.support.covering import some
 from tests.support.on_disk import on_disk
 from tests.tf import programs
 from tests.tf.estimators import Losses
@@ -111,7 +112,7 @@ def uninterrupted(*, expansion):
         return train(pathlib.Path(folder), STEPS + 6, tier="expansion" if expansion else "device")
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 def test_a_path_begins_every_table_and_training_goes_on_from_there_bit_by_bit(tier, tmp_path):
     first = train(tmp_path / "first", STEPS, tier=tier)
     rest = train(tmp_path / "rest", 6, str(tmp_path / "first"), tier, skip=STEPS)
