@@ -23,7 +23,7 @@ PY := .venv/bin/python
 # suite anew.  TEST_SUITE names the file of results (tests/results.py).
 PYTEST = TEST_SUITE=$(@:test-%=%) PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q
 MAKEFLAGS += --no-print-directory
-SUITES := test-integration test-fault test-tf-a test-tf-f test-tf-o test-ranks test-unit test-model test-unit-nojit \
+SUITES := test-integration test-fault test-tf-o test-ranks test-tf-f test-tf-a test-unit test-model test-unit-nojit \
 	test-cpp test-house test-conformance
 
 LONG := test-long-kills test-long-attacks test-long-hangs test-unit-bounds

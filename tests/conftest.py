@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ascpipe.daemon import kernel_cache
-from tests.support import costs, covering, leaks, patience
+from tests.support import costs, covering, forked_calls, leaks, patience
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT_S = 60.0  #: on an idle machine; `tests.support.patience` scales it
@@ -79,7 +79,7 @@ def _hypothesis_profile():
     except ImportError:
         return
     hypothesis.settings.register_profile("ours", deadline=None, derandomize=True, print_blob=True, database=None,
-                                         max_examples=40 if _is_run_once_more() else 100)
+                                         max_examples=40 if _is_run_once_more() else 60)
     hypothesis.settings.load_profile("ours")
 
 
@@ -200,6 +200,23 @@ def _plain_environment(_test_leaves_nothing_behind):
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+
+
+# ---- programs that are forked ---
+
+@pytest.fixture(scope="session")
+def fork_server(tmp_path_factory):
+    """A process that has imported TensorFlow. A module that asks for it does so from its first test on."""
+    with forked_calls.ForkServer("forked_ranks", tmp_path_factory.mktemp("forked")) as server:
+        leaks.overlook(server.pid)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def forked_programs(fork_server):
+    """Programs that tests of this module run to their end are forked from one that has imported TensorFlow."""
+    with forked_calls.used(fork_server):
+        yield
 
 
 # ---- seeds and times -------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 Settings come from the environment and the file of $ASCPIPE_CONFIG; see ``ascpipe start`` for people.
 """
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -149,6 +150,7 @@ def serve(name: str, *, private_to: int, ready_fd: int, **replaced: Any) -> None
 
     if ready_fd >= 0:
         os.set_inheritable(ready_fd, False)
+    gc.freeze()  # modules stay: the collection after each session does not scan them
     try:
         run(name, load_settings(), private_to=private_to, ready=ready, log_to_file=True, **replaced)
     except AscpipeError as error:

@@ -79,11 +79,11 @@ def under_attack(daemon, count, seed):
 
 
 def test_thousands_of_malformed_messages_change_nothing_and_others_are_answered_in_time(daemon, link, seed):
-    grown, answered_in = under_attack(daemon, 20_000, seed)
+    grown, answered_in = under_attack(daemon, 8_000, seed)
     assert grown < 16 * MIB
     assert answered_in
     refused, dropped = (daemon.status()["messages"][key] for key in ("refused", "dropped"))
-    assert refused > 5000 and dropped > 5000
+    assert refused > 2000 and dropped > 2000
     assert daemon.status()["trainer"]["run"] == link.run
 
 
@@ -115,7 +115,7 @@ def answered_beside(daemon, kind, seconds, beside=lambda: None):
     kind if kind == "empty maps" else pytest.param(kind, marks=pytest.mark.long)
     for kind in sorted(control_attack.DEAREST)])
 def test_a_request_is_answered_soon_while_others_send_what_takes_long_to_read(daemon, link, kind):
-    answered_in = answered_beside(daemon, kind, 3.0)
+    answered_in = answered_beside(daemon, kind, 1.0)
     assert answered_in[len(answered_in) // 2] < 100  # all are printed: on a busy machine the slowest tells of that
 
 
@@ -125,7 +125,7 @@ def test_half_sent_lifelines_keep_no_request_and_no_trainer_waiting(daemon):
             with serving(daemon):
                 pass
 
-    answered_in = answered_beside(daemon, control_attack.HALF, 3.0, train)
+    answered_in = answered_beside(daemon, control_attack.HALF, 1.0, train)
     assert answered_in[len(answered_in) // 2] < 100
 
 

@@ -15,6 +15,7 @@ from ascpipe.daemon import kernel_cache, warm_up
 from ascpipe.errors import AscpipeError, RunDirError
 from tests.fault.test_row_files import skip_without
 from tests.support import tree
+from tests.support.covering import some
 from tests.support.daemons import LAYOUT, DaemonProcess, use_standins
 
 pytestmark = pytest.mark.timeout_s(120)
@@ -127,7 +128,9 @@ def answers():
             yield str(error)
 
 
-@pytest.mark.parametrize("how", ["mkdir -m 700 $taken", "mkdir -m 777 $taken", "touch $taken", "ln -s /var $taken"])
+@pytest.mark.parametrize("how", some(
+    ["mkdir -m 700 $taken", "mkdir -m 777 $taken", "touch $taken", "ln -s /var $taken"],
+    "mkdir -m 777 $taken", "ln -s /var $taken"))
 def test_what_the_error_of_a_taken_run_directory_says_works(how, library):
     """In a /tmp that this namespace alone has, so that no daemon of this user is met."""
     skip_unless_root()
@@ -168,7 +171,7 @@ def run_in(options, *lines):
 
 def test_a_run_directory_that_cannot_have_enough_files_is_named_and_logs_of_workers_are_done_without():
     seen = []
-    for files in (1, 2, 3, 5, 6, 7, 8, 9, 14):
+    for files in (1, 3, 6, 8, 14):
         told = run_in("nr_inodes={}".format(files))
         assert told["attached"] == AT_WORK or re.match(
             r"E223: no room for /tmp/asc-\S+: No space left on device; .* \d+ of {} files".format(files),

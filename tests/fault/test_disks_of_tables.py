@@ -3,26 +3,24 @@ and where, and nothing that was saved is lost."""
 import json
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 
 from tests.fault.test_row_files import PATH, skip_without
-from tests.support import tree
+from tests.support import forked_calls, tree
 from tests.support.programs.running import environment
 
-pytestmark = pytest.mark.timeout_s(240)
+pytestmark = [pytest.mark.timeout_s(240), pytest.mark.usefixtures("forked_programs")]
 
 
 def trained(case, folder, **settings):
     """What ``tests/support/programs/tier_disks.py`` prints of a case."""
     skip_without("/dev/fuse", "mount", "unshare")
-    done = subprocess.run(
-        ["unshare", "-m", sys.executable, "-m", "tests.support.programs.tier_disks", case, str(folder)],
-        cwd=str(tree.ROOT), env=dict(environment(**settings), PATH=PATH), capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    called = forked_calls.running_server().call(
+        "python_apart", ["-m", "tests.support.programs.tier_disks", case, str(folder)], str(tree.ROOT),
+        dict(environment(**settings), PATH=PATH))
+    assert called.wait(200.0) == 0, called.err
+    return json.loads(called.out.splitlines()[-1])
 
 
 @pytest.fixture(scope="module")

@@ -66,6 +66,7 @@ def test_kills_at_every_store_and_two_hundred_and_fifty_at_any_instant_leave_no_
 
 # ---- the killer
 
+@pytest.mark.long
 def test_every_kill_is_counted_once_however_long_a_worker_is_on_its_way_to_a_stop():
     def slow(sim):
         must_stop = Board.must_stop

@@ -17,7 +17,7 @@ from tests.support.programs import running
 from tests.support.waiting import wait_until
 from tests.support.watched_training import trained_by
 
-pytestmark = pytest.mark.timeout_s(240)
+pytestmark = [pytest.mark.timeout_s(240), pytest.mark.usefixtures("forked_programs")]
 
 
 @pytest.fixture

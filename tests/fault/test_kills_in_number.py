@@ -34,9 +34,9 @@ def few_and_many(few, many):
                                              pytest.param(asked, marks=marks)])
 
 
-@pytest.fixture
-def trainers(tmp_path):
-    with ForkServer("deaths", tmp_path) as server:
+@pytest.fixture(scope="module")
+def trainers(tmp_path_factory, _module_leaves_nothing_behind):
+    with ForkServer("deaths", tmp_path_factory.mktemp("trainers")) as server:
         yield server
 
 

@@ -12,7 +12,7 @@ from tests.support.memory_group import memory_group
 from tests.support.programs import running
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout_s(240)
+pytestmark = [pytest.mark.timeout_s(240), pytest.mark.usefixtures("forked_programs")]
 SPARE_BYTES = 32 << 20
 BY_THE_KERNEL = r"{} worker 0 \(pid \d+\) ended: killed by SIGKILL as memory ran out: the control group is at its limit"
 

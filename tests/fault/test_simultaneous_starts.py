@@ -21,7 +21,7 @@ def outcome(launching):
         return error
 
 
-@pytest.mark.parametrize("rounds", [3, pytest.param(40, marks=[pytest.mark.long, pytest.mark.timeout_s(600)])])
+@pytest.mark.parametrize("rounds", [2, pytest.param(40, marks=[pytest.mark.long, pytest.mark.timeout_s(600)])])
 @pytest.mark.parametrize("left_behind", ["nothing", "the files of a dead one"])
 def test_of_daemons_of_one_name_that_begin_at_once_one_serves_and_the_others_are_refused(
         rounds, left_behind, monkeypatch):

@@ -15,7 +15,7 @@ from tests.support.daemons import DaemonProcess, is_alive
 from tests.support.programs import running
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout_s(240)
+pytestmark = [pytest.mark.timeout_s(240), pytest.mark.usefixtures("forked_programs")]
 
 
 class Trainer:
@@ -61,7 +61,7 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize("kills", [12, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout_s(1500)])])
+@pytest.mark.parametrize("kills", [8, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout_s(1500)])])
 def test_of_a_process_that_is_killed_while_its_private_daemon_begins_nothing_is_left(kills, run_home):
     seconds = []
     for number in range(kills):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.programs import running
 
-pytestmark = pytest.mark.timeout_s(240)
+pytestmark = [pytest.mark.timeout_s(240), pytest.mark.usefixtures("forked_programs")]
 
 
 def leave(frames, *scenarios):

@@ -9,7 +9,7 @@ import pytest
 from tests.support.ascend_programs import PROGRAMS, QUIET, demo, plain, run, served
 from tests.support.records import write_records
 
-pytestmark = pytest.mark.timeout_s(300)
+pytestmark = [pytest.mark.timeout_s(300), pytest.mark.usefixtures("forked_programs")]
 
 STEPS, INTERVAL, EVAL_STEPS = 65, 20, 2  #: of the data, which end in the midst of a run of ten iterations
 SIZES = {

@@ -10,7 +10,7 @@ import pytest
 from tests.support.ascend_programs import demo, plain, served
 from tests.support.covering import pairs_of, pairwise
 
-pytestmark = pytest.mark.timeout_s(300)
+pytestmark = [pytest.mark.timeout_s(300), pytest.mark.usefixtures("forked_programs")]
 
 STEPS, INTERVAL, EVAL_STEPS = 24, 8, 3
 SIZES = {

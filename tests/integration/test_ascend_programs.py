@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.ascend_programs import PROGRAMS, QUIET, run, served
 
-pytestmark = pytest.mark.timeout_s(300)
+pytestmark = [pytest.mark.timeout_s(300), pytest.mark.usefixtures("forked_programs")]
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@ import pytest
 
 from tests.support.programs import running
 
-pytestmark = pytest.mark.timeout_s(240)
+pytestmark = [pytest.mark.timeout_s(240), pytest.mark.usefixtures("forked_programs")]
 
 
 def test_one_thread_for_26_tables_two_threads_that_train_and_steps_that_fail_equal_the_oracle():

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from examples.dlrm import criteo, generator, train
+from tests.support import forked_calls
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
 ROOT = Path(__file__).resolve().parents[2]
 LAST_LINE = re.compile(
     r"demo: ok steps=(?P<steps>\d+) auc=(?P<auc>[\d.]+) loss=(?P<loss>[\d.]+) "
@@ -26,12 +28,9 @@ def start_demo(*arguments):
 
 
 def run_demo(*arguments, timeout_s=50.0):
-    with start_demo(*arguments) as demo:
-        try:
-            out, errors = demo.communicate(timeout=timeout_s)
-        finally:
-            demo.kill()
-    return subprocess.CompletedProcess(demo.args, demo.returncode, out, errors)
+    variables = dict(os.environ, ASCPIPE_RING_BYTES=str(16 << 20), PYTHONPATH=str(ROOT))
+    command = ["-m", "examples.dlrm.train", *arguments]
+    return subprocess.CompletedProcess(command, *forked_calls.python(command, ROOT, variables, timeout_s))
 
 
 def last_line(done):

@@ -1,8 +1,9 @@
 """Programs in the README and in the tutorial run as they are printed, and print what is printed there.
 
-The program of the README is executed.  The others are forked from a process that has imported TensorFlow, since the
-import takes longer than most of them.
+The program of the README is executed.  The others are forked from a process that has imported TensorFlow, and have one
+daemon: import and start take longer than most of them.
 """
+import functools
 import os
 import re
 import subprocess
@@ -12,7 +13,9 @@ import numpy as np
 import pytest
 
 from tests.support import tree
-from tests.support.forked_calls import ForkServer
+from tests.support.daemons import DaemonProcess
+
+pytestmark = pytest.mark.usefixtures("fork_server")
 
 README = (tree.ROOT / "README.md").read_text()
 FROM_TENSORFLOW = (tree.ROOT / "docs/tutorial/from-tensorflow.md").read_text()
@@ -24,19 +27,23 @@ def programs(text):
 
 
 @pytest.fixture(scope="module")
-def printed_by(tmp_path_factory, _module_leaves_nothing_behind):
+def printed_by(fork_server, _module_leaves_nothing_behind):
     """A function that returns the standard output of a program in a file of its own."""
-    with ForkServer("as_executed", tmp_path_factory.mktemp("printed")) as server:
-        def run(program, folder, function="python", options=()):
-            path = folder / "train.py"
-            path.write_text(program)
-            environment = {**os.environ, "PYTHONPATH": str(tree.ROOT), "TMPDIR": str(folder),
-                           "PYTHONWARNINGS": "ignore"}
-            called = server.call(function, [*options, str(path)], str(folder), environment)
-            assert called.wait(140.0) == 0, called.err
-            return called.out
+    daemon = DaemonProcess("printed", spared=True)
+    try:
+        yield functools.partial(printed, fork_server, daemon.name)
+    finally:
+        daemon.end()
 
-        yield run
+
+def printed(server, daemon, program, folder, function="python", options=()):
+    path = folder / "train.py"
+    path.write_text(program)
+    environment = {**os.environ, "PYTHONPATH": str(tree.ROOT), "TMPDIR": str(folder), "PYTHONWARNINGS": "ignore",
+                   "ASCPIPE_NAME": daemon}
+    called = server.call(function, [*options, str(path)], str(folder), environment)
+    assert called.wait(140.0) == 0, called.err
+    return called.out
 
 
 @pytest.mark.timeout_s(150)

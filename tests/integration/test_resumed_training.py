@@ -17,7 +17,7 @@ from tests.support.forked_calls import ForkServer
 from tests.support.programs import running
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout_s(400)
+pytestmark = [pytest.mark.timeout_s(400), pytest.mark.usefixtures("forked_programs")]
 PREFIX = "model-100"
 CASES = [(tier, name) for tier in ("device", "host")
          for name in ("adagrad", "ftrl", "gradient_descent", "lazy_adam")] + [
@@ -39,9 +39,8 @@ def assert_goes_on(tier, optimizer, folder, saved=PREFIX, trace=traces.GENERATED
     traces.read(trace)  # skips where there is no data
     whole = undisturbed(tier, optimizer, trace)
     again = {"tier": tier, "optimizer": optimizer, "trace": trace, "folder": str(folder / "killed")}
-    killed = running.begin("resuming", json.dumps({**again, "kill": True, **how}))
-    killed.communicate(timeout=running.ENDS_WITHIN_S)
-    assert killed.returncode == -signal.SIGKILL
+    code, _, _ = running.ended("resuming", json.dumps({**again, "kill": True, **how}))
+    assert code == -signal.SIGKILL
     assert newest_of(folder / "killed") == saved
     (rest,) = running.run("resuming", json.dumps({**again, "restore": str(folder / "killed" / saved)}))
     for same in ("losses", "state", "keys"):

@@ -7,9 +7,19 @@ import sys
 
 import pytest
 
+from tests.support import forked_calls
 from tests.support.ascend_programs import PROGRAMS, QUIET, run, served, start
 from tests.support.daemons import ROOT, DaemonProcess, is_alive, use_standins
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("fork_server")
+
+
+@pytest.fixture
+def forked(fork_server):
+    """Programs of a test are forked from a process that has imported TensorFlow."""
+    with forked_calls.used(fork_server):
+        yield
 
 
 def told(script, *arguments, **kwargs):
@@ -141,7 +151,7 @@ def test_a_program_finds_every_name_it_imports(script):
 
 
 @pytest.mark.timeout_s(120)
-def test_a_program_for_older_versions_finds_their_names_and_arguments(tmp_path):
+def test_a_program_for_older_versions_finds_their_names_and_arguments(forked, tmp_path):
     code, out, err = run(os.path.join(PROGRAMS, "ascend_older.py"), cwd=tmp_path, MXREC_LOG_LEVEL="Debug", **QUIET)
     assert code == 0, err
     trained = json.loads(out)
@@ -163,7 +173,7 @@ def demo(*arguments):
 
 @pytest.mark.timeout_s(180)
 @pytest.mark.smoke
-def test_a_session_demo_trains_evaluates_and_saves(tmp_path):
+def test_a_session_demo_trains_evaluates_and_saves(forked, tmp_path):
     folder = str(tmp_path / "saved")
     told = demo("--saved", folder)
     assert (told["steps"], len(told["losses"])) == (20, 20)
@@ -175,12 +185,12 @@ def test_a_session_demo_trains_evaluates_and_saves(tmp_path):
 
 
 @pytest.mark.timeout_s(180)
-def test_a_loop_of_iterations_stops_at_the_end_of_data(tmp_path):
+def test_a_loop_of_iterations_stops_at_the_end_of_data(forked, tmp_path):
     assert demo("--saved", str(tmp_path), "--iterations", "10", "--batches", "17")["steps"] == 17
 
 
 @pytest.mark.timeout_s(300)
-def test_an_estimator_trains_several_iterations_in_one_run_and_starts_warm(tmp_path):
+def test_an_estimator_trains_several_iterations_in_one_run_and_starts_warm(forked, tmp_path):
     def trained(*arguments):
         code, out, err = run(os.path.join(PROGRAMS, "ascend_estimator.py"), *arguments, **QUIET)
         assert code == 0, err

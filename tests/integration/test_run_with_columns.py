@@ -75,6 +75,7 @@ def require_same(found, expected, within):
     assert metrics == pytest.approx(expected_metrics, rel=10 * within)
 
 
+@pytest.mark.long  # test_resumed_training.py has kills, and tests/tf/test_columns_in_estimators.py goes on with columns
 def test_a_program_that_is_killed_goes_on_from_its_last_checkpoint_with_the_same_losses(whole, tmp_path):
     require_resumed(tmp_path, whole[0])
 

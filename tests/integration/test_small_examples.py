@@ -1,12 +1,13 @@
 """The examples of one file run as they are printed, and print what they promise; so do the cells of the notebook."""
 import json
+import os
 import re
-import subprocess
-import sys
 
 import pytest
 
-from tests.support import tree
+from tests.support import forked_calls, tree
+
+pytestmark = pytest.mark.usefixtures("forked_programs")
 
 LONGEST = 80
 #: Of each example, what the last lines are.
@@ -51,12 +52,14 @@ def test_every_example_is_short_and_named_in_the_list():
 @pytest.mark.timeout_s(150)
 @pytest.mark.parametrize("name", sorted(PRINTED))
 def test_an_example_prints_what_it_promises_and_nothing_of_ours_is_deprecated(name, tmp_path):
-    done = subprocess.run([sys.executable, "-W", "default", "-c", program_of(examples()[name])], cwd=str(tmp_path),
-                          capture_output=True, text=True, timeout=140)
-    assert done.returncode == 0, done.stderr
-    assert re.fullmatch(PRINTED[name], done.stdout), done.stdout
-    assert [line for line in done.stderr.splitlines() if OURS.search(line)] == []
-    assert done.stderr.count("ascpipe: daemon") >= 1
+    path = tmp_path / "example.py"
+    path.write_text(program_of(examples()[name]))
+    variables = {**os.environ, "PYTHONPATH": str(tree.ROOT)}
+    code, out, err = forked_calls.python(["-W", "default", path], tmp_path, variables, 140.0)
+    assert code == 0, err
+    assert re.fullmatch(PRINTED[name], out), out
+    assert [line for line in err.splitlines() if OURS.search(line)] == []
+    assert err.count("ascpipe: daemon") >= 1
 
 
 def test_a_warning_that_names_a_file_of_ours_is_seen():

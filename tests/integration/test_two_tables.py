@@ -14,7 +14,7 @@ from tests.support.ascend_programs import PROGRAMS, QUIET, run
 from tests.support.daemons import ROOT, DaemonProcess
 from tests.support.programs.running import RING_BYTES
 
-pytestmark = pytest.mark.timeout_s(300)
+pytestmark = [pytest.mark.timeout_s(300), pytest.mark.usefixtures("forked_programs")]
 
 STEPS, INTERVAL, EVAL_STEPS = 12, 6, 2
 SIZES = ["--steps", str(STEPS), "--train_interval", str(INTERVAL), "--eval_steps", str(EVAL_STEPS),

@@ -47,8 +47,24 @@ def files_of(wheel):
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory):
     """The wheels of ascpipe and of ascpipe-mx-rec."""
-    return (wheel_of(tree.ROOT, tmp_path_factory.mktemp("ascpipe")),
-            wheel_of(tree.ROOT / "packaging/mx_rec", tmp_path_factory.mktemp("mx_rec")))
+    cache, kernels = Path(kernel_cache.prepare("")), tree.ROOT / "build/kernels"
+    copy_libraries(cache, kernels)
+    made = wheel_of(tree.ROOT, tmp_path_factory.mktemp("ascpipe"))
+    copy_libraries(kernels, cache)
+    return made, wheel_of(tree.ROOT / "packaging/mx_rec", tmp_path_factory.mktemp("mx_rec"))
+
+
+def copy_libraries(source, target):
+    """Copy the libraries of kernels that `target` lacks. Compiling one takes half a minute of processor time.
+
+    The cache of the user has the library of this processor, which the set-up compiled, and keeps the other one for
+    wheels of other trees with the same kernels.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    for name in map(kernel_library.file_name, kernel_library.LEVELS):
+        if (source / name).exists() and not (target / name).exists():
+            shutil.copyfile(str(source / name), str(target / (name + ".new")))
+            (target / (name + ".new")).rename(target / name)
 
 
 def environment(folder):

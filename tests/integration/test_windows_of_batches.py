@@ -3,7 +3,7 @@ import pytest
 
 from tests.support.programs import running
 
-pytestmark = pytest.mark.timeout_s(240)
+pytestmark = [pytest.mark.timeout_s(240), pytest.mark.usefixtures("forked_programs")]
 
 
 def test_batches_that_are_evaluated_read_ahead_skipped_filtered_or_peeked_at_leave_no_trace():

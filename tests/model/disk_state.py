@@ -6,6 +6,8 @@ One table.  A key and its entry have the same number, for life; a cut makes the 
 
 from typing import Any, FrozenSet, NamedTuple, Optional, Tuple
 
+from tests.model.explore import quick
+
 NONE = -1  #: no device slot; no home row
 
 READ, WRITE = "READ", "WRITE"  #: kinds of requests
@@ -21,6 +23,7 @@ Row = Tuple[int, int, int]  # key, life, updates
 Keys = Tuple[int, ...]
 
 
+@quick
 class Scenario(NamedTuple):
     """How much there is of what.
 
@@ -68,6 +71,7 @@ class Scenario(NamedTuple):
     flaws: FrozenSet[str] = frozenset()
 
 
+@quick
 class Entry(NamedTuple):
     """Truth about one key.  ``home``: a home row, NONE, or ``at(disk slot)``; one store has it and ``generation``."""
 
@@ -76,6 +80,7 @@ class Entry(NamedTuple):
     generation: int
 
 
+@quick
 class Request(NamedTuple):
     """Between table worker and disk worker; each home row has one.  ``cancelled`` is only used by flaws."""
 
@@ -88,6 +93,7 @@ class Request(NamedTuple):
     cancelled: bool = False
 
 
+@quick
 class Record(NamedTuple):
     """A plan.  values: (key, slot, home) of the batch; outs: (slot, key, home); comes: (slot, key, home, is it new)."""
 
@@ -97,6 +103,7 @@ class Record(NamedTuple):
     comes: Tuple[Tuple[int, int, int, bool], ...]
 
 
+@quick
 class Frame(NamedTuple):
     """A ticket of the window: touched, not retired."""
 
@@ -105,6 +112,7 @@ class Frame(NamedTuple):
     record: Optional[Record] = None
 
 
+@quick
 class Worker(NamedTuple):
     """What the table worker has for itself.
 
@@ -120,6 +128,7 @@ class Worker(NamedTuple):
     noted: FrozenSet[int] = frozenset()  # only used by flaws
 
 
+@quick
 class Operation(NamedTuple):
     """What a thread of the disk worker does: 0 = it has read, 1 = it has written, or copied the row home.
 
@@ -132,6 +141,7 @@ class Operation(NamedTuple):
     rows: Any
 
 
+@quick
 class DiskWorker(NamedTuple):
     """``state`` is "on", "dying" or "gone"; ``late`` has operations of one that should be over."""
 
@@ -140,6 +150,7 @@ class DiskWorker(NamedTuple):
     late: Tuple[Operation, ...] = ()
 
 
+@quick
 class Evaluation(NamedTuple):
     """A thread that evaluates.  due: the row of the key at the answer, which only the oracle knows."""
 
@@ -151,6 +162,7 @@ class Evaluation(NamedTuple):
     dying: bool = False
 
 
+@quick
 class Save(NamedTuple):
     """A save in the background: per key its row when the save began (the oracle's), and what has become of it.
 
@@ -169,6 +181,7 @@ class Save(NamedTuple):
     seen: Tuple[Tuple[int, Entry], ...] = ()
 
 
+@quick
 class Cut(NamedTuple):
     """``number`` of the next one; between two steps."""
 
@@ -179,6 +192,7 @@ class Cut(NamedTuple):
     filled: bool = False
 
 
+@quick
 class Budget(NamedTuple):
     """What is left of optional events."""
 
@@ -192,6 +206,7 @@ class Budget(NamedTuple):
     saves: int
 
 
+@quick
 class World(NamedTuple):
     """One state of everything.  readers: announced epochs of the evaluation and of the save, 0 = none."""
 

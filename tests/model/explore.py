@@ -24,6 +24,23 @@ class Violation(Exception):
     """An invariant does not hold; the text says which one and shows the values."""
 
 
+Tuples = TypeVar("Tuples", bound=type)
+
+
+def quick(kind: Tuples) -> Tuples:
+    """Give a named tuple a ``_replace`` that takes half of the time: models call it millions of times."""
+    indices = {name: index for index, name in enumerate(kind._fields)}
+
+    def _replace(self: Any, **changes: Any) -> Any:
+        values = list(self)
+        for name, value in changes.items():
+            values[indices[name]] = value
+        return tuple.__new__(kind, values)
+
+    kind._replace = _replace
+    return kind
+
+
 class Move(NamedTuple):
     """One atomic step: ``effect(*args)`` is the state it leads to.
 

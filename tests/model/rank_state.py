@@ -2,6 +2,8 @@
 
 from typing import Any, FrozenSet, NamedTuple, Optional, Tuple
 
+from tests.model.explore import quick
+
 from .state import replaced
 from .verdicts import Batch, Header
 
@@ -14,6 +16,7 @@ NO_BATCH = (NOTHING, 0, 0)
 Event = Tuple[str, Batch]
 
 
+@quick
 class Step(NamedTuple):
     """What a thread is in the middle of.
 
@@ -30,6 +33,7 @@ class Step(NamedTuple):
     number: int = 0
 
 
+@quick
 class Rank(NamedTuple):
     """One rank.
 
@@ -87,6 +91,7 @@ class Rank(NamedTuple):
     ends: FrozenSet[Tuple[int, bool]] = frozenset()
 
 
+@quick
 class World(NamedTuple):
     """All ranks; ``sent`` has the headers of exchange ``first`` and of those after it."""
 

@@ -11,6 +11,8 @@ holds the lease until it is applied, so it excludes a hold and steps.
 
 from typing import Dict, FrozenSet, Iterator, NamedTuple, Optional, Tuple
 
+from tests.model.explore import quick
+
 from .explore import Move, System, Violation
 from .state import replaced
 
@@ -33,6 +35,7 @@ Content = Tuple[int, ...]  # of an entry: the number of the record that stored e
 Image = Tuple[int, Content]
 
 
+@quick
 class Sizes(NamedTuple):
     """How much there is of what.
 
@@ -54,6 +57,7 @@ class Sizes(NamedTuple):
 USUAL = Sizes()
 
 
+@quick
 class Worker(NamedTuple):
     """What the worker keeps for itself; all of it dies with it.
 
@@ -69,6 +73,7 @@ class Worker(NamedTuple):
     awaits_end: bool = False
 
 
+@quick
 class Copy(NamedTuple):
     """A snapshot as the trainer makes it: what it has, and what it should be.
 
@@ -83,6 +88,7 @@ class Copy(NamedTuple):
     logged: Optional[int] = None
 
 
+@quick
 class State(NamedTuple):
     """Shared memory, worker, trainer; ``log`` as long as ``room``, ``bound`` is all entries once one began."""
 

@@ -10,6 +10,7 @@ The words of a frame are those of the real shared memory.
 from typing import Any, List, NamedTuple, Optional, Tuple, TypeVar
 
 from ascpipe.layout.words import ANSWERED, ASKED, CLAIMED, DEDUPED, DONE, PLANNED, RETIRED, SUBMITTED, TOUCHED
+from tests.model.explore import quick
 
 __all__ = [
     "ANSWERED",
@@ -56,6 +57,7 @@ Row = Tuple[int, int, int]  # key, generation, updates
 Item = TypeVar("Item")
 
 
+@quick
 class Entry(NamedTuple):
     """Truth about one key; never counted and without a row it is only a name."""
 
@@ -65,6 +67,7 @@ class Entry(NamedTuple):
     slot: int
 
 
+@quick
 class Record(NamedTuple):
     """The plan of one (ticket, table); absolute values, so assigning it twice is assigning it once.
 
@@ -80,6 +83,7 @@ class Record(NamedTuple):
     comes: Tuple[Tuple[int, int, bool], ...] = ()
 
 
+@quick
 class Part(NamedTuple):
     """What a frame holds for one table."""
 
@@ -88,6 +92,7 @@ class Part(NamedTuple):
     record: Optional[Record] = None
 
 
+@quick
 class Frame(NamedTuple):
     """One batch in the train ring.  ``claimed`` (a bit per table) is the oracle's, ``trained`` is the real word."""
 
@@ -99,6 +104,7 @@ class Frame(NamedTuple):
     parts: Tuple[Part, ...]
 
 
+@quick
 class EvalFrame(NamedTuple):
     """One batch in the evaluation ring; an answer is (entry, slot) or None per key."""
 
@@ -108,6 +114,7 @@ class EvalFrame(NamedTuple):
     answers: Tuple[Optional[Tuple[Optional[Tuple[int, int]], ...]], ...]
 
 
+@quick
 class Cut(NamedTuple):
     """A change between two steps; ``entries`` are filled in when it is committed.
 
@@ -128,6 +135,7 @@ class Cut(NamedTuple):
     index: Optional[Tuple[Optional[int], ...]] = None
 
 
+@quick
 class Oracle(NamedTuple):
     """What must be true of a table: per key (count, has row), per key (generation, updates or None), threshold."""
 
@@ -136,6 +144,7 @@ class Oracle(NamedTuple):
     threshold: int
 
 
+@quick
 class Table(NamedTuple):
     """A table: its shared arrays, the rows in both memories, and its worker.
 
@@ -154,6 +163,7 @@ class Table(NamedTuple):
     oracle: Oracle
 
 
+@quick
 class Pump(NamedTuple):
     """``gone`` has a bit per ticket that was closed while it was parked."""
 
@@ -163,6 +173,7 @@ class Pump(NamedTuple):
     doing: Optional[Tuple[Any, ...]] = None
 
 
+@quick
 class KeyWorker(NamedTuple):
     """A process that dedups; ``dying`` = killed but not reaped, it may still get a store out."""
 
@@ -171,6 +182,7 @@ class KeyWorker(NamedTuple):
     dying: bool = False
 
 
+@quick
 class Beside(NamedTuple):
     """What a training step evaluates: per table one of beside.WANTED..., and where rows are or the rows.
 
@@ -183,6 +195,7 @@ class Beside(NamedTuple):
     due: Tuple[Any, ...] = ()
 
 
+@quick
 class Step(NamedTuple):
     """A training step of one thread; ``stages`` has one of trainer.WANTED... per table, 0 = nothing to do.
 
@@ -198,6 +211,7 @@ class Step(NamedTuple):
     told: int = 0
 
 
+@quick
 class Evaluation(NamedTuple):
     """A run of one thread that reads: ``ticket`` 0 reads the truth itself, else an evaluation frame."""
 
@@ -206,6 +220,7 @@ class Evaluation(NamedTuple):
     closed: bool = False
 
 
+@quick
 class Budget(NamedTuple):
     """How many of the optional events are left."""
 
@@ -218,6 +233,7 @@ class Budget(NamedTuple):
     asides: int
 
 
+@quick
 class World(NamedTuple):
     """One state of everything."""
 

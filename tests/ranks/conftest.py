@@ -2,7 +2,7 @@
 import pytest
 
 from ascpipe.daemon.run_directory import sweep_dead_runs
-from tests.support import ranked_runs, several_ranks
+from tests.support import several_ranks
 
 
 @pytest.fixture(scope="module", params=["gloo", pytest.param("mpi", marks=pytest.mark.long)])
@@ -14,10 +14,9 @@ def launcher(request):
     return request.param
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _runs_of_one_rank_are_forked(tmp_path_factory):
-    with ranked_runs.forking(tmp_path_factory.mktemp("forked")):
-        yield
+@pytest.fixture(scope="module", autouse=True)
+def _programs_are_forked(forked_programs):
+    """Runs of one rank and ``horovodrun`` are, by ``ranked_runs``."""
 
 
 @pytest.fixture

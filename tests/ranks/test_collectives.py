@@ -4,7 +4,8 @@ import json
 import pytest
 
 from tests.support import tree
-from tests.support.several_ranks import by, ended, needs_horovod, said
+from tests.support.ranked_runs import ended
+from tests.support.several_ranks import by, needs_horovod, said
 
 pytestmark = [needs_horovod, pytest.mark.timeout_s(120)]
 

@@ -3,7 +3,8 @@ import json
 
 import pytest
 
-from tests.support.several_ranks import ended, horovodrun, needs_horovod, said
+from tests.support.ranked_runs import ended
+from tests.support.several_ranks import horovodrun, needs_horovod, said
 
 pytestmark = [needs_horovod, pytest.mark.timeout_s(120)]
 
@@ -47,12 +48,14 @@ print(json.dumps([sums, [value.tobytes().hex() for value in got]]))
 """
 
 
-@pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.long)])
-def test_gradients_of_a_type_are_averaged_together_up_to_a_size(size, tmp_path):
+@pytest.mark.parametrize("size, times", [
+    pytest.param(2, 1, id="2"), pytest.param(2, 2, marks=pytest.mark.long, id="2 again"),
+    pytest.param(3, 2, marks=pytest.mark.long, id="3 again")])
+def test_gradients_of_a_type_are_averaged_together_up_to_a_size(size, times, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
     runs = []
-    for _ in range(2):
+    for _ in range(times):
         code, out, err = ended(horovodrun(size, path))
         assert code == 0, err
         runs += [json.loads(said(out, rank)[-1]) for rank in range(size)]

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tests.support.ascend_programs import PROGRAMS
-from tests.support.several_ranks import by, ended, needs_horovod
+from tests.support.ranked_runs import ended
+from tests.support.several_ranks import by, needs_horovod
 
 pytestmark = [needs_horovod, pytest.mark.timeout_s(200)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import ranked_runs
 from tests.support.ascend_programs import PROGRAMS
-from tests.support.several_ranks import by, ended, needs_horovod
+from tests.support.several_ranks import by, needs_horovod
 
 pytestmark = [needs_horovod, pytest.mark.timeout_s(280)]
 
@@ -68,8 +68,20 @@ def trained(folder, case, counts, launcher="gloo", cancelled=False, **settings):
 
 @pytest.mark.smoke
 def test_two_ranks_train_what_one_trains(launcher, tmp_path):
-    trained(tmp_path, {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 60, "evaluate_each": 20},
-            [2], launcher)
+    """One run has its rows in memory and lookups apart. The other one is the same bits: it has rows on disk, small
+    rings, several workers that are killed, and joined lookups.
+    """
+    case = {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 40, "evaluate_each": 20,
+            "join": "apart"}
+    want = ranked_runs.train(tmp_path / "one", 1, case).require_good_end()
+    assert len(want.losses) == case["steps"]
+    first = ranked_runs.train(tmp_path / "first", 2, case, launcher=launcher)
+    require_equal(first.require_good_end(), want)
+    killed = {**case, "tables": ON_DISK, "fault": {"kind": "workers", "rank": 1, "step": 20}, "join": "lookup_concat"}
+    other = ranked_runs.train(tmp_path / "other", 2, killed, launcher=launcher, ring_frames=3, workers=2,
+                              table_workers=2).require_good_end()
+    assert other.told[1]["killed"] == 5  # two key workers, two table workers, the disk worker
+    require_joined({"apart": first, "lookup_concat": other})
 
 
 def test_two_ranks_with_all_that_features_may_be_train_what_one_trains(launcher, tmp_path):
@@ -95,7 +107,7 @@ def test_two_ranks_train_tables_that_grow_as_one_does(launcher, tmp_path):
                        "steps": 40, "evaluate_each": 20}, [2], launcher)
 
 
-@pytest.mark.long  # the test of the same bits has them on disk, too
+@pytest.mark.long  # the first test has them on disk, too
 def test_two_ranks_train_tables_whose_rows_go_to_disk_as_one_does(launcher, tmp_path):
     trained(tmp_path, {"tables": ON_DISK, "features": THREE, "optimizer": "lazy_adam", "steps": 40,
                        "evaluate_each": 20}, [2], launcher)
@@ -181,16 +193,6 @@ def same(first, second):
         np.testing.assert_array_equal(rows, second.rows[name], err_msg=name)
 
 
-def test_runs_of_two_ranks_are_the_same_bits_whatever_workers_rings_and_devices(tmp_path):
-    case = {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 40}
-    first = ranked_runs.train(tmp_path / "small", 2, case).require_good_end()
-    killed = {**case, "tables": ON_DISK, "fault": {"kind": "workers", "rank": 1, "step": 20}}
-    other = ranked_runs.train(tmp_path / "other", 2, killed, ring_frames=3, workers=2, table_workers=2)
-    other.require_good_end()
-    assert other.told[1]["killed"] == 5  # two key workers, two table workers, the disk worker
-    same(first, other)
-
-
 def ops_of(ran, kind):
     """Of a step of a kind: how many lookups, joined lookups and concats it has, and how many sums, apart and joined."""
     assert all(told["ops"] == ran.told[0]["ops"] for told in ran.told)
@@ -202,23 +204,32 @@ def ops_of(ran, kind):
 WAYS = ("apart", "concat", "lookup_concat")
 
 
-def joined(folder, count, case, ways=WAYS):
+def joined(folder, count, case):
     """The runs of a case whose rows are side by side, by how; all are the same bits."""
-    runs = {how: ranked_runs.train(folder / how, count, {**case, "join": how}).require_good_end() for how in ways}
-    first = runs[ways[0]]
-    for ran in runs.values():
-        same(first, ran)
-        assert [told["evaluations"] for told in ran.told] == [told["evaluations"] for told in first.told]
-        ops = ran.told[0]["ops"]["train"]  # and what is planned and updated is so for all tables together
-        assert (ops["AscNextPlans"], ops["AscApplyTables"]) == (1, 1)
+    runs = {how: ranked_runs.train(folder / how, count, {**case, "join": how}).require_good_end() for how in WAYS}
+    require_same_joined(runs)
     return runs
 
 
-@pytest.mark.parametrize("ways", [("apart", "lookup_concat"), pytest.param(WAYS, marks=pytest.mark.long)],
-                         ids=["two", "all"])
-def test_rows_that_two_ranks_join_are_read_by_one_op_and_their_gradients_summed_by_one(tmp_path, ways):
+def require_same_joined(runs):
+    """Require runs to be the same bits, and to plan and update all tables together."""
+    first, *_ = runs.values()
+    for ran in runs.values():
+        same(first, ran)
+        assert [told["evaluations"] for told in ran.told] == [told["evaluations"] for told in first.told]
+        ops = ran.told[0]["ops"]["train"]
+        assert (ops["AscNextPlans"], ops["AscApplyTables"]) == (1, 1)
+
+
+@pytest.mark.long
+def test_rows_that_two_ranks_join_are_read_by_one_op_and_their_gradients_summed_by_one(tmp_path):
     case = {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 30, "evaluate_each": 15}
-    runs = joined(tmp_path, 2, case, ways)
+    require_joined(joined(tmp_path, 2, case))
+
+
+def require_joined(runs):
+    """Require the same bits of runs of ``THREE`` by the way they join rows, and the ops of each way."""
+    require_same_joined(runs)
     # The gradient of lookup_concat is an op for each table; a sum of what came from all ranks is, too.
     trained_by = {"apart": (2, 0, 1, 2, 1), "concat": (0, 1, 0, 2, 1), "lookup_concat": (0, 1, 0, 2, 2)}
     evaluated_by = {"apart": (2, 0, 1, 0, 0), "concat": (0, 1, 0, 0, 0), "lookup_concat": (0, 1, 0, 0, 0)}
@@ -273,7 +284,7 @@ def test_an_estimator_of_two_ranks_trains_what_that_of_one_does(launcher, tmp_pa
     for command in ([sys.executable, ESTIMATOR], by(launcher, 2, ESTIMATOR)):
         folder = tmp_path / str(len(losses))
         folder.mkdir()
-        code, out, err = ended([*command, str(folder), how])
+        code, out, err = ranked_runs.ended([*command, str(folder), how])
         assert code == 0, out + err
         losses += [json.loads(path.read_text())["losses"] for path in sorted(folder.glob("*.json"))]
     one, first, other = losses

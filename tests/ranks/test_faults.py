@@ -97,7 +97,8 @@ def test_a_program_that_ends_on_one_rank_ends_on_all(ran, tmp_path, rank, kind):
     assert said.format(rank) in other["error"][1]
 
 
-@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long  # test_run_ranks.py has a rank that is killed, and the tests here what its peer says
+@pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_is_killed_ends_all(ran, launcher, tmp_path, rank):
     run = ran(tmp_path / "run", "kill", rank)
     says = {"gloo": ["Process name: {}".format(rank), "137"],

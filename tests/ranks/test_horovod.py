@@ -3,7 +3,8 @@ import json
 
 import pytest
 
-from tests.support.several_ranks import ended, horovodrun, needs_horovod, said
+from tests.support.ranked_runs import ended
+from tests.support.several_ranks import horovodrun, needs_horovod, said
 
 pytestmark = [needs_horovod, pytest.mark.timeout_s(120)]
 

@@ -4,7 +4,8 @@ import json
 import pytest
 
 from tests.support.ascend_programs import PROGRAMS
-from tests.support.several_ranks import ended, horovodrun, needs_horovod
+from tests.support.ranked_runs import ended
+from tests.support.several_ranks import horovodrun, needs_horovod
 
 pytestmark = [needs_horovod, pytest.mark.long, pytest.mark.timeout_s(280)]
 

@@ -15,7 +15,7 @@ from ascpipe.checkpoint.retention import complete_checkpoints
 from tests.ranks.test_exactness import ALL_SORTS, ESTIMATOR, OF_ALL_SORTS, ON_DISK, SMALL, THREE, TWO, same
 from tests.support import ranked_runs
 from tests.support.checkpoints import by_key
-from tests.support.several_ranks import by, ended, needs_horovod
+from tests.support.several_ranks import by, needs_horovod
 from tests.support.waiting import wait_until
 
 pytestmark = [needs_horovod, pytest.mark.timeout_s(280)]
@@ -105,7 +105,7 @@ def test_thresholds_and_evictions_of_ranks_are_those_of_one(launcher, tmp_path, 
 @pytest.mark.long
 def test_an_estimator_goes_on_where_rank_0_alone_has_checkpoints(launcher, tmp_path):
     def losses(folder, steps):
-        code, out, err = ended(by(launcher, 2, ESTIMATOR, str(folder), "saves", "steps={}".format(steps)))
+        code, out, err = ranked_runs.ended(by(launcher, 2, ESTIMATOR, str(folder), "saves", "steps={}".format(steps)))
         assert code == 0, out + err
         first, other = (json.loads((folder / "{}.json".format(rank)).read_text())["losses"] for rank in range(2))
         assert first == other
@@ -177,7 +177,7 @@ def test_a_rank_that_is_killed_while_it_saves_leaves_whole_checkpoints(launcher,
             await_files(folder / "saved", numbers.randrange(1, 400))
             os.kill(ranked_runs.pid_of(folder, killed), signal.SIGKILL)
         finally:
-            launched.wait(timeout=60)
+            launched.wait(60.0)
         found = complete_checkpoints(str(folder / "saved"))
         cut += len(found) < len(case["saves"])
         for one in found:

@@ -54,7 +54,7 @@ def test_the_status_tells_what_a_rank_exchanges_and_for_which_rank_it_waits(laun
         wait_until(lambda: exchanges(pids[0])["exchanges"] > waits["exchanges"] + 2)
     finally:
         launched.terminate()
-        launched.wait(timeout=60)
+        launched.wait(60.0)
 
 
 def test_each_rank_of_a_machine_is_served_by_the_daemon_of_its_number(tmp_path):

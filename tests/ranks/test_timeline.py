@@ -56,7 +56,7 @@ def test_the_trace_of_two_ranks_shows_the_same_exchanges_twice_a_step(tmp_path):
         wait_until(lambda: exchanges_of(traced(pids, trace)), 60.0)
     finally:
         launched.terminate()
-        launched.wait(timeout=60)
+        launched.wait(60.0)
     with open(trace) as file:
         events = json.load(file)["traceEvents"]
     rows = rows_of(events)

@@ -9,7 +9,7 @@ from typing import Any, Iterator, List
 from unittest import mock
 
 from tests.support.daemons import ROOT, DaemonProcess
-from tests.support.forked_calls import ForkServer
+from tests.support.forked_calls import ForkServer, running_server
 from tests.support.programs.running import RING_BYTES
 
 PROGRAMS = os.path.join(ROOT, "tests/support/programs")
@@ -44,7 +44,8 @@ def start(script, *arguments, options=(), cwd="/", **environment):
 
 def run(script, *arguments, options=(), cwd="/", **environment):
     """(exit code, standard output, standard error) of a program."""
-    for server in _servers:
+    server = _servers[-1] if _servers else running_server()
+    if server is not None:
         called = server.call("ascpipe_run", [*options, str(script), *arguments], str(cwd),
                              environment_with(**environment))
         return called.wait(ENDS_WITHIN_S), called.out, called.err
@@ -64,6 +65,9 @@ def served(daemon: str, folder: Any) -> Iterator[str]:
     """
     serving = DaemonProcess(daemon, spared=True, ring_bytes=RING_BYTES)
     try:
+        if running_server() is not None:
+            yield daemon
+            return
         with ForkServer("as_executed", folder) as server, mock.patch.object(_THIS, "_servers", [server]):
             yield daemon
     finally:

@@ -1,6 +1,8 @@
 """Chooses few rows of switches that have every value, or every pair of values."""
 import itertools
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence, Set, Tuple
+
+import pytest
 
 Row = Dict[str, Any]
 _Pair = Tuple[Tuple[str, Any], Tuple[str, Any]]
@@ -70,3 +72,8 @@ def diagonal(rows: Sequence[Sequence[Any]]) -> Set[int]:
             if not any(rows[number][at] == value for number in chosen):
                 chosen.add(next(number for number, row in enumerate(rows) if row[at] == value))
     return chosen
+
+
+def some(values: Iterable[Any], *chosen: Any) -> List[Any]:
+    """Return `values` as parameters of a test: those that are not `chosen` are long."""
+    return [value if value in chosen else pytest.param(value, marks=pytest.mark.long) for value in values]

@@ -1,18 +1,30 @@
 """Processes that a test begins by the dozen, to kill them or one after the other: forked from one that has imported
 TensorFlow."""
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from tests.support.daemons import ROOT, is_alive
-from tests.support.programs import running
 from tests.support.waiting import wait_until
 
 ENDS_WITHIN_S = 60.0
+RING_BYTES = 8 << 20
+
+
+class ProgramFailedError(AssertionError):
+    """A program did not end well; the text is what it printed."""
+
+
+def environment(**settings: Any) -> Dict[str, str]:
+    """Return the environment of a program: settings of ascpipe, as ``ring_frames=2``."""
+    variables = dict(os.environ, PYTHONPATH=ROOT, PYTHONFAULTHANDLER="1", ASCPIPE_RING_BYTES=str(RING_BYTES))
+    variables.update(("ASCPIPE_" + name.upper(), str(value)) for name, value in settings.items())
+    return variables
 
 
 class ForkedCall:
@@ -33,6 +45,10 @@ class ForkedCall:
     def runs(self) -> bool:
         """False once it was waited for: its number may be another process's by now."""
         return self._code is None and is_alive(self.pid)
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        os.kill(self.pid, signal.SIGTERM)
 
     def wait(self, within_s: float = ENDS_WITHIN_S) -> int:
         """Its exit code, negative for a signal."""
@@ -56,7 +72,7 @@ class ForkServer:
         self._called: Optional[ForkedCall] = None
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.programs.fork_server", program], cwd=ROOT, universal_newlines=True,
-            env=running.environment(**settings), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            env=environment(**settings), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pid = self.read()
 
     def __enter__(self) -> "ForkServer":
@@ -67,11 +83,11 @@ class ForkServer:
             os.kill(self._called.pid, signal.SIGKILL)
         self._process.communicate()  # no further line: it ends
 
-    def call(self, function: str, *arguments: Any, **environment: str) -> ForkedCall:
+    def call(self, function: str, *arguments: Any, **variables: str) -> ForkedCall:
         """Begin a call; the one before has ended and was waited for."""
         self._calls += 1
         out, err = (self._folder / "{}.{}".format(self._calls, kind) for kind in ("out", "err"))
-        line = json.dumps({"function": function, "arguments": arguments, "environment": environment, "out": str(out),
+        line = json.dumps({"function": function, "arguments": arguments, "environment": variables, "out": str(out),
                            "err": str(err)})
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
@@ -81,5 +97,41 @@ class ForkServer:
     def read(self) -> int:
         line = self._process.stdout.readline()
         if not line:
-            raise running.ProgramFailedError("the fork server has ended")
+            raise ProgramFailedError("the fork server has ended")
         return int(line)
+
+
+_in_use: List[ForkServer] = []  #: the server that forks programs now, if there is one
+
+
+@contextlib.contextmanager
+def used(server: ForkServer) -> Iterator[None]:
+    """Within it, `running_server` returns a server of `tests.support.programs.forked_ranks`."""
+    _in_use.append(server)
+    try:
+        yield
+    finally:
+        _in_use.remove(server)
+
+
+def running_server() -> Optional[ForkServer]:
+    """Return the server that forks programs in place of executing them; None: they are executed."""
+    return _in_use[-1] if _in_use else None
+
+
+def python(arguments: Sequence[Any], folder: Any, variables: Dict[str, str], within_s: float) -> Tuple[int, str, str]:
+    """Run ``python ARGUMENTS`` to its end: exit code, standard output and standard error.
+
+    Args:
+        arguments: ``-W ACTION`` or nothing, then a file or ``-m MODULE``, and the arguments of the program.
+        folder: its working directory.
+        variables: its environment.
+        within_s: time limit in seconds.
+    """
+    words, server = [str(word) for word in arguments], running_server()
+    if server is not None:
+        called = server.call("python", words, str(folder), variables)
+        return called.wait(within_s), called.out, called.err
+    run = subprocess.run([sys.executable, *words], env=variables, stdin=subprocess.DEVNULL, capture_output=True,
+                         cwd=str(folder), text=True, timeout=within_s, check=False)
+    return run.returncode, run.stdout, run.stderr

@@ -47,6 +47,11 @@ def spare_no_more(pid: int) -> None:
     _SPARED.pop(pid, None)
 
 
+def overlook(pid: int) -> None:
+    """Overlook a process that lives as long as this one, but none of its descendants."""
+    _OVERLOOKED.add(pid)
+
+
 def snapshot(run_home: Path) -> Snapshot:
     """Look now.
 
@@ -102,7 +107,8 @@ def our_processes(run_home: Path) -> List[int]:
     listed = _pids()
     _STRANGERS.intersection_update(listed)  # a number may come back for another process
     parents = {pid: parent for pid, parent in ((pid, _parent(pid)) for pid in listed - _STRANGERS) if parent}
-    return sorted(pid for pid in parents if pid != me and not any(_descends(pid, spared, parents) for spared in _SPARED)
+    return sorted(pid for pid in set(parents) - _OVERLOOKED - {me}
+                  if not any(_descends(pid, spared, parents) for spared in _SPARED)
                   and (_descends(pid, me, parents) or _carries(pid, run_home)))
 
 
@@ -146,7 +152,7 @@ def _descriptors() -> List[str]:
 
 def _mappings() -> List[str]:
     with open("/proc/self/maps") as maps:
-        lines = [line for line in maps if _OUR_MAPPINGS.search(line)]
+        lines = [line for line in maps if ("/memfd:" in line or "/dev/shm/" in line) and _OUR_MAPPINGS.search(line)]
     return ["{} at {}".format(" ".join(line.split()[5:]), line.split("-")[0]) for line in lines]
 
 
@@ -197,5 +203,7 @@ def _read(path: str) -> str:
 
 #: process -> folder, of ``spare``
 _SPARED: Dict[int, str] = {}
+#: of ``overlook``
+_OVERLOOKED: Set[int] = set()
 #: processes that were there before we were: not ours, and never looked at again
 _STRANGERS = _pids() - {os.getpid()}

@@ -1,18 +1,19 @@
 """Runs ``tests.support.programs.ranked`` on several ranks, or on one, and reads what they told."""
-import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from tests.support import several_ranks
 from tests.support.ascend_programs import PROGRAMS
-from tests.support.forked_calls import ForkServer
+from tests.support.forked_calls import ForkedCall, running_server
 from tests.support.programs.running import RING_BYTES
+
+ENDS_WITHIN_S = 250.0
 
 
 class Ran(NamedTuple):
@@ -47,56 +48,60 @@ class Ran(NamedTuple):
         return self
 
 
-_servers: List[ForkServer] = []  #: the one that forks runs of one rank, if there is one
+_HOROVODRUN = several_ranks.horovodrun(1, "")[:5]  #: the interpreter and what it runs
 
 
-@contextlib.contextmanager
-def forking(folder: Any) -> Iterator[None]:
-    """Within it, ``train`` forks runs of one rank from a process that has imported TensorFlow.
-
-    Args:
-        folder: for what the programs print.
-    """
-    with ForkServer("as_executed", folder) as server:
-        _servers.append(server)
-        try:
-            yield
-        finally:
-            _servers.remove(server)
-
-
-def train(folder: Any, ranks: int, case: Dict[str, Any], ends_within_s: float = 250.0, launcher: str = "gloo",
+def train(folder: Any, ranks: int, case: Dict[str, Any], ends_within_s: float = ENDS_WITHIN_S, launcher: str = "gloo",
           **settings: Any) -> Ran:
     """Train a case to its end, good or bad.
 
     Args:
         folder: a new one.
-        ranks: how many processes; 1: without a launcher, forked within ``forking`` and executed elsewhere.
+        ranks: how many processes; 1: without a launcher.
         case: fields of ``ranked.Case``.
         ends_within_s: else ``subprocess.TimeoutExpired``.
         launcher: of several ranks, as ``several_ranks.by`` has it.
         settings: of ascpipe, as ``ring_frames=2``; in capitals, variables of the environment.
     """
     started = time.monotonic()
-    code, said = _ended(*_prepared(folder, ranks, case, settings, launcher), ranks, ends_within_s)
+    code, said = _ended(*_prepared(folder, ranks, case, settings, launcher), ends_within_s)
     return Ran(code, said, *_told(str(folder), ranks), time.monotonic() - started)
 
 
-def run_script(script: str, folder: Any, ranks: int, *arguments: Any, ends_within_s: float = 250.0,
+def run_script(script: str, folder: Any, ranks: int, *arguments: Any, ends_within_s: float = ENDS_WITHIN_S,
                **settings: Any) -> Tuple[int, str]:
     """Run ``script FOLDER ARGUMENTS`` of the programs to its end, as ``train`` does; exit code, and what it said."""
-    return _ended(*_command(os.path.join(PROGRAMS, script), folder, ranks, arguments, settings, "gloo"), ranks,
+    return _ended(*_command(os.path.join(PROGRAMS, script), folder, ranks, arguments, settings, "gloo"),
                   ends_within_s)
 
 
-def _ended(command: List[str], variables: Dict[str, str], ranks: int, ends_within_s: float) -> Tuple[int, str]:
-    for server in _servers if ranks == 1 else ():
-        called = server.call("python", command[1:], "/", variables)
-        code = called.wait(ends_within_s)
-        return code, called.out + called.err
-    ended = subprocess.run(command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                           stderr=subprocess.STDOUT, text=True, timeout=ends_within_s, check=False)
-    return ended.returncode, ended.stdout
+def ended(command: Sequence[Any], **variables: str) -> Tuple[int, str, str]:
+    """Exit code, standard output and standard error of a program on one rank, or of a launcher."""
+    return _outcome([str(word) for word in command], several_ranks.environment(**variables), ENDS_WITHIN_S)
+
+
+def _ended(command: List[str], variables: Dict[str, str], ends_within_s: float) -> Tuple[int, str]:
+    code, out, err = _outcome(command, variables, ends_within_s)
+    return code, out + err
+
+
+def _outcome(command: List[str], variables: Dict[str, str], ends_within_s: float) -> Tuple[int, str, str]:
+    called = _forked(command, variables)
+    if called is not None:
+        return called.wait(ends_within_s), called.out, called.err
+    run = subprocess.run(command, env=variables, stdin=subprocess.DEVNULL, capture_output=True, cwd="/", text=True,
+                         timeout=ends_within_s, check=False)
+    return run.returncode, run.stdout, run.stderr
+
+
+def _forked(command: List[str], variables: Dict[str, str]) -> Optional[ForkedCall]:
+    """Fork ``horovodrun`` or a program on one rank, where programs are forked; other launchers are executed."""
+    server = running_server()
+    if server is None or not (command[:5] == _HOROVODRUN or command[1].endswith(".py")):
+        return None
+    if command[:5] == _HOROVODRUN:
+        return server.call("horovodrun", command[5:], "/", variables)
+    return server.call("python", command[1:], "/", variables)
 
 
 def train_by(launch: Callable[[str, str], Tuple[int, str, str]], folder: Any, ranks: int, case: Dict[str, Any]) -> Ran:
@@ -108,11 +113,12 @@ def train_by(launch: Callable[[str, str], Tuple[int, str, str]], folder: Any, ra
 
 
 def begin(folder: Any, ranks: int, case: Dict[str, Any], launcher: str = "gloo",
-          **settings: Any) -> "subprocess.Popen[str]":
+          **settings: Any) -> "Union[ForkedCall, subprocess.Popen[str]]":
     """The launcher of ``train``, which runs; what it says is dropped."""
     command, variables = _prepared(folder, ranks, case, settings, launcher)
-    return subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                            stderr=subprocess.DEVNULL, text=True)
+    return _forked(command, variables) or subprocess.Popen(
+        command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        text=True)
 
 
 def pid_of(folder: Any, rank: int) -> int:

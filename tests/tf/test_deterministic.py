@@ -1,8 +1,6 @@
 """Programs that ask an Ascend card to compute the same in every run: their sessions have one intra-op thread."""
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
@@ -12,6 +10,7 @@ from ascpipe.tf.incumbent.ascend import deterministic
 from ascpipe.tf.incumbent.ascend.estimator import NPURunConfig, npu_config_proto
 from tests.support.tree import ROOT
 
+pytestmark = pytest.mark.usefixtures("fork_server")
 THREADS = 8  #: asked for besides; the sums of a model then are others than with one
 
 #: Prints the losses of a dense model, of a session or an Estimator, after it has asked in the way that is named.
@@ -67,15 +66,17 @@ print(json.dumps(losses))
 
 
 @pytest.fixture
-def losses(tmp_path):
-    """Of a program of its own under ``ascpipe run``, as the first session of a process decides for all."""
+def losses(fork_server, tmp_path):
+    """Of a process of its own under ``ascpipe run``, as the first session of a process decides for all."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
 
     def of(way, threads, run=0):
         environment = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONWARNINGS="ignore", TF_CPP_MIN_LOG_LEVEL="3")
-        command = [sys.executable, "-m", "ascpipe", "run", str(program), way, str(threads), str(tmp_path / str(run))]
-        return json.loads(subprocess.run(command, env=environment, capture_output=True, timeout=50, check=True).stdout)
+        arguments = [str(program), way, str(threads), str(tmp_path / str(run))]
+        called = fork_server.call("ascpipe_run", arguments, str(tmp_path), environment)
+        assert called.wait(50.0) == 0, called.err
+        return json.loads(called.out)
 
     return of
 

@@ -11,6 +11,7 @@ from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.graph.merge_lookup import do_merge_lookup
 from mx_rec.graph.modifier import modify_graph_and_start_emb_cache
 from mx_rec.util.initialize import get_initializer
+from tests.support.covering import some
 from tests.support.on_disk import on_disk
 from tests.tf import programs
 
@@ -164,7 +165,7 @@ def test_so_it_does_beside_other_threads_that_train_two_tables(tier, threads):
     require_the_state_before_each_step(tier, run_in_a_session, threads, trainers=3, names=("ids", "others"))
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 def test_so_it_does_in_a_graph_that_is_modified(tier):
     require_the_state_before_each_step(tier, run_in_a_session, 4, trainers=2, modify=True)
 

@@ -103,7 +103,7 @@ def test_a_warm_start_that_no_table_can_take_is_refused(side, vocabularies, why,
 
 @pytest.mark.parametrize("mapping, late", [
     long({"net/": "net/"}, False), ({"net/": "net/"}, True), long({"net/input_layer/": "net/input_layer/"}, False),
-    ({"net/dense/": "net/dense/"}, False), long("by name", False), ("by variable", False)], ids=str)
+    long({"net/dense/": "net/dense/"}, False), long("by name", False), ("by variable", False)], ids=str)
 def test_variables_that_begin_as_in_a_checkpoint_bring_the_rows_of_their_tables(mapping, late, tmp_path):
     name = "net/input_layer/user_embedding/embedding_weights"
 

@@ -60,7 +60,7 @@ def differences(losses, wanted):
 
 @pytest.mark.timeout_s(120)
 @pytest.mark.parametrize("optimizer, arguments", [
-    ("gradient_descent", {}), ("adagrad", {"rows": 40, "host_rows": 100}),
+    pytest.param("gradient_descent", {}, marks=pytest.mark.long), ("adagrad", {"rows": 40, "host_rows": 100}),
     ("lazy_adam", {"rows": 40, "host_rows": 100}), ("lazy_adam", {"use_dynamic_expansion": True})],
     ids=["device", "host", "host-adam", "expansion"])
 def test_a_program_that_clips_trains_as_one_over_plain_variables(optimizer, arguments, first, monkeypatch):

@@ -11,13 +11,14 @@ from ascpipe.tf import Saver, trained_batches
 from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import FeatureSpec, start_asc_pipeline
 from mx_rec.core.embedding import sparse_lookup
+from tests.support.covering import some
 from tests.tf import programs
 from tests.tf.readers import MODES, PROBES, SOURCE, Reader, adagrad, read_here, rings, same, sized
 
 pytestmark = pytest.mark.timeout_s(120)
 
 
-@pytest.fixture(params=sorted(MODES))
+@pytest.fixture(params=some(sorted(MODES), "expansion", "host"))
 def mode(request, monkeypatch):
     """Where rows live; programs of this test have such tables."""
     monkeypatch.setattr(programs, "table", sized(request.param))

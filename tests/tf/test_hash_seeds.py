@@ -6,6 +6,7 @@ import tensorflow as tf
 from ascpipe.tf import Saver
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.util.initialize import trigger_evict
+from tests.support.covering import some
 from tests.support.on_disk import on_disk
 from tests.tf import programs
 from tests.tf.one_table import DIM, batch, one_table
@@ -42,7 +43,7 @@ def per_key(table):
             sorted(zip(*map(read, ("candidate_key", "candidate_count", "candidate_timestamp"))))]
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk"))
 def test_lookups_rows_and_checkpoints_are_the_same_with_any_seed(tier, tmp_path, monkeypatch, private_daemon):
     found = []
     for seed in ("1", str(2 ** 63 - 1)):

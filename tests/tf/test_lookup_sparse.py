@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import ascpipe.tf as asc
 from ascpipe.errors import CombinerError
+from tests.support.covering import some
 from tests.support.on_disk import on_disk
 from tests.tf import combined, programs
 from tests.tf.combined import KINDS
@@ -54,7 +55,7 @@ def test_bags_of_ragged_ids_are_those_of_sparse_ones(mode):
     require_equal(combined.ours(BATCHES, TIERS["device"], mode, form="ragged", threads=2), expected(), BATCHES)
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 @pytest.mark.timeout_s(120)
 def test_rows_that_are_too_long_are_cut_on_every_tier(tier):
     ours = combined.ours(BATCHES, TIERS[tier], max_norm=0.5, threads=2, expands=tier == "expansion")

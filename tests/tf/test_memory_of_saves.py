@@ -7,6 +7,7 @@ import pytest
 from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.tf import Saver, wait_for_save
 from mx_rec.core.asc import start_asc_pipeline
+from tests.support.covering import some
 from tests.support.programs import running
 from tests.support.programs.kept_memory import ENTRIES_BYTES, SOURCE, TIERS, copies_bytes, private_bytes
 from tests.tf import programs
@@ -45,7 +46,7 @@ def trained(tier, folder):
             wait_for_save()
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "host"))
 def test_what_saves_in_the_background_took_is_given_back_but_the_copy_of_device_rows(tier):
     (told,) = running.run("kept_memory", "kept:" + tier)  # a process of its own: tests before this one keep memory, too
     assert told["kept_bytes"] < copies_bytes(tier) + SMALL

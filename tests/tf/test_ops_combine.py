@@ -125,7 +125,8 @@ def test_rows_that_are_too_long_are_cut_before(dim, threads, combiner, weighted)
 
 
 @pytest.mark.parametrize("combiner, weighted, cut", [
-    ("sqrtn", True, False), ("sum", False, True), ("mean", True, True)])
+    ("sqrtn", True, False), pytest.param("sum", False, True, marks=pytest.mark.long),
+    pytest.param("mean", True, True, marks=pytest.mark.long)])
 def test_tensorflow_differs_from_them_by_no_more_than_from_itself(combiner, weighted, cut):
     """TensorFlow approximates roots, except the last ``n % 8`` of a tensor: of a few rows it finds what we find of any
     number, and what it finds of many is as far from that.

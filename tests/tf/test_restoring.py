@@ -17,6 +17,7 @@ from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers import adagrad
 from mx_rec.util.initialize import trigger_evict
 from mx_rec.util.ops import import_host_pipeline_ops
+from tests.support.covering import some
 from tests.support.on_disk import on_disk
 from tests.tf import programs
 from tests.tf.one_table import EXPANSION, batch, one_table
@@ -53,7 +54,7 @@ def resumed(prefix, batches, asked=(), start=True, **kwargs):
             return [program.take() for _ in batches], program.read(), program.table.size()
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 def test_counts_of_keys_with_and_without_a_row_come_back_over_variables_or_without_them(tier, tmp_path):
     batches = [batch(5, 5, 6, 7), batch(8, 6), batch(7, 8, 9), batch(9, 6, 8)]
     settings = {"spec": {"access_threshold": 3}, **TIERS[tier], **FULL_WINDOW}

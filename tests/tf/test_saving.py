@@ -11,6 +11,7 @@ import tensorflow as tf
 from ascpipe.checkpoint.errors import CheckpointMismatchError, DamagedCheckpointError
 from ascpipe.tf import Saver, trained_batches
 from mx_rec.core.embedding import create_table
+from tests.support.covering import some
 from tests.support.on_disk import on_disk
 from tests.tf import programs
 
@@ -99,8 +100,9 @@ def test_training_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(
 
 
 @pytest.mark.parametrize("tier, other, optimizer", [
-    ("device", "host", "adagrad"), ("host", "device", "ftrl"), ("device", "expansion", "lazy_adam"),
-    ("disk", "device", "ftrl"), ("host", "disk", "lazy_adam"), ("disk", "expansion", "lazy_adam")])
+    ("device", "host", "adagrad"), ("host", "disk", "lazy_adam"), ("disk", "expansion", "lazy_adam"),
+    *(pytest.param(*case, marks=pytest.mark.long) for case in [
+        ("host", "device", "ftrl"), ("device", "expansion", "lazy_adam"), ("disk", "device", "ftrl")])])
 def test_a_checkpoint_of_one_tier_restores_in_another(tier, other, optimizer, saved_and_trained_on, monkeypatch):
     prefix, losses, rows = saved_and_trained_on(tier, optimizer)
     with ascpipe(other):
@@ -110,7 +112,7 @@ def test_a_checkpoint_of_one_tier_restores_in_another(tier, other, optimizer, sa
             assert (resumed.train(STEPS - SAVED), resumed.rows()) == (losses, rows)
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 def test_a_restore_in_the_middle_of_training_replaces_what_was_trained_since(tier, tmp_path, monkeypatch):
     with ascpipe(tier):
         run = Run(tier, "adagrad", monkeypatch).initialise()

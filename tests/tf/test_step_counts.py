@@ -60,9 +60,10 @@ def right():
 
 
 @pytest.mark.parametrize("mode, counts", [
-    ("features", TOO_FEW), ("tensors", COPRIME), ("features_with_host_rows", TOO_MANY),
-    ("tensors_with_host_rows", PART), ("tensors_with_static_shapes", NONE), ("tensors_of_one_shot_iterators", TOO_FEW),
-    ("features_with_expansion", COPRIME)])
+    ("features_with_host_rows", TOO_MANY), ("tensors_with_host_rows", PART), ("tensors_with_static_shapes", NONE),
+    ("tensors_of_one_shot_iterators", TOO_FEW), ("features_with_expansion", COPRIME),
+    pytest.param("features", TOO_FEW, marks=pytest.mark.long),
+    pytest.param("tensors", COPRIME, marks=pytest.mark.long)])
 def test_wrong_step_counts_change_nothing(mode, counts, right):
     assert losses(mode, counts) == right
 

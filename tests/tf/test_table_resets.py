@@ -64,8 +64,8 @@ def resets_of(scenario):
 
 @pytest.mark.timeout_s(180)
 @pytest.mark.parametrize("tier, threshold, optimizer", [
-    ("device", 2, "adagrad"), ("one batch", -1, "gradient_descent"), ("one batch", 2, "adagrad"),
-    ("disk", 2, "adagrad"), ("expansion", 2, "adagrad")])
+    ("one batch", -1, "gradient_descent"), ("disk", 2, "adagrad"), ("expansion", 2, "adagrad"),
+    *(pytest.param(*case, marks=pytest.mark.long) for case in [("device", 2, "adagrad"), ("one batch", 2, "adagrad")])])
 def test_a_reset_between_two_steps_finds_the_window_full_and_leaves_nothing_of_before(
         monkeypatch, seed, tier, threshold, optimizer):
     monkeypatch.setenv("ASCPIPE_RING_FRAMES", str(RING_FRAMES))

@@ -88,8 +88,9 @@ def assert_same(expected, found):
 
 @pytest.mark.timeout_s(150)
 @pytest.mark.parametrize("name, optimizer", [
-    (traces.GENERATED, "lazy_adam"), (traces.GENERATED, "ftrl"),
-    ("criteo", "lazy_adam"), ("movielens", "adagrad"), ("talkingdata", "ftrl"), ("talkingdata", "gradient_descent")])
+    (traces.GENERATED, "lazy_adam"), ("movielens", "adagrad"), ("talkingdata", "ftrl"),
+    *(pytest.param(*case, marks=pytest.mark.long) for case in [
+        (traces.GENERATED, "ftrl"), ("criteo", "lazy_adam"), ("talkingdata", "gradient_descent")])])
 def test_a_device_of_one_batch_trains_what_a_device_of_all_keys_trains(name, optimizer):
     assert_every_tier_trains_the_same(name, optimizer, shares=(0.0,))
 

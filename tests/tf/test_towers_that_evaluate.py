@@ -84,7 +84,8 @@ def two_iterators(side, order, optimizer=p.gradient_descent):
 
 
 @pytest.mark.parametrize(("side", "order"), [
-    ("device", "before"), ("device", "between"), ("device", "after"), ("tiers", "before"), ("tiers", "after")])
+    ("device", "between"), ("device", "after"), ("tiers", "before"),
+    pytest.param("device", "before", marks=pytest.mark.long), pytest.param("tiers", "after", marks=pytest.mark.long)])
 def test_a_tower_over_a_second_iterator_evaluates_what_was_trained(side, order):
     expected = two_iterators("tensorflow", order)
     assert len(set(expected)) == len(expected)

@@ -16,6 +16,7 @@ from ascpipe.tf import patches
 from ascpipe.tf.checkpoints import warm_starting
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
+from tests.support.covering import some
 from tests.support.on_disk import on_disk
 from tests.tf import programs
 from tests.tf.estimators import Losses
@@ -118,7 +119,7 @@ def test_tables_that_were_saved_without_a_key_begin_empty(one, tmp_path):
     assert losses == train(tmp_path / "without", 3)
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 def test_a_path_begins_every_table_and_training_goes_on_from_there_bit_by_bit(tier, tmp_path):
     first = train(tmp_path / "first", STEPS, tier=tier)
     rest = train(tmp_path / "rest", 6, str(tmp_path / "first"), tier, skip=STEPS)

@@ -1,4 +1,5 @@
 """A process that has imported TensorFlow becomes ``ascpipe run ...`` or ``python FILE``, as if it had been executed."""
+import ctypes
 import os
 import runpy
 import sys
@@ -12,6 +13,8 @@ import tensorflow as tf
 from ascpipe.cli import program
 from ascpipe.cli import run as command
 
+CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18  #: of sched.h and sys/mount.h
+
 tf.estimator.Estimator  # noqa: B018  # is imported when it is first asked for
 
 
@@ -23,7 +26,7 @@ def ascpipe_run(arguments: List[str], folder: str, environment: Dict[str, str]) 
         folder: its working directory.
         environment: all of it.
     """
-    _enter(folder, environment)
+    enter(folder, environment)
     with mock.patch.object(os, "execve") as execve:
         command.command.main(arguments, prog_name="ascpipe run", standalone_mode=False)
     _, (_, _, *sys.argv), variables = execve.call_args[0]
@@ -33,20 +36,37 @@ def ascpipe_run(arguments: List[str], folder: str, environment: Dict[str, str]) 
 
 
 def python(arguments: List[str], folder: str, environment: Dict[str, str]) -> None:
-    """Run a file as ``python FILE ...`` does; what the program raises is raised.
+    """Run a file or a module as ``python FILE ...`` and ``python -m MODULE ...`` do; what it raises is raised.
 
     Args:
-        arguments: path of the file, and the arguments of the program.
+        arguments: all that follow ``python``.
         folder: its working directory.
         environment: all of it.
     """
-    _enter(folder, environment)
+    enter(folder, environment)
+    if arguments[0] == "-W":
+        warnings.simplefilter(arguments[1])
+        arguments = arguments[2:]
+    if arguments[0] == "-m":
+        sys.argv = arguments[1:]
+        sys.path[0] = folder
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        return
     sys.argv = arguments
     sys.path.insert(0, os.path.dirname(arguments[0]))
     runpy.run_path(arguments[0], run_name="__main__")
 
 
-def _enter(folder: str, environment: Dict[str, str]) -> None:
+def python_apart(arguments: List[str], folder: str, environment: Dict[str, str]) -> None:
+    """`python` in a mount namespace of its own, as after ``unshare -m``."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) or libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None):
+        raise OSError(ctypes.get_errno(), "there is no mount namespace")
+    python(arguments, folder, environment)
+
+
+def enter(folder: str, environment: Dict[str, str]) -> None:
+    """Take the working directory and the environment of a process that is executed."""
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

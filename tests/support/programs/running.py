@@ -4,24 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 from unittest import mock
 
 from tests.support.daemons import ROOT, DaemonProcess
+from tests.support.forked_calls import RING_BYTES, ProgramFailedError, environment, running_server
 
-RING_BYTES = 8 << 20
+__all__ = ["RING_BYTES", "ProgramFailedError", "environment"]
 ENDS_WITHIN_S = 200.0  #: a program aborts a scenario that hangs much earlier, and says where
-
-
-class ProgramFailedError(AssertionError):
-    """A program did not end well; the text is what it printed."""
-
-
-def environment(**settings: Any) -> Dict[str, str]:
-    """Of a program: settings of ascpipe, as ``ring_frames=2``."""
-    variables = dict(os.environ, PYTHONPATH=ROOT, PYTHONFAULTHANDLER="1", ASCPIPE_RING_BYTES=str(RING_BYTES))
-    variables.update(("ASCPIPE_" + name.upper(), str(value)) for name, value in settings.items())
-    return variables
 
 
 def begin(program: str, *scenarios: str, **settings: Any) -> "subprocess.Popen[str]":
@@ -48,14 +38,28 @@ def run(program: str, *scenarios: str, ends_within_s: float = ENDS_WITHIN_S, **s
 
 def _run(program: str, *scenarios: str, ends_within_s: float, **settings: Any) -> List[Dict[str, Any]]:
     with mock.patch.dict(os.environ, TEST_SCENARIO_LIMIT_S=str(ends_within_s / 2)):
-        process = begin(program, *scenarios, **settings)
+        code, out, err = ended(program, *scenarios, ends_within_s=ends_within_s, **settings)
+    if code != 0:
+        raise ProgramFailedError("{} {} ended with {}\n{}\n{}".format(program, scenarios, code, out, err))
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def ended(program: str, *scenarios: str, ends_within_s: float = ENDS_WITHIN_S, **settings: Any) -> Tuple[int, str, str]:
+    """Run a program to its end: exit code, standard output and standard error.
+
+    Raises:
+        ProgramFailedError: it hung.
+    """
+    server = running_server()
+    if server is not None:
+        called = server.call("python", ["-m", "tests.support.programs." + program, *scenarios], ROOT,
+                             environment(**settings))
+        return called.wait(ends_within_s), called.out, called.err
+    process = begin(program, *scenarios, **settings)
     try:
         out, err = process.communicate(timeout=ends_within_s)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGABRT)
         out, err = process.communicate()
         raise ProgramFailedError("{} {} hangs\n{}\n{}".format(program, scenarios, out, err)) from None
-    if process.returncode != 0:
-        raise ProgramFailedError("{} {} ended with {}\n{}\n{}".format(
-            program, scenarios, process.returncode, out, err))
-    return [json.loads(line) for line in out.splitlines()]
+    return process.returncode, out, err

@@ -287,6 +287,7 @@ def cut_save(folder, monkeypatch, killed, at=0, fault=None):
 @pytest.mark.timeout_s(240)
 @pytest.mark.parametrize("killed", [0, 1])
 @pytest.mark.parametrize("fault", [disk_faults.KILL, errno.ENOSPC])
+@pytest.mark.each_value
 def test_a_rank_that_is_killed_or_refused_at_any_call_leaves_all_or_nothing(tmp_path, monkeypatch, killed, fault):
     calls = len(cut_save(tmp_path / "count", monkeypatch, killed))
     assert calls > 30

@@ -305,7 +305,8 @@ def test_a_long_run_of_a_ring(kinds, threshold):
     assert rings.lacked >= {LACKS_SCRATCH, LACKS_ENTRIES, LACKS_CHANGES, LACKS_HOMES, LACKS_VICTIMS, LACKS_IMAGES}
 
 
-@pytest.mark.parametrize("kinds", [(DISK, HOMES_DISK), (BOTH, DISK)], ids=["both", "one"])
+@pytest.mark.parametrize("kinds", [
+    pytest.param((DISK, HOMES_DISK), id="both"), pytest.param((BOTH, DISK), id="one", marks=pytest.mark.long)])
 @pytest.mark.long_once_more
 def test_a_long_run_of_a_ring_whose_rows_go_to_disk(kinds):
     random, rings = np.random.RandomState(1), Rings(kinds, -1, math.inf, 40)

@@ -123,6 +123,7 @@ def busy(kind, seed, **options):
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", [BOTH, HOMES], ids=["both", "homes"])
+@pytest.mark.each_value
 @pytest.mark.long_once_more
 def test_rows_go_to_disk_and_come_back_in_a_long_run(kind, seed):
     worker = busy(kind, seed)
