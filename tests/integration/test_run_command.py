@@ -10,7 +10,7 @@ import pytest
 from tests.support import forked_calls
 from tests.support.ascend_programs import PROGRAMS, QUIET, run, served, start
 from tests.support.daemons import ROOT, DaemonProcess, is_alive, use_standins
-from tests.support.waiting import wait_until
+from tests.support.waiting import NeverHappenedError, wait_until
 
 pytestmark = pytest.mark.usefixtures("fork_server")
 
@@ -89,6 +89,12 @@ def test_a_program_that_tests_fork_finds_what_one_that_is_executed_does_and_ends
     with served("forked", tmp_path):
         assert found() == executed
     assert [code for code, _ in executed[1]] == [7, -signal.SIGTERM, 1]
+
+
+def test_a_program_that_is_left_running_is_killed_before_the_next_one_is_forked(forked, script, tmp_path):
+    with pytest.raises(NeverHappenedError):
+        forked_calls.python([script("import time; time.sleep(100)")], tmp_path, dict(os.environ), 0.5)
+    assert forked_calls.python([script("print(5)")], tmp_path, dict(os.environ), 50.0) == (0, "5\n", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGUSR1])

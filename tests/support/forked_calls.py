@@ -50,6 +50,12 @@ class ForkedCall:
         """Send SIGTERM."""
         os.kill(self.pid, signal.SIGTERM)
 
+    def end(self) -> None:
+        """Kill it if it runs, and wait for it. Idempotent."""
+        if self.runs():
+            os.kill(self.pid, signal.SIGKILL)
+        self.wait()
+
     def wait(self, within_s: float = ENDS_WITHIN_S) -> int:
         """Its exit code, negative for a signal."""
         if self._code is None:
@@ -84,7 +90,9 @@ class ForkServer:
         self._process.communicate()  # no further line: it ends
 
     def call(self, function: str, *arguments: Any, **variables: str) -> ForkedCall:
-        """Begin a call; the one before has ended and was waited for."""
+        """Begin a call. The call before has ended; if a test has left it, it is killed."""
+        if self._called is not None:
+            self._called.end()
         self._calls += 1
         out, err = (self._folder / "{}.{}".format(self._calls, kind) for kind in ("out", "err"))
         line = json.dumps({"function": function, "arguments": arguments, "environment": variables, "out": str(out),
