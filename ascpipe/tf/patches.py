@@ -101,6 +101,8 @@ EXTEND_GRAPH = Patch(_SESSION, "BaseSession._extend_graph", "the first run of a 
 FINALIZE = Patch(".python.framework.ops", "Graph.finalize", "a marked graph starts before it is finalized")
 FREEZE = Patch(".python.framework.graph_util_impl", "extract_sub_graph",
                "a graph with tables is not frozen to constants")
+IMPORT = Patch(".python.framework.importer", "_ProcessGraphDefParam",
+               "the import of a graph with tables says how to build it instead")
 SESSION_CALL = Patch(_SESSION, "BaseSession._do_call", "an error of an op of ascpipe ends with what to do")
 SESSION_INIT = Patch(_SESSION, "BaseSession.__init__", "a session computes deterministically where it is asked to")
 

@@ -3,7 +3,7 @@ import contextlib
 
 import pytest
 import tensorflow as tf
-from tensorflow.python.framework import graph_util, graph_util_impl
+from tensorflow.python.framework import graph_util, graph_util_impl, importer
 from tensorflow.python.tools import freeze_graph
 
 import ascpipe
@@ -171,6 +171,12 @@ def test_a_graph_that_was_imported_is_told_to_be_built_by_the_code_of_the_progra
         for act in (lambda: saver.restore(run, prefix), lambda: run.run("rows:0")):
             with pytest.raises(TableUseError, match="import_meta_graph.*Nothing was run. Build the graph by the code"):
                 act()
+
+
+def test_an_import_without_the_ops_of_ascpipe_says_the_same_and_not_to_load_a_library(saved):
+    run, _ = saved
+    with pytest.raises(TableUseError, match="Table 'user' .*import_meta_graph.*Build the graph by the code"):
+        importer._ProcessGraphDefParam(run.graph.as_graph_def(), {})
 
 
 def test_a_graph_without_tables_is_imported_beside_a_program(saved, tmp_path):

@@ -20,14 +20,14 @@ from tensorflow.python.client import session
 from tensorflow.python.feature_column import feature_column, feature_column_v2
 from tensorflow.python.keras.optimizer_v2 import optimizer_v2
 from tensorflow.python.keras.engine import training
-from tensorflow.python.framework import graph_util_impl
+from tensorflow.python.framework import graph_util_impl, importer
 from tensorflow.python.ops import embedding_ops
 from tensorflow.python.data.ops import dataset_ops, iterator_ops
 from tensorflow.python.eager import backprop
 from tensorflow.python.ops import gradients_util
 from tensorflow.python.training import checkpoint_utils, warm_starting_util
 
-OWNERS = [graph_util_impl, gradients_util, backprop.GradientTape, training.Model, optimizer_v2.OptimizerV2,
+OWNERS = [graph_util_impl, importer, gradients_util, backprop.GradientTape, training.Model, optimizer_v2.OptimizerV2,
           feature_column_v2._StateManagerImpl, feature_column_v2.EmbeddingColumn,
           feature_column_v2.SharedEmbeddingColumnCreator, feature_column._SharedEmbeddingColumn,
           feature_column._FCLinearWrapper, embedding_ops, linear, linear.LinearSDCA,

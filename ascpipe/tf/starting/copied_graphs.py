@@ -21,8 +21,9 @@ class _Seen:
 
 
 def install() -> None:
-    """Refuse to freeze a graph with tables to constants. May be called twice."""
+    """Refuse to freeze a graph with tables to constants, and to import one without its ops. May be called twice."""
     patches.FREEZE.apply(_extract_sub_graph)
+    patches.IMPORT.apply(_process_graph_def)
 
 
 def require_no_copy(graph: tf.Graph) -> None:
@@ -36,11 +37,24 @@ def require_no_copy(graph: tf.Graph) -> None:
     ops = graph.get_operations()[seen.ops:]
     for op in ops:
         if op.type in _PLANS:
-            raise TableUseError(
-                _table_of(op.name), "this graph comes from tf.train.import_meta_graph() or tf.import_graph_def(). A "
-                "file of a graph has ops, but neither tables nor the pipeline that feeds them. Nothing was run. Build "
-                "the graph by the code of the program, then restore the checkpoint by ascpipe.tf.Saver. " + _EXPORT)
+            raise _imported(op.name)
     seen.version, seen.ops = version, seen.ops + len(ops)
+
+
+def _imported(op_name: str) -> TableUseError:
+    return TableUseError(
+        _table_of(op_name), "this graph comes from tf.train.import_meta_graph() or tf.import_graph_def(). A file of a "
+        "graph has ops, but neither tables nor the pipeline that feeds them. Nothing was run. Build the graph by the "
+        "code of the program, then restore the checkpoint by ascpipe.tf.Saver. " + _EXPORT)
+
+
+def _process_graph_def(graph_def: Any, op_dict: Any, *rest: Any) -> Any:
+    """Called by each import of a graph. TensorFlow's error about a missing op would advise to load a library."""
+    if _PLANS[0] not in op_dict:
+        for node in getattr(graph_def, "node", ()):
+            if node.op in _PLANS:
+                raise _imported(node.name)
+    return patches.IMPORT.plain(graph_def, op_dict, *rest)
 
 
 def _extract_sub_graph(graph_def: Any, dest_nodes: Any) -> Any:
