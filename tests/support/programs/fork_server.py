@@ -5,12 +5,14 @@
 Reads a line of JSON for each call: ``function``, ``arguments``, and the files ``out`` and ``err``. It prints the pid of
 the process, and when that has ended, its exit code, negative for a signal. ``tests/support/forked_calls.py`` asks it.
 """
+import atexit
 import gc
 import importlib
 import json
 import os
 import signal
 import sys
+import threading
 import warnings
 from typing import Any, Dict
 
@@ -25,7 +27,7 @@ def say(said: int) -> None:
 
 
 def be(call: Dict[str, Any]) -> None:
-    """The process of a call. It ends as a program does that was executed: what it raises is the interpreter's."""
+    """Be the process of a call. What the call raises is the interpreter's, as in a program that was executed."""
     os.setsid()  # as a shell's job is a process group of its own
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(call["environment"])
@@ -38,6 +40,19 @@ def be(call: Dict[str, Any]) -> None:
     for descriptor in files:
         os.close(descriptor)
     getattr(program, call["function"])(*call["arguments"])
+    end()
+
+
+def end() -> None:
+    """End this process as the interpreter does, but leave its memory to the kernel.
+
+    Taking modules apart writes to, and so copies, what is shared with the server: a tenth of a second.
+    """
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def main() -> None:

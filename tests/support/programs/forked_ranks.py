@@ -76,6 +76,7 @@ def horovodrun(arguments: List[str], folder: str, environment: Dict[str, str]) -
         if ranks[-1].command:
             _become(ranks[-1].command)
             return
+    from horovod.common import util
     from horovod.runner import gloo_run
     from horovod.runner.common.util import safe_shell_exec
     from horovod.runner.util.threads import in_thread, on_event
@@ -96,7 +97,9 @@ def horovodrun(arguments: List[str], folder: str, environment: Dict[str, str]) -
         return code
 
     sys.argv = ["horovodrun", *arguments]
-    with mock.patch.object(gloo_run.safe_shell_exec, "execute", execute):
+    # Horovod loads its library in one more process to see whether gloo is built in.
+    with mock.patch.object(gloo_run.safe_shell_exec, "execute", execute), \
+            mock.patch.object(util, "gloo_built", return_value=True):
         runpy.run_module("horovod.runner.launch", run_name="__main__")
 
 
