@@ -22,6 +22,7 @@ from tests.tf import programs
 from tests.tf.estimators import Losses
 
 STEPS = 12  #: of the training whose checkpoint others begin with
+COLD = {"user": {}, "item": {}}
 SOURCE = programs.batches(2 * STEPS, keys=40)
 TIERS = {"device": {"device_vocabulary_size": 100}, "host": {"device_vocabulary_size": 24, "host_vocabulary_size": 100},
          "disk": on_disk(24, 100), "expansion": {}}
@@ -114,7 +115,7 @@ def uninterrupted(*, expansion):
 
 def test_tables_that_were_saved_without_a_key_begin_empty(one, tmp_path):
     assert train(tmp_path / "begun", 3, prefix(one)) == train(tmp_path / "without", 3)
-    assert saved(prefix(tmp_path / "begun")).rows == saved(prefix(one)).rows == {"user": {}, "item": {}}
+    assert saved(prefix(tmp_path / "begun")).rows == saved(prefix(one)).rows == COLD
 
 
 @pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
@@ -129,9 +130,6 @@ def test_a_path_begins_every_table_and_training_goes_on_from_there_bit_by_bit(ti
 def test_a_table_of_one_tier_begins_one_of_another(tier, one, tmp_path):
     train(tmp_path, 1, prefix(one, STEPS), tier)
     assert saved(prefix(tmp_path)) == saved(prefix(one, STEPS))
-
-
-COLD = {"user": {}, "item": {}}
 
 
 @pytest.mark.parametrize("wanted, tables, dense", [
