@@ -47,8 +47,9 @@ class ForkedCall:
         return self._code is None and is_alive(self.pid)
 
     def terminate(self) -> None:
-        """Send SIGTERM."""
-        os.kill(self.pid, signal.SIGTERM)
+        """Send SIGTERM if it runs."""
+        if self.runs():
+            os.kill(self.pid, signal.SIGTERM)
 
     def end(self) -> None:
         """Kill it if it runs, and wait for it. Idempotent."""
