@@ -83,8 +83,8 @@ def in_control_flow_of(op: tf.Operation) -> Iterator[None]:
 
 
 def is_in_loop(op: tf.Operation) -> bool:
-    """Whether an op runs in each turn of a ``tf.while_loop``."""
-    return control_flow_util.GetContainingWhileContext(op._get_control_flow_context()) is not None
+    """Whether the output of an op is made in each turn of a ``tf.while_loop``, and does not leave the loop."""
+    return control_flow_util.GetContainingWhileContext(control_flow_util.GetOutputContext(op)) is not None
 
 
 def graph_around(graph: tf.Graph) -> Optional[tf.Graph]:

@@ -27,8 +27,12 @@ def begun():
 
 
 def daemons():
-    """Process ids of the daemons that are our children."""
-    return [child.pid for child in psutil.Process().children() if is_alive(child.pid)]
+    """Process ids of our children, without the server of forked programs: these are daemons, or their stand-ins."""
+    return [child.pid for child in psutil.Process().children() if is_alive(child.pid) and not is_server(child)]
+
+
+def is_server(process):
+    return "tests.support.programs.fork_server" in process.cmdline()
 
 
 def test_the_trainer_takes_it_and_it_serves_and_ends_as_any_other(begun):
