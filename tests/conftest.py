@@ -79,7 +79,7 @@ def _hypothesis_profile():
     except ImportError:
         return
     hypothesis.settings.register_profile("ours", deadline=None, derandomize=True, print_blob=True, database=None,
-                                         max_examples=40 if _is_run_once_more() else 60)
+                                         max_examples=25 if _is_run_once_more() else 60)
     hypothesis.settings.load_profile("ours")
 
 

@@ -280,7 +280,7 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "There is no such checkpoint.", "Nothing was changed.",
         "Give `DIR/BASE-STEP` as `save()` returned it; `ascpipe checkpoint list DIR` shows what is there."),
     "E521": Explanation(
-        "A path of a checkpoint is refused: control characters, a scheme, `..`, a link, a directory of the system.",
+        "A path of a checkpoint is refused: control characters, a scheme, a link, a directory of the system.",
         "Nothing was read or written.", "Another path."),
     "E522": Explanation(
         "A checkpoint is not what was saved; the text names the file.",

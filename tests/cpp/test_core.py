@@ -25,7 +25,7 @@ WITH_THREADS = ("test_bags", "test_bell", "test_blocks", "test_exchange_spans", 
                 "test_stream", "test_table_file", "test_waiter")
 FLAGS = ["-std=c++14", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", str(build.SOURCES),
          "-I", str(build.GENERATED), "-I", str(HERE)]
-SHIPPED = ["-O1", "-DNDEBUG"]  # of the tests themselves; the core is as in the library
+SHIPPED = ["-O0", "-DNDEBUG"]  # of the tests themselves; the core is as in the library
 SANITIZERS = {
     "address": ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
     "thread": ["-O1", "-g", "-fsanitize=thread", "-Wno-tsan"],

@@ -6,8 +6,11 @@ from tests.model.explore import HOLDS, explore
 from tests.model.rank_scenarios import FAULTY, FLAWED, FLAWS, SHORT, planted
 from tests.model.ranks import Together
 
+LONG = ["two training threads"]  # the turns of two streams are those of a stream that trains and one that evaluates
 
-@pytest.mark.parametrize("name", sorted(SHORT))
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in sorted(SHORT)])
 def test_ranks_train_the_same_batches_and_end_together(name):
     report = explore(Together(SHORT[name]))
     assert report.verdict == HOLDS, report.text()

@@ -34,13 +34,14 @@ def running():
         with programs.session() as run:
             program.initialise(run)
             run.run(program.eval_iterator.initializer)
+            run.run(program.train)  # all workers have begun: none may begin during a test
             yield Running(run, lambda: run.run(program.train), saver,
                           lambda: [rows.tobytes() for rows in run.run(program.eval_rows)])
 
 
 @pytest.mark.parametrize("wanted", [
-    "/proc/none/model", "{}/file/model", "{}/a/../model", "{}/" + 201 * "x", "{}/a\nb/model", "{}/.hidden", "/model",
-    "s3://bucket/model", ""])
+    "/proc/none/model", "{}/file/model", "{}/../" + 40 * "../" + "etc/model", "{}/" + 201 * "x", "{}/a\nb/model",
+    "{}/.hidden", "/model", "s3://bucket/model", ""])
 def test_a_path_where_nothing_can_be_saved_is_an_error_after_which_the_program_saves_elsewhere(wanted, tmp_path,
                                                                                                running):
     run, train, saver, rows = running

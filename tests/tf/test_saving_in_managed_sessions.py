@@ -110,18 +110,18 @@ def test_every_saver_of_a_program_that_imports_mx_rec_saves_its_tables(tmp_path)
 
 @pytest.mark.parametrize("hook", [tf.compat.v1.train.CheckpointSaverHook, CheckpointSaverHook])
 def test_a_path_where_nothing_can_be_saved_is_refused_before_the_pipeline_starts(hook, tmp_path):
-    wrong = str(tmp_path / "models" / ".." / "model")
+    wrong = "/proc/model"
     with programs.ascpipe():
         programs.table("user")
-        with pytest.raises(CheckpointPathError, match="goes up by '..'; give the directory itself"):
+        with pytest.raises(CheckpointPathError, match="directory of the system"):
             hook(wrong, save_steps=1).begin()
         assert Process.current().pipeline is None
     with event_files(), programs.ascpipe():
         tf.compat.v1.train.get_or_create_global_step()
-        hook(wrong, save_steps=1).begin()  # no tables: it is TensorFlow's
+        hook(str(tmp_path / "a\nb"), save_steps=1).begin()  # no tables: it is TensorFlow's
 
 
-@pytest.mark.parametrize("folder", ["{}/models/../model", "/proc/model", "{}/a\nb"])
+@pytest.mark.parametrize("folder", ["/usr/lib/model", "/proc/model", "{}/a\nb"])
 @pytest.mark.parametrize("make", [
     lambda folder: tf.compat.v1.train.Supervisor(logdir=folder),
     lambda folder: tf.compat.v1.train.MonitoredTrainingSession(checkpoint_dir=folder)], ids=["supervisor", "monitored"])

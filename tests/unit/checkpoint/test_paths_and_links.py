@@ -22,9 +22,9 @@ from ascpipe.cli.found_checkpoints import look_at_all, verdicts
 from tests.support import checkpoints
 from tests.support.checkpoints import content
 
-REFUSED = ["", "a\nb/m", "a\0b", "\x1b[31m/m", "a/../m", "../m", "hdfs://host/m", "viewfs://host/m", "file:///tmp/m",
+REFUSED = ["", "a\nb/m", "a\0b", "\x1b[31m/m", "hdfs://host/m", "viewfs://host/m", "file:///tmp/m",
            "s3://b/m", "/etc/m", "/m", "/usr/lib/m", "/proc/self/m", "/dev/m", "dir/.hidden", "a/" + "m" * 300,
-           "m" * 2000, "dir/..", "\ud800/m", None, 7]
+           "m" * 2000, "dir/..", "../" * 40 + "etc/m", "\ud800/m", None, 7]
 
 
 @pytest.mark.parametrize("prefix", REFUSED, ids=repr)
@@ -40,6 +40,20 @@ def test_a_path_that_is_refused_is_a_value_error_and_nothing_is_touched(tmp_path
         with pytest.raises(CheckpointPathError):
             CheckpointWriter(directory, base, 1)
     assert os.listdir(str(tmp_path)) == []
+
+
+def test_a_path_may_go_up(tmp_path):
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+    os.chdir(str(tmp_path / "here"))
+    prefix = checkpoints.save("../there", 1, [content()])
+    assert prefix == "../there/model.ckpt-1"
+    for found in (prefix, "../here/../there/model.ckpt-1", str(tmp_path / "there" / "model.ckpt-1")):
+        with open_checkpoint(found) as checkpoint:
+            checkpoints.assert_holds(checkpoint, [content()])
+    assert [found.prefix for found in complete_checkpoints("../there")] == [prefix]
+    remove_checkpoint(prefix)
+    assert os.listdir(str(tmp_path / "there")) == []
 
 
 def test_a_base_with_a_slash_is_refused(tmp_path):
