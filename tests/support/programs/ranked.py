@@ -348,8 +348,10 @@ def main() -> None:
         import horovod.tensorflow as hvd
         hvd.init()
     told = {"ops": {}, "losses": [], "evaluations": [], "begun": time.time(), "ended": False}
-    with open(os.path.join(folder, "{}.pid".format(RANK)), "w") as file:
+    pid_file = os.path.join(folder, "{}.pid".format(RANK))
+    with open(pid_file + ".new", "w") as file:
         file.write(str(os.getpid()))
+    os.replace(pid_file + ".new", pid_file)  # a test may read it at once
 
     def tell() -> None:
         path = os.path.join(folder, str(RANK))
