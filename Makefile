@@ -68,11 +68,11 @@ types: dev-setup
 		-p ascpipe -p mx_rec -p bench -p examples
 	@$(PY) -m mypy --config-file pyproject.toml --cache-dir build/mypy scripts/*.py
 
-# Four suites at a time, the long ones first: tests wait for processes so often that fewer do not keep two cores busy.
+# Three suites at a time, the long ones first: tests wait for processes so often that two do not keep two cores busy.
 # What a suite prints appears when it has ended.
 test: dev-setup
 	@rm -rf build/test-results
-	@$(MAKE) -k -j4 --output-sync=target $(SUITES); code=$$?; \
+	@$(MAKE) -k -j3 --output-sync=target $(SUITES); code=$$?; \
 		$(PY) -m tests.results summary $(SUITES:test-%=%) && exit $$code
 
 # For each small change: what finds most mistakes soonest, and a test or two of everything else.

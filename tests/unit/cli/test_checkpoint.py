@@ -128,7 +128,7 @@ def test_show_has_each_table_with_its_numbers(directory):
 
 @pytest.mark.parametrize("verb", ["list", "verify", "show"])
 def test_what_is_not_there_or_refused_is_one_coded_line(tmp_path, verb):
-    for path, code in ((tmp_path / "no/model-1", "E520"), ("hdfs://host/model-1", "E521"), ("/etc/../model", "E521")):
+    for path, code in ((tmp_path / "no/model-1", "E520"), ("hdfs://host/model-1", "E521"), ("/etc/model", "E521")):
         told = ascpipe(verb, path)
         assert (told.exit_code, told.stdout) == (1, ""), told.stdout
         assert told.stderr.startswith("ascpipe: {}: ".format(code)) and told.stderr.count("\n") == 1
