@@ -52,7 +52,7 @@ def _is_dead(path: str) -> bool:
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # its run goes on
+    except OSError:  # its run continues
         return False
     finally:
         os.close(fd)

@@ -221,7 +221,7 @@ def boolean(*, optional: bool = False) -> Rule:
 
 
 def wrong_type(name: str, value: Any, expected: str) -> ValueError:
-    """The error of an argument of a wrong type; the first words are those of the incumbent's."""
+    """Return the error of an argument of a wrong type. Its text begins like the incumbent's."""
     return ValueError("Invalid parameter type of parameter {}: {} is {}, expected {}".format(
         name, shown(value), type(value).__name__, expected))
 

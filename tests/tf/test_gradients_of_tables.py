@@ -348,14 +348,8 @@ def random_compositions(count, seed):
 
 def sweep(count, seed, folder):
     """How many of random compositions were refused."""
-    refused = 0
-    for composition in random_compositions(count, seed):
-        kind, changes, tier, mode, only = composition
-        try:
-            refused += check(kind, changes, tier, mode, folder, only)
-        except AssertionError as error:
-            raise AssertionError("{}: {}".format(composition, error)) from error
-    return refused
+    return twin_programs.refused(random_compositions(count, seed), lambda kind, changes, tier, mode, only: check(
+        kind, changes, tier, mode, folder, only))
 
 
 def test_random_compositions_train_as_in_tensorflow_or_are_refused(tmp_path):

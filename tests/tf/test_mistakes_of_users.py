@@ -1,5 +1,4 @@
 """Typical mistakes of new users end with an error whose last line says what to do, in the words of the program."""
-import contextlib
 
 import pytest
 import tensorflow as tf
@@ -10,22 +9,11 @@ import ascpipe
 import ascpipe.tf as asc
 from ascpipe.errors import TableUseError
 from ascpipe.tf.running import op_errors
-from tests.tf import programs
+from tests.tf import programs, twin_programs
 
 SOURCE = programs.batches(3)
 
 pytestmark = pytest.mark.filterwarnings("ignore:distutils Version classes")  # of TensorFlow's import of graphs
-
-
-@contextlib.contextmanager
-def plain():
-    """As ``programs.ascpipe``, of a program that calls ``ascpipe.tf``."""
-    with tf.Graph().as_default():
-        asc.init()
-        try:
-            yield
-        finally:
-            asc.shutdown()
 
 
 def optimizer():
@@ -37,7 +25,7 @@ def last_line(error):
 
 
 @pytest.mark.parametrize("begin, says, never", [
-    (plain, "Call ascpipe.tf.start() after the graph is built and before its first session.run()",
+    (twin_programs.ascpipe, "Call ascpipe.tf.start() after the graph is built and before its first session.run()",
      "asc_pipeline"),
     (programs.ascpipe, "Call start_asc_pipeline() (modify_graph_and_start_emb_cache() if lookups take tensors) after",
      "ascpipe.tf")], ids=["ascpipe.tf", "mx_rec"])
@@ -53,7 +41,7 @@ def test_a_forgotten_start_names_the_call_of_the_program_in_the_last_line(begin,
 
 
 def test_a_session_that_ran_before_the_start_is_told_to_be_made_after_it():
-    with plain():
+    with twin_programs.ascpipe():
         program = programs.Program(SOURCE, optimizer, start=False)
         with programs.session() as run:
             run.run(program.iterator.initializer)
@@ -66,7 +54,7 @@ def test_a_session_that_ran_before_the_start_is_told_to_be_made_after_it():
 
 
 def test_a_graph_of_a_pipeline_that_was_stopped_is_told_to_be_built_again():
-    with plain():
+    with twin_programs.ascpipe():
         program = programs.Program(SOURCE, optimizer)
         with programs.session() as run:
             program.initialise(run)
@@ -87,12 +75,13 @@ def test_a_function_that_is_looked_for_in_ascpipe_is_said_to_be_in_ascpipe_tf():
 
 def test_texts_in_the_place_of_ids_are_told_how_to_become_ids():
     data = tf.data.Dataset.from_tensor_slices({"words": ["a", "b"]}).batch(2)
-    with plain(), pytest.raises(TypeError, match="'words' of the batch has dtype string.*to_hash_bucket_fast"):
+    said = "'words' of the batch has dtype string.*to_hash_bucket_fast"
+    with twin_programs.ascpipe(), pytest.raises(TypeError, match=said):
         data.map(asc.insert_function(asc.FeatureSpec("words", table_name="t")))
 
 
 def test_a_feature_of_another_table_is_told_both_names():
-    with plain():
+    with twin_programs.ascpipe():
         spec = asc.FeatureSpec("a", table_name="user")
         batch = programs.dataset(SOURCE).map(asc.insert_function(spec)).make_one_shot_iterator().get_next()
         with pytest.raises(ValueError, match="looks into table 'user', not into 'users'. Give it table_name='users'"):
@@ -109,7 +98,7 @@ LOOPS = {
 
 @pytest.mark.parametrize("kind", LOOPS)
 def test_ids_that_the_turns_of_a_loop_make_are_told_to_be_looked_up_before_it(kind):
-    with plain():
+    with twin_programs.ascpipe():
         batch = tf.compat.v1.data.make_initializable_iterator(programs.dataset(SOURCE)).get_next()
         table = programs.table("user")
         with pytest.raises(ValueError, match="table 'user': ids .* are made in the body of a (loop|function).*Look "
@@ -135,7 +124,7 @@ def test_of_an_error_with_a_code_the_coded_text_is_shown_alone(message, text):
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """A session of a program that trains, the name of an output that reads tables, one that does not, a checkpoint."""
-    with plain():
+    with twin_programs.ascpipe():
         program = programs.Program(SOURCE, optimizer)
         tf.identity(program.rows[1], name="rows")
         tf.identity(tf.compat.v1.trainable_variables()[0], name="dense_alone")

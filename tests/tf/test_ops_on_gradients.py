@@ -323,9 +323,5 @@ def random_programs(count, seed):
 @pytest.mark.timeout_s(1800)
 @pytest.mark.parametrize("seed", range(4))
 def test_many_compositions_of_ops_are_those_of_tensorflow(seed, tmp_path):
-    for changes, kind, tier, mode in random_programs(40, seed):
-        try:
-            check(changed(kind, changes), tier, mode, tmp_path)
-        except Exception as error:
-            raise AssertionError("{} {} {} {}: {}".format(
-                [change.__name__ for change in changes], kind, tier, mode, error)) from error
+    twin_programs.refused(random_programs(40, seed), lambda changes, kind, tier, mode: check(
+        changed(kind, changes), tier, mode, tmp_path))

@@ -220,13 +220,18 @@ def test_a_table_that_the_checkpoint_does_not_have_is_an_error_unless_it_is_name
         assert other.size() == 0
 
 
-def test_a_checkpoint_without_tables_is_an_error_unless_they_may_all_be_missing(tmp_path, monkeypatch):
+def saved_by_tensorflow(folder):
+    """A checkpoint of the dense layer without tables, and the values."""
     with tf.Graph().as_default(), programs.session() as run:
         with tf.compat.v1.variable_scope("dense"):
             weights = tf.compat.v1.get_variable("weights", [3 * programs.DIM, 1], use_resource=False)
         run.run(weights.initializer)
-        prefix = tf.compat.v1.train.Saver().save(run, str(tmp_path / "model"))
-        values = run.run(weights)
+        prefix = tf.compat.v1.train.Saver().save(run, str(folder / "model"))
+        return prefix, run.run(weights)
+
+
+def test_a_checkpoint_without_tables_is_an_error_unless_they_may_all_be_missing(tmp_path, monkeypatch):
+    prefix, values = saved_by_tensorflow(tmp_path)
     with ascpipe("device"):
         resumed = Run("device", "adagrad", monkeypatch).initialise()
         with resumed.run:
@@ -240,12 +245,7 @@ def test_a_checkpoint_without_tables_is_an_error_unless_they_may_all_be_missing(
 @pytest.mark.parametrize("as_given", [list, lambda given: {"dense/weights": given[0]}], ids=["list", "dict"])
 def test_a_saver_of_variables_alone_restores_them_from_a_checkpoint_without_tables(as_given, tmp_path, monkeypatch,
                                                                                    caplog):
-    with tf.Graph().as_default(), programs.session() as run:
-        with tf.compat.v1.variable_scope("dense"):
-            weights = tf.compat.v1.get_variable("weights", [3 * programs.DIM, 1], use_resource=False)
-        run.run(weights.initializer)
-        prefix = tf.compat.v1.train.Saver().save(run, str(tmp_path / "model"))
-        values = run.run(weights)
+    prefix, values = saved_by_tensorflow(tmp_path)
     with ascpipe("device"):
         resumed = Run("device", "adagrad", monkeypatch).initialise()
         dense = tf.compat.v1.trainable_variables()

@@ -201,14 +201,8 @@ def random_compositions(count, seed):
 
 def sweep(count, seed, folder):
     """How many of random compositions were refused."""
-    refused = 0
-    for composition in random_compositions(count, seed):
-        way, kind, tier, mode, frozen = composition
-        try:
-            refused += check(way, kind, tier, mode, folder, frozen) is not None
-        except Exception as error:
-            raise AssertionError("{}: {}".format(composition, error)) from error
-    return refused
+    return twin_programs.refused(random_compositions(count, seed), lambda way, kind, tier, mode, frozen: check(
+        way, kind, tier, mode, folder, frozen))
 
 
 def test_random_ways_train_as_in_tensorflow_or_are_refused(tmp_path):

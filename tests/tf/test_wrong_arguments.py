@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 import ascpipe.tf as asc
+from tests.tf import twin_programs
 
 ZEROS = tf.compat.v1.zeros_initializer()
 
@@ -82,12 +83,8 @@ THEIRS = {(asc.clip_by_global_norm, "clip_norm"), (asc.clip_by_global_norm, "use
 
 @pytest.fixture
 def graph():
-    with tf.Graph().as_default():
-        asc.init()
-        try:
-            yield
-        finally:
-            asc.shutdown()
+    with twin_programs.ascpipe():
+        yield
 
 
 def test_every_public_function_is_asked_here():

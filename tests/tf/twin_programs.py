@@ -149,6 +149,33 @@ def ours(train, tier="device", mode="tensors", folder=".", frozen=None):
         return Outcome(None, error)
 
 
+def refused(compositions, check):
+    """Return how many programs were refused.
+
+    Args:
+        compositions: tuples that describe a program each.
+        check: called with the elements of each. It raises if the program has neither an error nor the results of
+            TensorFlow, and returns a true value for an error.
+
+    Raises:
+        AssertionError: names the composition whose check raised.
+    """
+    count = 0
+    for composition in compositions:
+        try:
+            count += bool(check(*composition))
+        except Exception as error:
+            raise AssertionError("{}: {}".format(_named(composition), error)) from error
+    return count
+
+
+def _named(part):
+    """The names of functions in the place of the functions."""
+    if isinstance(part, (list, tuple)):
+        return [_named(each) for each in part]
+    return getattr(part, "__name__", part)
+
+
 @contextlib.contextmanager
 def ascpipe(**given):
     """A graph of its own between ``init`` and ``shutdown``."""

@@ -271,9 +271,9 @@ def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, ba
                 meta_graph_suffix: str) -> None:
     """Name a checkpoint that is complete in the ``checkpoint`` file, then remove those that are not kept.
 
-    Of full ones as many are kept as TensorFlow keeps of checkpoints; deltas up to the next full one. Without a limit
-    (``max_to_keep`` is None or 0) all are kept that can be restored, and the file names the last one, as TensorFlow
-    has it.
+    ``max_to_keep`` limits the number of full checkpoints. Deltas are kept until the next full checkpoint. Without a
+    limit (``max_to_keep`` is None or 0), all checkpoints that can be restored are kept, and the file names the last
+    one, as in TensorFlow.
     """
     has_limit = bool(saver.saver_def.max_to_keep)
     parts = internals.SaverParts(saver)

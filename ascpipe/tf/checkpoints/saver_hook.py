@@ -40,10 +40,10 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
         self._in_background = background_save
 
     def begin(self) -> None:
-        """Take the intervals from ``init``, and refuse a path where no checkpoint can be saved, before training.
+        """Check the path before training, and take the intervals from ``init``.
 
         Raises:
-            CheckpointPathError: a path that we refuse, where the graph has tables.
+            CheckpointPathError: the graph has tables, and no checkpoint can be saved under this path.
         """
         require_place_of_saves(tf.compat.v1.get_default_graph(), self._save_path)
         if Process.is_initialised():

@@ -1,9 +1,8 @@
-"""The gradient of a table with a row for each occurrence of a key, which ops between gradients and an optimizer read.
+"""Lets ops between the gradient of a table and its optimizer read a row for each occurrence of a key.
 
-The gradient of a table's lookups has each key once, summed.  TensorFlow's gradient of ``embedding_lookup`` has a row
-for each occurrence of an id, so a clip or a norm of it is another one.  An op that is linear computes the same from
-both, and keeps the sums.  Every other op of a program reads the occurrences instead, once gradients are applied and it
-is known which ops there are.
+The gradient of a table's lookups contains one sum per key.  TensorFlow's gradient of ``embedding_lookup`` has a row for
+each occurrence of an id, so a clip or a norm of it gives other numbers.  A linear op computes the same from both and
+keeps the sums.  When gradients are applied, every other op of the program is rewired to read the occurrences.
 """
 import logging
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
@@ -28,7 +27,7 @@ _REDUCES = ("All", "Any")
 
 
 class Occurrences(NamedTuple):
-    """The gradient of a table's lookups before it is summed.
+    """Gradient of a table's lookups before rows of the same key are added.
 
     Attributes:
         values: float[n, dim], a row for each occurrence of a key that is trained. Of bags of ids, a row for each key

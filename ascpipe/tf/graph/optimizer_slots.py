@@ -66,7 +66,7 @@ def names_of_variables(tables: Iterable[Table]) -> Set[str]:
 
 
 def slot_variables(table: Table) -> List[OptimizerSlot]:
-    """The slot variables that optimizers have made for a table, in order of creation.
+    """Return the slot variables that optimizers have created for a table, in order of creation.
 
     Raises:
         ValueError: one whose initial value is not the same known number everywhere, so that rows of new keys

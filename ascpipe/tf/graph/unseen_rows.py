@@ -1,4 +1,4 @@
-"""Rows of keys that have none: those that they would begin training with, as TensorFlow's variables hold them."""
+"""Initial rows for keys without a row, as a TensorFlow variable would hold them."""
 import enum
 from typing import Any, Dict
 
@@ -11,13 +11,13 @@ from ascpipe.tf.running.shapes import NO_TABLE, TableShape
 
 
 class Unseen(enum.Enum):
-    """What a lookup in evaluation, or of a model that is exported, gives for a key without a row.
+    """Row that a lookup returns for a key without a row, in evaluation and in exported models.
 
     Attributes:
-        DEFAULT_ROW: the default row: zeros, or what the program gave.
-        INITIAL: the row that the key would begin training with.
-        INITIAL_UNLESS_ADMITTING: the same, and zeros if the table has an access threshold. What is known of that when
-            the pipeline starts decides.
+        DEFAULT_ROW: zeros, or the numbers that the program passed as the default.
+        INITIAL: the initial row of the key.
+        INITIAL_UNLESS_ADMITTING: the initial row, or zeros if the table has an access threshold. The thresholds that
+            are known when the pipeline starts decide.
     """
 
     DEFAULT_ROW = "default"
@@ -27,7 +27,7 @@ class Unseen(enum.Enum):
 
 def with_initial_rows(table: Table, rows: tf.Tensor, keys: tf.Tensor, slots: tf.Tensor,
                       restore: tf.Tensor) -> tf.Tensor:
-    """The rows of keys in evaluation, where a key without a row has its initial row; no gradient goes through.
+    """Return the rows of keys in evaluation, with the initial row for a key without a row. There is no gradient.
 
     Args:
         table: of the rows. Where a pipeline runs, the initial rows are those that the table gives to new keys there,

@@ -229,10 +229,14 @@ def table_of(variable: tf.Variable) -> Table:
 
 
 def note_slots(optimizer: tf.compat.v1.train.Optimizer, variables: Iterable[Any]) -> None:
-    """Note the slot variables that an optimizer has made of those of some variables that are of tables.
+    """Record the slot variables that an optimizer has created for tables.
+
+    Args:
+        optimizer: after it applied gradients.
+        variables: to which it applied them; variables of the dense model are ignored.
 
     Raises:
-        RuntimeError: a new one, and the pipeline was started.
+        RuntimeError: there is a new slot variable, and the pipeline has already started.
     """
     for variable in filter(is_table_variable, variables):
         table = table_of(variable)

@@ -98,4 +98,4 @@ def _warn_of_ranks(graph: tf.Graph) -> None:
     if ranks > 1 and not warned:
         warned.append(ranks)
         _log.warning("global_norm: each of the %d ranks counts the occurrences of its own batch, so ranks clip by "
-                     "different norms, and results differ from those of one rank", ranks)
+                     "different norms, and the results differ from the results of one rank", ranks)

@@ -4,8 +4,8 @@ Whatever the other ranks' programs do then: a rank that trains does it before it
 does it at once, in a thread of its own.
 
 Questions may overlap: a save in the background is answered long after later ones. So whatever belongs to a question is
-kept by its number, from ASK to END. Each wait for another rank ends when that rank has not gone on with its part for
-``wait_timeout_s``: ranks see in each other's headers how much processor time the threads have used that do the part.
+kept by its number, from ASK to END. Each wait for another rank ends when that rank has made no progress with its part
+for ``wait_timeout_s``. Progress is the processor time of the threads that do the part, which headers contain.
 """
 import collections
 import contextlib
@@ -36,13 +36,13 @@ _POLL_MS = 200
 _SOON_S = 0.01
 _REMEMBERED = 16  # names of what has ended
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.05, 1.0  # between two exchanges for answers
-_LATER_S = 10.0  # rank 0 gives up first: what it then says is waited for, too
+_LATER_S = 10.0  # rank 0 gives up first, and this rank waits for the END that rank 0 then sends
 
 _log = logging.getLogger(__name__)
 
 
 class RefusedError(Exception):
-    """Another rank could not do what rank 0 asked for, or does not go on with it.
+    """Another rank could not do what rank 0 asked for, or makes no progress with it.
 
     Attributes:
         rank: which.
@@ -73,7 +73,7 @@ class Asked:
         """What each other rank answers, from rank 1 on; waits until all have.
 
         Raises:
-            RefusedError: the first one that could not do it, or one that has not gone on with it for the limit.
+            RefusedError: the first one that could not do it, or one without progress for the limit.
             tf.errors.OpError: the ranks do not exchange any more.
         """
         pause, lines = _FIRST_PAUSE_S, LateLines()
@@ -91,12 +91,12 @@ class Asked:
         return [answer[1:] for answer in said]
 
     def _check_progress(self, late: Mapping[int, str], lines: LateLines) -> None:
-        """Give up a rank that does not go on, and say for which ranks this one waits."""
+        """Log for which ranks this rank waits, and raise an error for a rank that makes no progress."""
         waited = lines.waited_s()
         for rank, text in late.items():
             silence_ms, _, state = text.partition(" ")
             if min(float(silence_ms) / 1000.0, waited) >= self._limit_s:
-                raise RefusedError(rank, "it has not gone on with {} for {:g} s (wait_timeout_s): {}".format(
+                raise RefusedError(rank, "it has made no progress with {} for {:g} s (wait_timeout_s): {}".format(
                     self._about, self._limit_s, state))
         if lines.is_due():
             _log.warning("%s has waited %.0f s for %s", self._about, waited,
@@ -116,7 +116,7 @@ def asked(what: Dict[str, Any], *, changes: bool, about: str, limit_s: float) ->
         what: names its handler in ``"what"``; the rest is for the handler. It goes to the other ranks as JSON.
         changes: whether tables change, so that evaluations which have read them fail.
         about: the same for people.
-        limit_s: how long a rank may not go on with it.
+        limit_s: timeout in seconds without progress of a rank.
 
     Raises:
         tf.errors.OpError: a rank has failed, has ended, or does not come in time; no rank does anything.
@@ -135,10 +135,10 @@ def asked(what: Dict[str, Any], *, changes: bool, about: str, limit_s: float) ->
 
 @contextlib.contextmanager
 def working(ranks: int) -> Iterator[None]:
-    """Let other ranks see, as long as this thread uses processor time, that it goes on with what rank 0 asked for.
+    """Count the processor time of this thread as progress with a question of rank 0, which other ranks see.
 
     Args:
-        ranks: how many there are; of one, nothing is done.
+        ranks: number of ranks; nothing is counted if it is 1.
     """
     if ranks == 1:
         yield
@@ -186,8 +186,8 @@ class Follower:
             False: rank 0 does not do it, but goes on; or it has done nothing for so long.
 
         Raises:
-            tf.errors.OpError: the ranks do not exchange any more, the program of one fails, or no rank has gone on with
-                what rank 0 has asked for.
+            tf.errors.OpError: the ranks do not exchange any more, the program of one fails, or no rank has made
+                progress with what rank 0 has asked for.
         """
         seen, silence_ms = ctypes.c_int64(), ctypes.c_int64()
         begins, lines, until = 1, LateLines(), time.monotonic() + patience_s
@@ -209,12 +209,13 @@ class Follower:
         return True
 
     def _check_progress(self, name: str, silence_s: float, lines: LateLines) -> None:
-        """Give up a wait in which no rank goes on, and say that this one waits for rank 0."""
+        """Log that this rank waits for rank 0, and raise an error if no rank makes progress."""
         waited = lines.waited_s()
         if min(silence_s, waited) >= self._limit_s + _LATER_S:
             raise tf.errors.FailedPreconditionError(
-                None, None, "{}: rank 0 has not said how {} has ended, and no rank has gone on with it for {:g} s "
-                "(wait_timeout_s). What was saved before is whole; restart all ranks from the last checkpoint".format(
+                None, None, "{}: rank 0 has not said how {} has ended, and no rank has made progress with it for "
+                "{:g} s (wait_timeout_s). What was saved before is whole; restart all ranks from the last "
+                "checkpoint".format(
                     RANKS_LATE.code, name, self._limit_s))
         if lines.is_due():
             _log.warning("this rank has waited %.0f s for rank 0 to say that %s is saved", waited, name)

@@ -71,7 +71,7 @@ class Pipeline:
             restore, less what this pipeline had trained until then.
         tips: the newest save of this pipeline, by ``deltas.name_of`` its directory and base.
         background: the save that goes on while training does.
-        wait_timeout_s: how long a rank may not go on with what another one waits for.
+        wait_timeout_s: timeout in seconds without progress of a rank that another rank waits for.
         save_log_bytes: memory that such a save may take for images of rows that training changes.
         read_ahead: batches that a dataset should read ahead of training.
         rank, ranks: number of this process, and of all that train the tables together.

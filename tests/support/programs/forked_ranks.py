@@ -26,7 +26,11 @@ GRACE_S = 5.0  #: between SIGTERM and SIGKILL
 
 
 class _Rank:
-    """A forked process that waits for the command of a rank. ``command`` is empty in the launcher."""
+    """Process that was forked by the launcher and waits for the command that it will run as a rank.
+
+    Attributes:
+        command: of the rank; empty in the launcher.
+    """
 
     def __init__(self) -> None:
         self.read, self._ask = os.pipe()
@@ -51,7 +55,7 @@ class _Rank:
                 os.close(descriptor)
 
     def give(self, command: List[str]) -> None:
-        """Let it run."""
+        """Send the command of the rank."""
         with os.fdopen(self._ask, "w") as asked:
             asked.write(json.dumps(command) + "\n")
 

@@ -68,8 +68,8 @@ ASC_EXPORT int asc_ranks_ask(int changes, const char* text, std::int64_t* number
   });
 }
 
-// Makes an exchange in which the others say what they have answered: a line for each, from rank 1 on.  Of one that has
-// not answered yet: "?", the milliseconds for which it has not gone on with its part, a blank, and how it is.
+// Makes an exchange that collects answers.  Writes a line for each rank from 1 on: the answer, or "?", the milliseconds
+// since the rank last made progress, a blank, and the state of the rank.
 ASC_EXPORT int asc_ranks_collect(std::int64_t number, char* out, int out_bytes, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline* pipeline, Ranks* ranks) {
     const CoreStatus status = Await(pipeline, ranks->Ask(number, AskPhase::kCollect, ""));
@@ -112,8 +112,8 @@ ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_
 }
 
 // On the other ranks: an exchange in which this one has nothing to do; `begins` 0: goes on with the last one.  *seen: 1
-// if rank 0 asks for something in it, 0 if it does something else, 2 if it is busy, -1 if none of it for so long.
-// *silence_ms: how long no rank has gone on with what rank 0 asked for.
+// if rank 0 asks for something in it, 0 if it does something else, 2 if it is busy, -1 after the timeout.
+// *silence_ms: how long no rank has made progress with a question of rank 0.
 ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, std::int64_t* silence_ms, char* err,
                               int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
@@ -143,7 +143,7 @@ ASC_EXPORT int asc_ranks_resume(std::int64_t number, int changed, char* err, int
   });
 }
 
-// The calling thread does what rank 0 asked for, until asc_ranks_end_work of *number: the other ranks see that it goes on.
+// Counts the processor time of the calling thread as progress with a question of rank 0, until asc_ranks_end_work(*number).
 ASC_EXPORT int asc_ranks_begin_work(std::int64_t* number, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     *number = ranks->work().Begin();

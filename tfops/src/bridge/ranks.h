@@ -63,12 +63,12 @@ class Asking {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_asked_;
   }
-  // Of a look: rank 0 is busy, and has not gone on to another thing.
+  // For a look: rank 0 is busy and has done nothing else since.
   bool is_busy() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_busy_;
   }
-  // True: the others do it, although nothing waits for it any more.
+  // Returns true if the other ranks work on a question that was abandoned.
   bool End(const PeerVerdict& verdict) {
     std::lock_guard<std::mutex> lock(mutex_);
     is_over_ = true;
@@ -78,7 +78,7 @@ class Asking {
     changed_.notify_all();
     return is_abandoned_ && is_asked_;
   }
-  // Nothing waits for it any more.  True: the others do it already.
+  // Abandons the question.  Returns true if the other ranks work on it already.
   bool Abandon() {
     std::lock_guard<std::mutex> lock(mutex_);
     is_abandoned_ = true;
@@ -92,10 +92,10 @@ class Asking {
   CoreStatus status_;
 };
 
-// How much processor time the threads have used that do what rank 0 asks for: it grows while that goes on.
+// Processor time of the threads that work on questions of rank 0.  It grows while they make progress.
 class WorkClocks {
  public:
-  // The calling thread does it, until End.
+  // Counts the calling thread from now on, until End.  Returns a number for End.
   int Begin();
   void End(int number);
   std::int64_t Units() const;  // of 10 ms
@@ -133,15 +133,14 @@ class Ranks {
   }
   // Rank 0 asks the others.  `on_change` of the settings is called when the verdict is there.
   std::shared_ptr<Asking> Ask(std::int64_t number, AskPhase phase, const std::string& text);
-  // Rank 0 waits no more for something that it has asked for: the others are told that it has ended without success.
-  // `changes`: they change tables, and this rank does not, so that no rank trains on.
+  // Abandons a question of rank 0: the other ranks get END without success.  `changes`: the question changes tables, which
+  // this rank has not done, so no rank may train on.
   void Abandon(std::int64_t number, bool changes, Asking* asking);
   // The other ranks answer, in one line.
   void Answer(std::int64_t number, const std::string& text) { peers_.Answer(Text(number, " ", text)); }
-  // Rank 0: what each other rank has answered, by rank, "" where it has not yet; false: not all have, and the answers are
-  // kept.
+  // On rank 0: returns whether all other ranks have answered.  *answers: by rank; "" if a rank has not answered yet.
   bool TakeAnswers(std::int64_t number, std::vector<std::string>* answers);
-  // Rank 0: answers to this do not matter any more.
+  // On rank 0: drops answers to this question, now and later.
   void DropAnswers(std::int64_t number);
 
   // Another rank: an exchange in which it has nothing to do; over when rank 0 asks for something, or does another thing.

@@ -20,13 +20,13 @@ using tensorflow::Node;
 
 namespace {
 
-constexpr std::size_t kMostNodes = 300;  // of what a number is computed from
+constexpr std::size_t kMostNodes = 300;  // in the search for the constants of a number
 
 bool BeginsWith(const std::string& text, const std::string& with) { return text.compare(0, with.size(), with) == 0; }
 
 bool IsVariable(const Node& node) { return Is(&node, {"VarHandleOp", "Variable", "VariableV2"}); }
 
-// Ops of Horovod's that all ranks must run; those of a process set are for some of them.
+// Collectives of Horovod over all ranks, without collectives over a process set.
 bool IsCollective(const Node& node) {
   const std::string& type = node.type_string();
   if (!BeginsWith(type, "Horovod")) return false;
@@ -35,13 +35,13 @@ bool IsCollective(const Node& node) {
   return IntOf(&node, "process_set_id") <= 0 && std::any_of(std::begin(kinds), std::end(kinds), is);
 }
 
-// The name by which Horovod brings together what ranks send.
+// The name by which Horovod matches the tensors of ranks.
 std::string NameOf(const Node& collective) {
   const std::string& name = collective.name();
   return IsTrue(collective, "ignore_name_scope") ? name.substr(name.rfind('/') + 1) : name;
 }
 
-// As few digits as tell a number from all others of its type.
+// The shortest decimal number that is read back as the same value.
 template <typename Number>
 std::string Shortest(Number number) {
   for (int digits = 6;; ++digits) {
@@ -52,7 +52,7 @@ std::string Shortest(Number number) {
   }
 }
 
-// The only element of a constant; false: it is none, or has others.
+// Reads the only element of a constant.  Returns false if the node is no constant, or has several elements.
 bool NumberOf(const Node* node, std::string* number) {
   tensorflow::Tensor tensor;
   if (!ReadTensor(node, &tensor) || tensor.NumElements() != 1) return false;
@@ -65,13 +65,13 @@ bool NumberOf(const Node* node, std::string* number) {
   }
 }
 
-// Whether what a value is computed from may lie behind this node in another step, or in a feed.
+// Whether the search for constants ends at this node, because its value comes from another step or a feed.
 bool IsSource(const Node& node) {
   return IsVariable(node) || Is(&node, {"Placeholder", "PlaceholderWithDefault", "IteratorGetNext", "_Arg", "_Recv"}) ||
          BeginsWith(node.type_string(), "Asc");
 }
 
-// A number, or the numbers that it is computed from; what comes from other ranks may be computed from any.
+// A number, or the constants that it is computed from; only "computed" if it depends on other ranks.
 std::string ValueOf(const Port& port) {
   std::string number;
   if (NumberOf(port.node, &number)) return number;
@@ -110,7 +110,7 @@ class Facts {
   std::map<std::string, std::multiset<std::string>> items_;
 };
 
-// The number of the table whose handles come to a node; -1: of none.
+// The number of the table whose handles reach a node, or -1.
 int TableOfHandles(const Node* node) {
   std::set<const Node*> seen = {node};
   std::vector<const Node*> left = {node};
@@ -125,7 +125,7 @@ int TableOfHandles(const Node* node) {
   return -1;
 }
 
-// Calls `each` with the name and source of each input of an update that is a number.
+// Calls `each` with the name and source of each hyper-parameter of an update.
 template <typename Each>
 void ForNumbers(const Node& update, const Each& each) {
   const std::set<std::string> others = {
@@ -149,7 +149,7 @@ void AddUpdateOfTable(const Node& update, const std::string& table, Facts* facts
   });
 }
 
-// The variable that an op of TensorFlow's updates by a gradient; null: it does not.
+// The variable that an op of TensorFlow updates by a gradient, or null.
 const Node* UpdatedVariable(const Node& node, int* gradient) {
   const std::string& type = node.type_string();
   if (BeginsWith(type, "Asc") || type.find("Apply") == std::string::npos || node.num_inputs() == 0) return nullptr;
@@ -176,7 +176,7 @@ void AddUpdateOfVariable(const Node& update, const Node& variable, Facts* facts)
   facts->Add(kVariableItem + variable.name(), value);
 }
 
-// All that gets data from some nodes; what a node waits for is none.
+// All nodes that depend on some nodes by data edges.
 std::set<const Node*> Fed(const Nodes& nodes) {
   std::set<const Node*> found(nodes.begin(), nodes.end());
   std::vector<const Node*> left(nodes.begin(), nodes.end());

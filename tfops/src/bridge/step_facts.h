@@ -1,4 +1,4 @@
-// What a step must have alike on all ranks, beside the tables: how they are updated, and the program's collectives.
+// Facts of the graph of a step that must be alike on all ranks: updates of tables, and the program's collectives.
 #ifndef ASCPIPE_BRIDGE_STEP_FACTS_H_
 #define ASCPIPE_BRIDGE_STEP_FACTS_H_
 

@@ -12,6 +12,26 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
+namespace {
+
+// Input 1 has the keys, input `per_key` is of their shape, and the two inputs behind it describe the initial rows.
+template <int per_key>
+tensorflow::Status ShapeOfRows(tensorflow::shape_inference::InferenceContext* c) {
+  tensorflow::shape_inference::ShapeHandle keys, unused, out;
+  tensorflow::int64 dim;
+  TF_RETURN_IF_ERROR(c->Merge(c->input(1), c->input(per_key), &keys));
+  if (per_key > 2) TF_RETURN_IF_ERROR(c->WithRank(c->input(2), 1, &unused));  // slots
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(per_key + 1), 1, &unused));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(per_key + 2), 2, &unused));
+  TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
+  TF_RETURN_IF_ERROR(c->Concatenate(keys, c->Vector(dim), &out));
+  TF_RETURN_IF_ERROR(c->Merge(c->input(0), out, &out));
+  c->set_output(0, out);
+  return tensorflow::Status::OK();
+}
+
+}  // namespace
+
 REGISTER_OP("AscWithInitialRows")
     .Input("rows: float")
     .Input("keys: T")
@@ -24,18 +44,7 @@ REGISTER_OP("AscWithInitialRows")
     .Attr("seed: int = 0")
     .Attr("kind: int >= 0 = 0")
     .Attr("table: int = -1")
-    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
-      tensorflow::shape_inference::ShapeHandle keys, parameters, pool, out;
-      tensorflow::int64 dim;
-      TF_RETURN_IF_ERROR(c->Merge(c->input(1), c->input(2), &keys));
-      TF_RETURN_IF_ERROR(c->WithRank(c->input(3), 1, &parameters));
-      TF_RETURN_IF_ERROR(c->WithRank(c->input(4), 2, &pool));
-      TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
-      TF_RETURN_IF_ERROR(c->Concatenate(keys, c->Vector(dim), &out));
-      TF_RETURN_IF_ERROR(c->Merge(c->input(0), out, &out));
-      c->set_output(0, out);
-      return tensorflow::Status::OK();
-    })
+    .SetShapeFn(ShapeOfRows<2>)
     .Doc(R"doc(
 The rows of keys, where a key without a row has the one that it would begin training with.
 
@@ -68,19 +77,7 @@ REGISTER_OP("AscLookupWithInitialRows")
     .Attr("seed: int = 0")
     .Attr("kind: int >= 0 = 0")
     .Attr("table: int = -1")
-    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
-      tensorflow::shape_inference::ShapeHandle keys, unused, out;
-      tensorflow::int64 dim;
-      TF_RETURN_IF_ERROR(c->Merge(c->input(1), c->input(3), &keys));
-      TF_RETURN_IF_ERROR(c->WithRank(c->input(2), 1, &unused));
-      TF_RETURN_IF_ERROR(c->WithRank(c->input(4), 1, &unused));
-      TF_RETURN_IF_ERROR(c->WithRank(c->input(5), 2, &unused));
-      TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
-      TF_RETURN_IF_ERROR(c->Concatenate(keys, c->Vector(dim), &out));
-      TF_RETURN_IF_ERROR(c->Merge(c->input(0), out, &out));
-      c->set_output(0, out);
-      return tensorflow::Status::OK();
-    })
+    .SetShapeFn(ShapeOfRows<3>)
     .Doc(R"doc(
 Rows as they were looked up, where a key without a row has the one that it would begin training with.
 

@@ -1,4 +1,4 @@
-// What the other ranks have answered to questions of rank 0.
+// Answers of the other ranks to questions of rank 0.
 #ifndef ASCPIPE_PEERS_ANSWERS_H_
 #define ASCPIPE_PEERS_ANSWERS_H_
 
@@ -9,21 +9,20 @@
 
 namespace ascpipe {
 
-// Questions overlap, as those of saves in the background, and are answered in any order: an answer belongs to its
-// question, whatever else is asked, answered or ended in between.  Not thread-safe.
+// Questions overlap, and answers arrive in any order: each answer contains the number of its question.  Not thread-safe.
 class Answers {
  public:
-  // A new question, by its number.
+  // Opens a question and returns its number.
   std::int64_t Open() {
     open_[++last_];
     return last_;
   }
-  // Lines "NUMBER TEXT" of a rank.  Those to questions that do not matter any more are dropped.
+  // Takes lines "NUMBER TEXT" of a rank.  Answers to closed questions are dropped.
   void Hear(int rank, const std::string& lines);
-  // The answers to a question, by rank: "" of rank 0 and of ranks that have not answered.  True: all ranks from 1 on
-  // have, and the question is closed.
+  // Returns true and closes the question if all ranks from 1 on have answered.  *answers: by rank; "" for rank 0 and for
+  // ranks that have not answered.
   bool Take(std::int64_t number, int ranks, std::vector<std::string>* answers);
-  // Answers to this question do not matter any more.
+  // Closes a question whose answers are not needed.
   void Drop(std::int64_t number) { open_.erase(number); }
 
  private:

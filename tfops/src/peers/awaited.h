@@ -1,4 +1,4 @@
-// What a rank knows of the ranks that it waits for: what each said last, and since when its work stands still.
+// State of the other ranks as this rank knows it: their last messages, and when they made progress last.
 #ifndef ASCPIPE_PEERS_AWAITED_H_
 #define ASCPIPE_PEERS_AWAITED_H_
 
@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// A hash that processes share which see each other in /proc: of this boot and process namespace.
+// Hash of this boot and process namespace.  Processes with the same hash see each other in /proc.
 std::uint64_t ThisMachine();
 
 // Not thread-safe.
@@ -21,23 +21,23 @@ class AwaitedRanks {
 
   AwaitedRanks(int rank, int ranks, Clock::time_point now);
 
-  // What all ranks said in one exchange.
+  // Takes the headers of all ranks from one exchange.
   void Hear(const std::vector<PeerHeader>& headers, Clock::time_point now);
-  // This rank did what rank 0 asked for: others have waited for it, and not it for them.
+  // This rank has worked on a question of rank 0.  It has not waited for another rank in this time.
   void NoteOwnWork(Clock::time_point now) { progressed_ = now; }
 
-  // When a busy rank has last gone on with its work.
+  // When a busy rank last made progress.
   Clock::time_point progressed() const { return progressed_; }
-  // When any rank has last gone on with what rank 0 asked for.
+  // When any rank last made progress with a question of rank 0.
   Clock::time_point worked() const { return worked_; }
-  // When a rank has last gone on with that.
+  // When this rank last made progress with a question of rank 0.
   Clock::time_point worked(int rank) const { return ranks_[static_cast<std::size_t>(rank)].worked; }
 
-  // "rank 1, which ...": the ranks that keep this one waiting, as far as it knows.
+  // "rank 1, which ...": the ranks that this rank waits for, as far as it knows.
   std::string Names(Clock::time_point now) const;
-  // "rank 1, which ...", of one rank.
+  // The same for one rank.
   std::string NameWithState(int rank, Clock::time_point now) const;
-  // The ranks of this machine whose processes are stopped by a signal or have ended; "" without any.
+  // Text about ranks of this machine whose processes are stopped by a signal or have exited; "" if there are none.
   std::string Lost() const;
 
  private:

@@ -24,7 +24,7 @@ class PeerFigures {
   // An exchange begins.  Returns how long this rank was busy since the one before, for the header; 0 if there was none.
   std::int64_t Begin(const PeerHeader& header, Clock::time_point now);
   void Sent(const std::vector<std::int64_t>& sizes);  // bytes, by rank
-  // It is over.  That of a rank that only says that it lives takes no time.
+  // It is over.  The exchange of a heartbeat takes no time.
   void End(const std::vector<std::int64_t>& sizes, Clock::time_point now);
   // What all ranks said in it, so it is recorded.
   void Compare(const std::vector<PeerHeader>& headers);

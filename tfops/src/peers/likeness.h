@@ -1,4 +1,4 @@
-// What ranks must have alike, as lines "ITEM<tab>VALUE", and the first item that differs.
+// Compares what must be alike on all ranks: lines "ITEM<tab>VALUE".
 #ifndef ASCPIPE_PEERS_LIKENESS_H_
 #define ASCPIPE_PEERS_LIKENESS_H_
 
@@ -7,16 +7,16 @@
 
 namespace ascpipe {
 
-// Beginnings of items of a step that are compared in a way of their own.
-constexpr char kCollectiveItem[] = "collective ";  // an op of Horovod's: the same name, or both ranks wait for ever
-constexpr char kVariableItem[] = "variable ";      // of the dense model: ranks may have others beside each other's
+// Prefixes of items of a step with rules of their own.
+constexpr char kCollectiveItem[] = "collective ";  // an op of Horovod: with different names, both ranks hang
+constexpr char kVariableItem[] = "variable ";      // of the dense model: a rank may have additional variables
 
-// What differs in the texts of all ranks, by rank: "ITEM is A on rank 0 and B on rank 1"; "" if nothing does.
+// Returns the first difference of the texts, by rank: "ITEM is A on rank 0 and B on rank 1"; "" if they are equal.
 std::string DifferenceOf(const std::vector<std::string>& texts);
 
-// The same of one step.  `collectives`: by rank, the lines of all ops of Horovod's that its graph has.  One that the
-// step of a rank runs and the graph of another one does not have is a difference; one that is only not in the other's
-// step is not, as the other rank may run it by itself: *apart says so.
+// The same for one step.  `collectives`: by rank, the lines of all ops of Horovod in its graph.  It is a difference if the
+// step of a rank runs a collective that the graph of another rank does not contain.  If the graph contains it and only
+// the step does not, the other rank may run it in another step: then *apart describes it.
 std::string DifferenceOfSteps(const std::vector<std::string>& texts, const std::vector<std::string>& collectives,
                               std::string* apart);
 

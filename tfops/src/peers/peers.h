@@ -41,13 +41,13 @@ struct PeerRequest {
   PeerHeader header;
   std::vector<std::vector<Piece>> rows;  // by rank; empty: none
   std::shared_ptr<const void> keeps;     // the bytes of `rows`, until the exchange is over
-  std::shared_ptr<const std::string> facts;  // kForward, kRead: what all ranks must have alike in the step, or null
+  std::shared_ptr<const std::string> facts;  // kForward, kRead: facts of the step that must be alike on all ranks, or null
   // kForward: gradients follow.  Until they do, nothing else is sent: other ranks wait for them.
   bool has_backward = false;
   // Called once, on the thread of Peers or the caller's; must not wait.  kTurn: another stream comes first, so a claim
   // is to be put aside; kAsked: so it is for what rank 0 asks for.
   std::function<void(const PeerVerdict&, const Received& rows)> done;
-  // Peers fills these: since when others may be waited for, and how long this rank exchanged nothing before.
+  // Peers sets these: when the wait for other ranks began, and how long this rank had exchanged nothing before.
   std::chrono::steady_clock::time_point since;
   std::int64_t busy_us = 0;
   bool was_sent = false;
@@ -77,19 +77,19 @@ class Peers {
  public:
   struct Settings {
     double wait_timeout_s = 0;  // an exchange that takes longer is given up
-    double idle_after_s = 0.5;  // a rank that has nothing to exchange for so long says that it lives
-    double warn_after_s = 5;    // a wait that lasts as long is told on stderr, and again every 10 s
-    double end_after_s = 5;     // of a failure, the engine is ended if a step of the program still runs
-    std::string signature;      // what all ranks must have alike (peers/likeness.h)
-    std::string collectives;    // likewise, the ops of Horovod's that the program's graph has
+    double idle_after_s = 0.5;  // a rank that has exchanged nothing for so long sends a heartbeat
+    double warn_after_s = 5;    // a longer wait prints a line on stderr, and again every 10 s
+    double end_after_s = 5;     // after a failure, the engine is shut down if a step of the program still runs
+    std::string signature;      // must be alike on all ranks (peers/likeness.h)
+    std::string collectives;    // ops of Horovod in the program's graph, in the same form
     layout::Exchanges* figures = nullptr;  // in shared memory, or null
     std::shared_ptr<SpanRing> spans;       // of exchanges; null: none are kept
     // Batches of other streams may be claimed now, or rank 0 has an answer.
     std::function<void()> on_change;
     // Rank 0 asks, and this is another rank.  kSave, kChange: nothing is sent before Resume.
     std::function<void(PeerAsk)> on_ask;
-    std::function<bool()> has_steps;  // whether a step of the program runs; null: none ever does.  Any thread
-    // Grows while this process does what rank 0 asks for; null: it never does.  Any thread.
+    std::function<bool()> has_steps;  // whether a step of the program runs; null: never.  Any thread
+    // Grows while this process makes progress with questions of rank 0; null: never.  Any thread.
     std::function<std::int64_t()> work;
   };
 
@@ -112,10 +112,10 @@ class Peers {
   void Answer(const std::string& text);
   // Rank 0: what a rank has answered since the last call, each with its line end.
   std::string TakeAnswers(int rank);
-  // How a rank is, and how long it has not gone on with what rank 0 asked for.
+  // State of a rank, and seconds since it last made progress with a question of rank 0.
   std::string StateOf(int rank) const;
   double SilenceOf(int rank) const;
-  // How long no rank has gone on with that.
+  // Seconds since any rank last made progress with a question of rank 0.
   double Silence() const;
   // Whether a batch of this stream may be claimed: no other stream comes first, and nothing that rank 0 asks for.
   bool MayClaim(int stream) const;
@@ -125,9 +125,9 @@ class Peers {
   // Why no rank may go on with its tables; ok if they may.
   CoreStatus Poisoned() const;
 
-  // Says that this rank ends, and waits for the others to do so, so long at most; while rank 0 has not said how
-  // something that it asked for has ended, until no rank has gone on with it for wait_timeout_s.  `cause`: why this
-  // rank's program fails, "" if it does not.  Idempotent.
+  // Announces that this rank shuts down, and waits for the other ranks until the timeout.  While a question is open, it
+  // waits until no rank has made progress for wait_timeout_s.  `cause`: the error of this rank's program, or "".
+  // Idempotent.
   void Leave(int timeout_ms, std::string cause = "");
   // Ends the thread.  Idempotent.
   void Stop();
@@ -182,7 +182,7 @@ class Peers {
   bool leaves_ = false, left_ = false;
   bool paused_ = false;   // for what rank 0 asks for
   bool changes_tables_ = false;  // that is
-  std::set<std::int64_t> open_;  // numbers of what rank 0 has asked for, and has not said the end of
+  std::set<std::int64_t> open_;  // numbers of questions without END
   std::string answers_;   // that were not sent yet
   std::vector<std::string> heard_;  // rank 0: by rank
   int turn_ = -1;  // only batches of this stream are next
@@ -198,20 +198,20 @@ class Peers {
   std::int64_t sequence_ = 0;
   bool has_signed_ = false;  // the signature was sent
   std::set<std::uint64_t> facts_sent_;
-  // What the others sent, by rank.
+  // Received from the other ranks, by rank.
   std::vector<std::string> signatures_, collectives_;
   std::vector<std::map<std::uint64_t, std::string>> facts_;  // then by their hash
-  bool told_apart_ = false;  // stderr was told that steps run other collectives
+  bool told_apart_ = false;  // a line about different collectives was printed
   bool others_wait_ = false;             // this rank is broken, and others do not know it
-  std::chrono::steady_clock::time_point quiet_;  // since when nothing is exchanged
-  // Of a step that has begun on all ranks: its batch, its collectives, and when it last used a processor.
+  std::chrono::steady_clock::time_point quiet_;  // when the last exchange ended
+  // The step that has begun on all ranks: its batch, its collectives, and when it last used processor time.
   std::int64_t owed_ticket_ = 0;
   std::string owed_collectives_;
   std::chrono::steady_clock::time_point owed_since_, computed_;
-  std::int64_t computed_ns_ = 0;  // processor time of this process then
+  std::int64_t computed_ns_ = 0;  // processor time of this process at that time
   std::chrono::steady_clock::time_point broken_since_;
   bool engine_ended_ = false;
-  std::chrono::steady_clock::time_point told_;   // when stderr was told last of a wait
+  std::chrono::steady_clock::time_point told_;   // when a line about a wait was printed last
   const std::uint64_t machine_ = ThisMachine();
   std::shared_ptr<Reply> late_;         // of an exchange that nothing here waits for
   std::shared_ptr<std::vector<std::uint8_t>> buffer_;

@@ -76,14 +76,14 @@ void Peers::Leave(int timeout_ms, std::string cause) {
   const Clock::time_point begun = Clock::now();
   const Clock::duration limit = std::chrono::milliseconds(timeout_ms);
   while (!over()) {
-    // Rank 0 gives up what it asked for first: what it then says is waited for, too.
+    // Rank 0 gives up first, and this rank waits for the END that rank 0 then sends.
     const bool is_open = !open_.empty() && broken_.ok();
     const Clock::time_point until =
         is_open ? std::max(begun, awaited_.worked()) + Limit(settings_.wait_timeout_s) + limit : begun + limit;
     if (changed_.wait_until(lock, until, over) || Clock::now() < until) continue;
     if (is_open) {
       SayLine(Text("ascpipe: rank ", rank(), " ends although rank 0 has not said how its save, restore or change has "
-                   "ended: no rank has gone on with it for ", settings_.wait_timeout_s, " s (wait_timeout_s). It waited "
+                   "ended: no rank has made progress with it for ", settings_.wait_timeout_s, " s (wait_timeout_s). It waited "
                    "for ", awaited_.Names(Clock::now())));
     }
     return;

@@ -1,4 +1,4 @@
-// Peers: what ranks must have alike, and what an exchange says that fails.
+// Peers: comparison of what must be alike on all ranks, and error texts of exchanges.
 #include <algorithm>
 
 #include "core/error_codes.gen.h"
@@ -8,7 +8,7 @@
 
 namespace ascpipe {
 
-// Keeps what ranks have sent that they send once.
+// Stores signatures and facts, which ranks send only once.
 void Peers::Learn(const Messages& messages) {
   for (std::size_t rank = 0; rank < signatures_.size(); ++rank) {
     const std::string& both = messages.signatures[rank];
@@ -21,7 +21,7 @@ void Peers::Learn(const Messages& messages) {
   }
 }
 
-// What ranks have that must be alike, and is not; "" if nothing.  All ranks find the same: they have the same messages.
+// Returns the difference between ranks, or "".  All ranks return the same, because they have the same messages.
 std::string Peers::Difference(const std::vector<PeerHeader>& headers, const PeerVerdict& verdict) {
   const auto differ = [&headers](std::uint64_t PeerHeader::*field) {
     return std::any_of(headers.begin(), headers.end(),
@@ -41,7 +41,7 @@ std::string Peers::Difference(const std::vector<PeerHeader>& headers, const Peer
   return found;
 }
 
-// Gives a failure its code, and says what to do.
+// Adds the code and the cure to the cause of a failure.
 void Peers::Explain(PeerVerdict* verdict) const {
   if (verdict->kind == VerdictKind::kFail) {
     verdict->cause = Error(kE314, verdict->cause, ". No table was changed by this step").text();

@@ -1,5 +1,4 @@
-// Peers: waits for other ranks, each with a limit and a line on stderr, and what ranks say that have nothing to
-// exchange.
+// Peers: waits for other ranks, each with a timeout and a line on stderr, and heartbeats.
 #include <time.h>
 
 #include <algorithm>
@@ -41,7 +40,7 @@ std::string CollectivesOf(const std::string& facts) {
 
 }  // namespace
 
-// Ends the exchange of a request, whose time is over: this rank exchanges nothing any more.
+// Gives up the exchange of a request after its timeout: this rank exchanges nothing any more.
 void Peers::GiveUp(PeerRequest request) {
   PeerHeader header = request.header;
   Clock::time_point since = request.since;
@@ -55,8 +54,8 @@ void Peers::GiveUp(PeerRequest request) {
   Break(GivenUp(header, since), std::move(request), true);
 }
 
-// Waits for the end of an exchange, and says on stderr for which rank, if that takes long; false: its time is over, or
-// the pipeline stops.  A rank that only says that it lives waits for nothing.
+// Waits for the end of an exchange, and prints a line on stderr about a long wait.  Returns false after the timeout, or if
+// the pipeline stops.  The exchange of a heartbeat has no timeout, unless another request waits behind it.
 bool Peers::Await(const PeerRequest& request, const std::shared_ptr<Reply>& reply) {
   const Clock::duration limit = Limit(settings_.wait_timeout_s);
   std::unique_lock<std::mutex> lock(mutex_);
@@ -77,7 +76,7 @@ bool Peers::Await(const PeerRequest& request, const std::shared_ptr<Reply>& repl
     told_ = now;
     std::string line = "ascpipe: " + Waits(waits->header, waits->since);
     if (waits->header.kind != PeerKind::kLeave) {  // Leave has a limit of its own
-      line += Text(". It gives up after ", settings_.wait_timeout_s, " s (wait_timeout_s) in which that does not go on");
+      line += Text(". It gives up after ", settings_.wait_timeout_s, " s (wait_timeout_s) without progress");
     }
     lock.unlock();
     SayLine(line);
@@ -86,8 +85,8 @@ bool Peers::Await(const PeerRequest& request, const std::shared_ptr<Reply>& repl
   return reply->over;
 }
 
-// Waits until this rank has had nothing to exchange for a while; false: there may be something to do.  *pulse says that
-// it lives, and whether it can be asked.
+// Waits until this rank has exchanged nothing for a while, and returns true and the heartbeat to send.  Returns false if
+// there may be something else to do.
 bool Peers::AwaitPulse(std::unique_lock<std::mutex>* lock, PeerHeader* pulse) {
   const bool may = broken_.ok() && poisoned_.ok() && turn_ < 0 && !left_ && (!leaves_ || paused_ || owes_);
   const Clock::time_point due = quiet_ + Limit(settings_.idle_after_s);
@@ -111,8 +110,8 @@ bool Peers::AwaitPulse(std::unique_lock<std::mutex>* lock, PeerHeader* pulse) {
   return false;
 }
 
-// Whether a step goes on although this rank exchanges nothing any more: it waits in a collective of the program, which
-// nothing else ends.
+// Whether a step still runs although this rank exchanges nothing any more.  It waits in a collective of the program, which
+// only a shutdown of the engine ends.
 bool Peers::EndsEngine() const {
   return !broken_.ok() && !engine_ended_ && settings_.has_steps != nullptr && settings_.has_steps() &&
          Clock::now() - broken_since_ > Limit(settings_.end_after_s);
@@ -125,7 +124,7 @@ void Peers::BeginStep(const PeerRequest& request) {
   computed_ns_ = ProcessNs();
 }
 
-// Whether a step with collectives of the program has used no processor for wait_timeout_s.
+// Whether a step with collectives of the program has used no processor time for wait_timeout_s.
 bool Peers::IsStuck() {
   if (!owes_ || owed_collectives_.empty()) return false;
   const Clock::time_point now = Clock::now();
@@ -138,7 +137,7 @@ bool Peers::IsStuck() {
   return now - computed_ >= Limit(settings_.wait_timeout_s);
 }
 
-// Ends the exchanges of a rank whose step waits in a collective of the program for a rank that does not come to it.
+// Ends the exchanges of a rank whose step hangs in a collective of the program.
 void Peers::GiveUpStep(std::unique_lock<std::mutex>* lock) {
   const CoreStatus why = Error(
       kE310, "rank ", rank(), " has computed batch ", owed_ticket_, " for ",
@@ -155,7 +154,7 @@ void Peers::GiveUpStep(std::unique_lock<std::mutex>* lock) {
   lock->lock();
 }
 
-// What waits for other ranks in the exchange of a request; null: nothing, as this rank only says that it lives.
+// The request that waits for other ranks in this exchange; null if it is only a heartbeat.
 const PeerRequest* Peers::Waiting(const PeerRequest& request) const {
   if (!request.header.is_pulse()) return &request;
   const auto next = std::find_if(queue_.begin(), queue_.end(), [this](const PeerRequest& o) {
@@ -179,7 +178,7 @@ CoreStatus Peers::GivenUp(PeerHeader header, Clock::time_point since) const {
                "raise wait_timeout_s (", settings_.wait_timeout_s, " s)");
 }
 
-// Why exchanges have ended on all ranks: a rank of this machine that has ended or is stopped says more than Horovod.
+// The error for the end of exchanges on all ranks, with ranks of this machine that have exited or are stopped.
 CoreStatus Peers::Ended(const CoreStatus& why) const {
   std::lock_guard<std::mutex> lock(mutex_);
   if (why.text().compare(0, 4, kE312.number) != 0) return why;

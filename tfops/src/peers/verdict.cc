@@ -71,7 +71,7 @@ PeerVerdict Decide(const Headers& headers) {
   }
   const bool is_busy = Has(headers, PeerKind::kBusy);
   if ((is_busy || Has(headers, PeerKind::kIdle)) && !Has(headers, PeerKind::kBroken)) {
-    // What such a rank does next is not known: nothing fails and nothing begins.  It is told the causes.
+    // What such a rank does next is not known: nothing fails and nothing begins.  It gets the causes.
     const bool begins = is_asked && !is_busy && causes.empty() && SameChanges(headers);
     return {begins ? VerdictKind::kAsked : VerdictKind::kAgain, 0, std::move(causes),
             headers[0].kind == PeerKind::kBusy || headers[0].kind == PeerKind::kAsk};
