@@ -89,7 +89,9 @@ def _is_run_once_more():
 
     Planted faults of kernels are tried without the compiler alone, so there it is no second run.
     """
-    return outcomes.VARIABLE not in os.environ and "1" in (os.environ.get("NUMBA_DISABLE_JIT"), os.environ.get("NUMBA_BOUNDSCHECK"))
+    if outcomes.VARIABLE in os.environ:
+        return False
+    return "1" in (os.environ.get("NUMBA_DISABLE_JIT"), os.environ.get("NUMBA_BOUNDSCHECK"))
 
 
 _run_home_key = pytest.StashKey()
