@@ -19,7 +19,8 @@ def draft_record(planner, view, rules, listed, occurrences, record):
         view: of the table, with room for n more changes.
         rules: of the table and this batch.
         listed: int32[n]; the rows of its keys.
-        occurrences: int32[n]; how often each key occurs in the batch.
+        occurrences: int32[n]; how often each key occurs in the batch; 0: the batch needs the row of the key, if it has
+            one (see ``tfops/src/core/cycle_ids.h``).
         record: of n keys.  Slots and home rows receive what each key has, -1 for none and
             for keys that are not admitted; counts and frequencies their new values; ``move_in``, of n items, the
             indexes of keys that are admitted and need a slot or a home row: first those without a row, then those
@@ -42,7 +43,8 @@ def draft_record(planner, view, rules, listed, occurrences, record):
         keep_row(listed[i], row, change + j, changes)
         row["count"] = count
         counts[i] = count
-        if rules.threshold >= 0 and count < rules.threshold:
+        has_none = (home if rules.has_homes else slot) < 0
+        if (rules.threshold >= 0 and count < rules.threshold) or (has_none and occurrences[i] == 0):
             slots[i] = -1
             homes[i] = -1
             frequencies[i] = frequency
@@ -54,7 +56,7 @@ def draft_record(planner, view, rules, listed, occurrences, record):
             frequency = next_frequency(frequency, np.int32(rules.now))
             row["frequency"] = frequency
         frequencies[i] = frequency
-        if (home if rules.has_homes else slot) < 0:
+        if has_none:
             move_in[np.uint64(fresh)] = j
             fresh += 1
         elif moves:

@@ -12,12 +12,13 @@ def draft_record(rows, occurrences, has_homes, has_slots, threshold, coefficient
     drafted, fresh, loads, admitted = [], [], [], 0
     for i, ((slot, home, count, frequency), times) in enumerate(zip(rows, occurrences)):
         count += coefficient * times
-        if not is_admitted(count, threshold):
+        has_none = (home if has_homes else slot) < 0
+        if not is_admitted(count, threshold) or (has_none and times == 0):
             drafted.append((-1, -1, count, frequency))
             continue
         admitted += 1
         drafted.append((slot, home, count, next_frequency(frequency, now) if now >= 0 else frequency))
-        if (home if has_homes else slot) < 0:
+        if has_none:
             fresh.append(i)
         elif has_slots and slot < 0:
             loads.append(i)

@@ -12,7 +12,7 @@ from ascpipe.tf.checkpoints import table_rows
 from ascpipe.tf.checkpoints.missing_parts import Advice, name_it
 from ascpipe.tf.checkpoints.saving import position
 from ascpipe.tf.clean_up import end_quietly
-from ascpipe.tf.graph.optimizer_slots import OptimizerSlot
+from ascpipe.tf.graph.optimizer_slots import GRADIENT_COUNT, OptimizerSlot
 from ascpipe.tf.running.hold_between_steps import Hold, TableState
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.shapes import TableShape
@@ -107,6 +107,8 @@ def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: D
         pipeline.trained_before.update({
             number: saved.trained_batches.get(name, 0) - held.trained_batches(number)
             for name, number in rings.items()})
+        for number in rings.values():
+            pipeline.native_side.began_after(number, pipeline.trained_before[number])
         pipeline.loaded = saved, position_now(pipeline, held, saved)
 
 
@@ -200,7 +202,9 @@ def _fill(pipeline: Pipeline, held: Hold, at: TableState, load: Load) -> int:
         return 0
     written = _fill_entries(pipeline, held, at, load)
     held.end_entries(load.shape.number)
-    _fill_rows(pipeline, at, load)
+    with_sums = _fill_rows(pipeline, at, load)
+    if with_sums is not None:
+        pipeline.native_side.began_with(load.shape.number, at.entries["key"][with_sums])
     return written
 
 
@@ -218,15 +222,22 @@ def _fill_entries(pipeline: Pipeline, held: Hold, at: TableState, load: Load) ->
     return start
 
 
-def _fill_rows(pipeline: Pipeline, at: TableState, load: Load) -> None:
+def _fill_rows(pipeline: Pipeline, at: TableState, load: Load) -> Optional[np.ndarray]:
+    """Write rows; return the numbers of those with a sum of gradients that was not applied, None if there are no sums.
+    """
     widths, start = [load.spec.dim, *(slot.width for slot in load.spec.slots)], 0
+    counts = [1 + place for place, slot in enumerate(load.spec.slots)
+              if slot.name.endswith(GRADIENT_COUNT) and any(slot.name == other.name for other in load.slots)]
+    with_sums = [np.zeros(0, np.int64)]
 
     def targets(first: int, n: int) -> Sequence[Optional[np.ndarray]]:
         return table_rows.row_targets(at, load.columns, first, n, widths)
 
     for parts in load.checkpoint.row_parts(load.spec.name, targets, pipeline.rank, pipeline.ranks):
+        with_sums.extend(start + np.flatnonzero(parts[place]) for place in counts)
         table_rows.write_rows(at, start, parts, load.columns, load.fresh)
         start += len(parts[0])
+    return np.concatenate(with_sums) if counts and load.shape.number in pipeline.trained_tables() else None
 
 
 def _policies(at: TableState, spec: TableSpec) -> Tuple[int, bool, int]:

@@ -73,6 +73,18 @@ class Undecided(NamedTuple):
     rows: tf.Tensor
 
 
+class Accumulation(NamedTuple):
+    """How the gradients of a table are accumulated.
+
+    Attributes:
+        optimizer: of ``ascpipe.tf.optimizers.accumulate``.
+        steps: batches of a cycle.
+    """
+
+    optimizer: tf.compat.v1.train.Optimizer
+    steps: int
+
+
 class Served(abc.ABC):
     """Tables that a graph looks up in files, as it is made to be exported."""
 
@@ -117,6 +129,7 @@ class GraphState:
         losses: what the program has differentiated, each tensor once.
         applied_sums: the sums of gradients of tables that were applied.
         applied: between which numbers of ops optimizers made theirs, while they applied gradients.
+        accumulated: by name of a table, how its gradients are accumulated over batches.
         warm_starting: whether TensorFlow's part of a warm start is being made.
     """
 
@@ -144,6 +157,7 @@ class GraphState:
         self.losses: Dict[str, tf.Tensor] = {}  # by name and graph
         self.applied_sums: List[tf.Operation] = []
         self.applied: List[Tuple[int, int]] = []
+        self.accumulated: Dict[str, Accumulation] = {}
         self.warm_starting = False
         self._stream_numbers = process.stream_numbers
         self._streams: Dict[Any, Stream] = {}

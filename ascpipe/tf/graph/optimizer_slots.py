@@ -10,6 +10,9 @@ from tensorflow.python.ops import variables
 from ascpipe.tf import internals
 from ascpipe.tf.graph.sparse_table import Table
 
+#: How the name of a slot ends that says, of each row, how many gradients are summed that were not applied yet.
+GRADIENT_COUNT = "gradient_count"
+
 
 @dataclasses.dataclass
 class HomeSlots:

@@ -42,7 +42,7 @@ _KEEPS = ("Accumulator", "Assign", "Barrier", "MapStage", "OrderedMapStage", "Qu
           "ResourceApply", "ResourceScatter", "ResourceSparseApply", "SparseAccumulator", "Stage", "StackPush")
 
 
-_SUM = "Sum gradients within one step: take larger batches (dataset.batch)"
+_SUM = "ascpipe.tf.optimizers.accumulate(optimizer, k) sums gradients over k batches"
 _STATE = ("Keep state beside rows in slot variables that the optimizer makes by self._zeros_slot() or "
           "self._get_or_make_slot()")
 _INDICES = "An optimizer changes rows by the indices of their gradient"

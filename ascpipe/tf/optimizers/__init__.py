@@ -2,9 +2,10 @@
 import difflib
 from typing import Any
 
+from ascpipe.tf.optimizers.accumulation import accumulate
 from ascpipe.tf.optimizers.plain_names import Adagrad, Ftrl, GradientDescent, LazyAdam
 
-__all__ = ["Adagrad", "Ftrl", "GradientDescent", "LazyAdam"]
+__all__ = ["Adagrad", "Ftrl", "GradientDescent", "LazyAdam", "accumulate"]
 
 #: By names of TensorFlow in lower case, without "optimizer", what a program shall write.
 _INSTEAD = {"sgd": "GradientDescent", "followtheregularizedleader": "Ftrl"}

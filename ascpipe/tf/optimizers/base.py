@@ -89,12 +89,17 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
         """Make the slot variables of one table with ``_table_slot``; an optimizer with state overrides this."""
 
     def _table_slot(self, table: tf.Variable, initial: float, slot_name: str, op_name: str) -> Any:
-        """A slot variable whose rows begin with one value, that of the rows of new keys, too."""
+        """A slot variable as wide as the embedding, whose rows begin with one value, that of the rows of new keys, too.
+        """
+        return self._slot_of_width(table, table.shape[1].value, initial, slot_name, op_name)
+
+    def _slot_of_width(self, table: tf.Variable, width: int, initial: float, slot_name: str, op_name: str) -> Any:
+        """A slot variable of any width."""
         if self.get_slot(table, slot_name) is None:
             _require_open(self, table, slot_name)
         with tf.control_dependencies(None):
             # Fill rather than a constant: it takes no memory in the graph, and says that all values are equal.
-            value = tf.fill(table.shape.as_list(), tf.constant(initial, tf.float32))
+            value = tf.fill([table.shape[0].value, width], tf.constant(initial, tf.float32))
         slot = self._get_or_make_slot(table, value, slot_name, op_name)
         table_of(table).note_slot(slot)
         return slot

@@ -81,6 +81,19 @@ class NativePipeline:
         call("asc_pipeline_add_stream", stream.number, stream.channel, *segment, len(tables), tables,
              *_features(stream))
 
+    def accumulate(self, table: int, steps: int) -> None:
+        """From the next batch on, the last of ``steps`` batches of a trained table needs the rows of all of them."""
+        call("asc_pipeline_accumulate", table, steps)
+
+    def began_after(self, stream: int, batches: int) -> None:
+        """Count cycles of a stream's batches from the batches on that a restored checkpoint was trained by."""
+        call("asc_stream_began_after", stream, batches)
+
+    def began_with(self, table: int, keys: np.ndarray) -> None:
+        """Let the next cycle of a trained table end with the rows of further keys, int64[n], distinct."""
+        keys = np.ascontiguousarray(keys, np.int64)
+        call("asc_stream_began_with", table, keys.ctypes.data_as(_INT64), len(keys))
+
     def set_ranks(self, rank: int, size: int, library: str, alike: Tuple[str, str], spans: Piece) -> None:
         """Exchange with the other ranks; before any stream is added.
 
@@ -150,6 +163,9 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_pipeline_add_stream": [
         ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
         ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_char_p)],
+    "asc_pipeline_accumulate": [ctypes.c_int, ctypes.c_int64],
+    "asc_stream_began_after": [ctypes.c_int, ctypes.c_int64],
+    "asc_stream_began_with": [ctypes.c_int, _INT64, ctypes.c_int64],
     "asc_pipeline_set_ranks": [
         ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int64],
     "asc_pipeline_add_local_stream": [ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int,

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from ascpipe.control import trainer_link
 from ascpipe.layout import structs
+from ascpipe.layout.words import TRAIN
 from ascpipe.logs import counted
 from ascpipe.shm import segment
 from ascpipe.tf import patches
@@ -108,11 +109,13 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
     decide_unseen(state, _admitting(process, state))
     if process.pipeline is not None:
         join(process.pipeline, state)
+        _accumulate(process.pipeline.native_side, state)
         complete_graph(state)
         _mark_started(state, graph)
         return
     pipeline = _start(process, state, graph)
     try:
+        _accumulate(pipeline.native_side, state)
         complete_graph(state)
     except BaseException:
         end_quietly(pipeline.close, "a pipeline that did not start")
@@ -120,6 +123,16 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
     process.pipeline = pipeline
     process.at_end(pipeline.close)
     _mark_started(state, graph)
+
+
+def _accumulate(running: native.NativePipeline, state: GraphState) -> None:
+    """Let the batches that come from now on bring the rows that sums of gradients are applied to."""
+    if Process.current().configuration.rank_size > 1:
+        return  # accumulate() refuses several ranks
+    for name, channel in state.lookups:
+        if channel == TRAIN:
+            known = state.accumulated.get(name)
+            running.accumulate(state.tables[name].shape.number, 1 if known is None else known.steps)
 
 
 def _admitting(process: Process, state: GraphState) -> Set[str]:

@@ -29,6 +29,7 @@ def require_safe_training(state: GraphState) -> None:
 
     Raises:
         TableUseError: an op uses rows of a table, their row numbers or their gradient beyond one step.
+            Or one optimizer accumulates gradients of tables that are looked up by ids of two datasets.
         UntrainedTableError, ColumnError: a loss depends on the rows of a table, and no op updates the table.
         RuntimeError: a program with the incumbent's API looks up a table for training, always without a gradient.
     """
@@ -37,7 +38,21 @@ def require_safe_training(state: GraphState) -> None:
         wrong = sorted(uses[name].wrong(), key=lambda use: internals.order_of(use.op))
         if wrong:
             raise TableUseError(state.name_of(table), wrong[0].sentence() + ". Nothing was trained")
+    _require_common_cycles(state)
     require_trained(state, uses)
+
+
+def _require_common_cycles(state: GraphState) -> None:
+    """Raise ``TableUseError`` if one optimizer accumulates gradients of tables that have batches of their own."""
+    first: Dict[Any, Table] = {}
+    for name, known in state.accumulated.items():
+        table = state.tables[name]
+        other = first.setdefault(known.optimizer, table)
+        lookups = [state.lookups[(each.table_name, TRAIN)] for each in (table, other)]
+        if lookups[0].ticket is not lookups[1].ticket:
+            raise TableUseError(state.name_of(table), "one optimizer of accumulate() trains it and table {!r}, which "
+                                "have ids of two datasets, so their cycles end at different batches. Give each dataset "
+                                "an optimizer. Nothing was trained".format(state.name_of(other)))
 
 
 def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:

@@ -129,6 +129,29 @@ ASC_EXPORT int asc_pipeline_add_stream(int stream, int channel, int fd, std::int
   });
 }
 
+ASC_EXPORT int asc_pipeline_accumulate(int table, std::int64_t steps, char* err, int err_bytes) {
+  return OnOwned(err, err_bytes, [&](Pipeline* pipeline) { return pipeline->Accumulate(table, steps); });
+}
+
+ASC_EXPORT int asc_stream_began_after(int stream, std::int64_t batches, char* err, int err_bytes) {
+  return OnOwned(err, err_bytes, [&](Pipeline* pipeline) {
+    ascpipe::Stream* const found = pipeline->stream(stream);
+    if (found == nullptr) return Error(Code::kInvalidArgument, "there is no stream ", stream);
+    found->BeganAfter(batches);
+    return CoreStatus();
+  });
+}
+
+ASC_EXPORT int asc_stream_began_with(int table, const std::int64_t* keys, std::int64_t n, char* err, int err_bytes) {
+  return OnOwned(err, err_bytes, [&](Pipeline* pipeline) {
+    int index = -1;
+    ascpipe::Stream* const found = pipeline->TrainingStream(table, &index);
+    if (found == nullptr) return Error(Code::kInvalidArgument, "table ", table, " is not trained");
+    found->BeganWith(index, std::vector<std::int64_t>(keys, keys + n));
+    return CoreStatus();
+  });
+}
+
 ASC_EXPORT int asc_pipeline_set_ranks(int rank, int size, const char* library, const char* signature,
                                       const char* collectives, int spans_fd, std::int64_t spans_bytes, char* err,
                                       int err_bytes) {

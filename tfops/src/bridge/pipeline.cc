@@ -163,6 +163,17 @@ CoreStatus Pipeline::ShareStream(int number, int known, FeatureList features) {
   return status;
 }
 
+CoreStatus Pipeline::Accumulate(int table, std::int64_t steps) {
+  int index = -1;
+  Stream* const stream = TrainingStream(table, &index);
+  if (stream == nullptr || ranks_ != nullptr || steps < 1) {
+    return Error(Code::kInvalidArgument, "gradients of table ", table, " cannot be accumulated over ", steps,
+                 " batches: it must be trained, by one rank");
+  }
+  stream->Accumulate(index, steps);
+  return CoreStatus();
+}
+
 CoreStatus Pipeline::SetRanks(std::unique_ptr<Ranks> ranks) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (ranks_ != nullptr || pump_ != nullptr) {

@@ -48,6 +48,9 @@ class Pipeline {
   // From now on, ops that name stream `number` use stream `known`, with features of their own.
   CoreStatus ShareStream(int number, int known, FeatureList features);
 
+  // From the next batch on, gradients of a table that is trained are accumulated over `steps` batches, 1 or more.
+  CoreStatus Accumulate(int table, std::int64_t steps);
+
   // Of several ranks; before Start.
   CoreStatus SetRanks(std::unique_ptr<Ranks> ranks);
   // Gradients of a table, summed over ranks, are divided by their number.

@@ -16,6 +16,20 @@ namespace {
 constexpr std::uint32_t kFilling = 0xffffffffu;
 }  // namespace
 
+void Batch::Append(int table, std::vector<std::int64_t> ids) {
+  appended_.emplace_back();
+  appended_.back().weights.assign(ids.size(), 0);
+  appended_.back().ids = std::move(ids);
+  FeatureIds feature;
+  feature.data = appended_.back().ids.data();
+  feature.is_int32 = false;
+  feature.count = static_cast<std::int64_t>(appended_.back().ids.size());
+  feature.table = table;
+  feature.weights = appended_.back().weights.data();
+  feature.is_appended = true;
+  features.push_back(std::move(feature));
+}
+
 Stream::Stream(std::int64_t run, int number, std::unique_ptr<Segment> segment, const RingView& ring,
                const SessionView& session, int fd, std::shared_ptr<RingBudget> budget)
     : run_(run & layout::kMostRuns),
@@ -49,9 +63,11 @@ CoreStatus Stream::Submit(std::unique_ptr<Batch> batch, Ticket** ticket) {
 }
 
 CoreStatus Stream::Park(std::unique_ptr<Batch> batch, Ticket** ticket) {
-  std::unique_ptr<FrameRecord> record = LayOut(*batch);
   std::lock_guard<std::mutex> lock(mutex_);
   if (stopped_) return Error(Code::kFailedPrecondition, "the pipeline of stream ", number_, " was stopped");
+  std::vector<bool> ends_cycle = cycles_.Pass(sequence_ + 1, batch.get());
+  std::unique_ptr<FrameRecord> record = LayOut(*batch);
+  record->ends_cycle = std::move(ends_cycle);
   Ticket* fresh = new Ticket(TicketNumber(run_, ++sequence_), gate_);
   fresh->Ref();
   live_[fresh->number()] = fresh;
@@ -61,6 +77,21 @@ CoreStatus Stream::Park(std::unique_ptr<Batch> batch, Ticket** ticket) {
   StoreRelease(&ring_.header()->parked, static_cast<std::int64_t>(parked_.size()));
   *ticket = fresh;
   return CoreStatus();
+}
+
+void Stream::Accumulate(int table, std::int64_t steps) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  cycles_.SetSteps(table, steps);
+}
+
+void Stream::BeganAfter(std::int64_t batches) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  cycles_.SetBefore(batches);
+}
+
+void Stream::BeganWith(int table, std::vector<std::int64_t> keys) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  cycles_.SetIds(table, std::move(keys));
 }
 
 CoreStatus Stream::Hold(std::int64_t number, TicketHold* hold) {
@@ -211,6 +242,7 @@ std::unique_ptr<FrameRecord> Stream::LayOut(const Batch& batch) const {
       if (feature.table != static_cast<int>(table)) continue;
       ids += feature.count;
       weighted = weighted || feature.weights != nullptr;
+      if (feature.is_appended) continue;
       layout::Spec spec = {};
       spec.count = feature.count;
       spec.rank = static_cast<std::int64_t>(feature.shape.size());

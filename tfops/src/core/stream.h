@@ -15,6 +15,7 @@
 #include "core/ring_growth.h"
 #include "core/segment.h"
 #include "core/ticket.h"
+#include "core/cycle_ids.h"
 
 namespace ascpipe {
 
@@ -23,18 +24,29 @@ struct FeatureIds {
   const void* data;  // int32 or int64, `count` of them, as long as the Batch lives
   bool is_int32;
   std::int64_t count;
-  std::vector<std::int64_t> shape;  // at most kMaxSpecRank
+  std::vector<std::int64_t> shape;  // at most kMaxSpecRank; means nothing if the ids are appended
   int table;                        // index of its table in the ring, or -1: the feature is left out
   // How often each id counts, `count` of them, 0 or more each, as long as the Batch lives; null: once each.
   const std::int32_t* weights = nullptr;
+  bool is_appended = false;  // ids of no feature, whose rows the batch needs
 };
 
 // A submitted batch; its owner keeps the ids alive with it.
 class Batch {
  public:
   virtual ~Batch() = default;
-  std::vector<FeatureIds> features;  // one per input of AscSubmit
+  // Lets the batch need the rows of further ids of a table, which do not count.
+  void Append(int table, std::vector<std::int64_t> ids);
+
+  std::vector<FeatureIds> features;  // one per input of AscSubmit, then what was appended
   std::int64_t timestamp = 0;        // 0: it has none
+
+ private:
+  struct Appended {
+    std::vector<std::int64_t> ids;
+    std::vector<std::int32_t> weights;
+  };
+  std::deque<Appended> appended_;  // whose elements stay where they are
 };
 
 class Stream {
@@ -55,6 +67,13 @@ class Stream {
   // Fails only if the stream was stopped.  Never waits for room: without any, the batch is parked, and the pump is rung.
   CoreStatus Submit(std::unique_ptr<Batch> batch, Ticket** ticket);
   CoreStatus Park(std::unique_ptr<Batch> batch, Ticket** ticket);  // the first half of it
+
+  // From the next batch on, gradients of a table are accumulated over `steps` batches.  `table`: index in the ring.
+  void Accumulate(int table, std::int64_t steps);
+  // Of a checkpoint that was restored: how many batches were trained before this stream began, and the keys of a table
+  // with sums that were not applied yet.
+  void BeganAfter(std::int64_t batches);
+  void BeganWith(int table, std::vector<std::int64_t> keys);
 
   // A hold on an open ticket, or an error that says why there is none.
   CoreStatus Hold(std::int64_t number, TicketHold* hold);
@@ -98,6 +117,7 @@ class Stream {
   mutable std::mutex mutex_;  // guards the members below
   bool stopped_ = false;
   std::int64_t sequence_ = 0;
+  CycleIds cycles_;
   std::deque<Parked> parked_;
   std::unordered_map<std::int64_t, Ticket*> live_;  // one reference each, until closed
 };

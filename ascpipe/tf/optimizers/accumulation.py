@@ -1,0 +1,209 @@
+"""Gradient accumulation: gradients are summed over some steps, and then applied once.
+
+Sums lie in slot variables. Those of a table move with its rows, so no key loses its sum when its row leaves the device.
+The last batch of each cycle needs the rows of all keys of the cycle; the pipeline puts them on the device
+(``tfops/src/core/cycle_ids.h``).
+"""
+from typing import Any, List, Optional, Set, Tuple
+
+import tensorflow as tf
+
+from ascpipe.errors import NotBuiltYetError, TableUseError
+from ascpipe.layout.words import SLOT_FROZEN, TRAIN
+from ascpipe.tf import internals
+from ascpipe.tf.graph.graph_state import Accumulation, GraphState
+from ascpipe.tf.graph.optimizer_slots import GRADIENT_COUNT
+from ascpipe.tf.graph.row_numbers import SUMS, origins_of
+from ascpipe.tf.graph.table_lookup import TableLookup
+from ascpipe.tf.optimizers.base import CustomizedOptimizer, is_table_variable, table_of
+from ascpipe.tf.running import native
+from ascpipe.tf.running.process import Process
+from ascpipe.tf.validation import Integer, Rule, boolean, checked
+
+_SUM, _COUNT = "gradient_sum", GRADIENT_COUNT  # slots: of each element; of rows, in how many gradients each was
+
+
+class _IsOptimizer(Rule):
+    def _check(self, name: str, value: Any) -> None:
+        if not isinstance(value, tf.compat.v1.train.Optimizer):
+            raise ValueError("{} is {!r}, expected a tf.compat.v1.train.Optimizer".format(name, value))
+
+
+@checked(optimizer=_IsOptimizer(), k=Integer(1, 1000), mean=boolean())
+def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = False) -> tf.compat.v1.train.Optimizer:
+    """Let an optimizer apply the sum of the gradients of ``k`` batches, once for each ``k`` batches.
+
+    Rows of tables and variables keep their values within a cycle of ``k`` batches. Its last batch applies the sums: to
+    each row that had a gradient in the cycle once, and to variables. So the result is that of a program of TensorFlow
+    that adds gradients in variables for ``k`` steps and then applies them; sparse gradients stay sparse.
+
+    The batches of a dataset are counted from 1 on, whether they are trained or not; the last one of a cycle is that
+    whose number is a multiple of ``k``. If it is not trained, sums stay as they are, and are applied with those of the
+    cycle in which the key occurs next. ``global_step`` counts batches.
+
+    ``device_vocabulary_size`` must hold the distinct keys of ``k`` batches.
+
+    Args:
+        optimizer: of ``ascpipe.tf.optimizers`` or TensorFlow, or ``ascpipe.tf.Optimizer``.
+        k: batches of a cycle, 1 to 1000; 1: the optimizer is returned as it is.
+        mean: apply the sum divided by ``k``.
+
+    Returns:
+        A ``tf.compat.v1.train.Optimizer``. It trains what ``optimizer`` would.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range.
+        NotBuiltYetError: tables that grow, ``init(use_dynamic_expansion=True)``; static shapes,
+            ``init(use_dynamic=False)``; several ranks (E600).
+        EnvironmentError: ``init`` was not called.
+    """
+    configuration = Process.current().configuration
+    if k == 1:
+        return optimizer
+    for is_so, what, instead in (
+            (configuration.use_dynamic_expansion, "init(use_dynamic_expansion=True)",
+             "give tables device_vocabulary_size and host_vocabulary_size instead"),
+            (configuration.use_static, "init(use_dynamic=False)", "leave use_dynamic out"),
+            (configuration.rank_size > 1, "{} ranks".format(configuration.rank_size),
+             "take larger batches, or train by one rank")):
+        if is_so:
+            raise NotBuiltYetError("accumulate() with {}".format(what), instead)
+    return _Accumulated(optimizer, k, 1 / k if mean else 1.0)
+
+
+class _Accumulated(CustomizedOptimizer):
+    """Adds gradients in slots, and lets another optimizer apply the sums at the end of a cycle."""
+
+    def __init__(self, optimizer: tf.compat.v1.train.Optimizer, steps: int, factor: float) -> None:
+        super().__init__(use_locking=False, name="accumulate_" + optimizer.get_name())
+        self._optimizer = optimizer
+        self._steps = steps
+        self._factor = factor
+        # Of one call of apply_gradients: variables, and whether their gradients have rows; ids of those that have.
+        self._sums: List[Tuple[Any, bool]] = []
+        self._by_rows: Set[int] = set()
+
+    def compute_gradients(self, loss: Any, *args: Any, **kwargs: Any) -> List[Tuple[Any, Any]]:
+        """As that of the optimizer."""
+        pairs: List[Tuple[Any, Any]] = self._optimizer.compute_gradients(loss, *args, **kwargs)
+        return pairs
+
+    def apply_gradients(self, grads_and_vars: Any, global_step: Optional[tf.Variable] = None,
+                        name: Optional[str] = None) -> tf.Operation:
+        """An op that adds gradients to the sums, and applies these if the batch is the last of its cycle."""
+        pairs = list(grads_and_vars)
+        self._sums = []
+        self._by_rows = {id(variable) for gradient, variable in pairs if isinstance(gradient, tf.IndexedSlices)}
+        return super().apply_gradients(pairs, global_step, name)
+
+    def _create_slots(self, var_list: List[tf.Variable]) -> None:
+        super()._create_slots(var_list)
+        for variable in var_list:
+            if not is_table_variable(variable):
+                self._zeros_slot(variable, _SUM, self._name)
+                if id(variable) in self._by_rows:
+                    self._get_or_make_slot(variable, tf.zeros([variable.shape[0].value, 1]), _COUNT, self._name)
+        # In each graph, so that all graphs of a model have the same variables.
+        self._create_non_slot_variable(tf.zeros([], tf.int64), "batches", var_list[0])
+
+    def _create_table_slots(self, table: tf.Variable) -> None:
+        name = table_of(table).table_name
+        known = GraphState.of(table.graph).accumulated.setdefault(name, Accumulation(self, self._steps))
+        if known.optimizer is not self:
+            raise TableUseError(name, "two optimizers accumulate its gradients, {!r} and {!r}. Take one for all losses "
+                                "that it is trained by. Nothing was trained".format(
+                                    known.optimizer.get_name(), self.get_name()))
+        self._table_slot(table, 0.0, _SUM, "{}/{}".format(self._name, _SUM))
+        self._slot_of_width(table, 1, 0.0, _COUNT, "{}/{}".format(self._name, _COUNT))
+
+    def _prepare(self) -> None:
+        """Nothing to prepare: the other optimizer does so when it applies sums."""
+
+    def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
+        self._sums.append((var, False))
+        return tf.group(self.get_slot(var, _SUM).assign_add(grad))
+
+    def _resource_apply_dense(self, grad: tf.Tensor, handle: tf.Variable) -> tf.Operation:
+        return self._apply_dense(grad, handle)
+
+    def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> tf.Operation:
+        for origin in origins_of(grad.indices):
+            if origin.op.type in SUMS:  # the slots are also those of keys of the batches before
+                internals.set_partial(origin.op)
+        self._sums.append((var, True))
+        ones = tf.ones([tf.size(grad.indices), 1])
+        return tf.group(_scattered(self.get_slot(var, _SUM), "add", grad.indices, grad.values),
+                        _scattered(self.get_slot(var, _COUNT), "add", grad.indices, ones))
+
+    def _resource_apply_sparse_duplicate_indices(self, grad: tf.Tensor, handle: tf.Variable,
+                                                 indices: tf.Tensor) -> tf.Operation:
+        return self._apply_sparse_duplicate_indices(tf.IndexedSlices(grad, indices), handle)
+
+    def _finish(self, update_ops: List[tf.Operation], name_scope: str) -> tf.Operation:
+        lookup = self._lookup([variable for variable, _ in self._sums])
+        batches = self._get_non_slot_variable("batches", graph=tf.compat.v1.get_default_graph())
+        with tf.control_dependencies(update_ops):
+            batches = batches.assign_add(1)
+        with tf.control_dependencies([batches]):
+            if lookup is None:
+                is_end = tf.equal(batches % self._steps, 0)
+            else:
+                is_end = native.ops().asc_cycle_end(ticket=lookup.ticket, table=lookup.table.shape.number)
+        return tf.group(tf.cond(is_end, self._apply_sums, tf.no_op), name=name_scope)
+
+    def _apply_sums(self) -> tf.Operation:
+        pairs = [(self._sum_of_rows(variable) if by_rows else self._factor * self.get_slot(variable, _SUM).read_value(),
+                  variable) for variable, by_rows in self._sums]
+        # Gradients are read before any sum is set to 0.
+        with tf.control_dependencies([self._optimizer.apply_gradients(pairs)]):
+            begun: List[tf.Operation] = []
+            for (gradient, variable), (_, by_rows) in zip(pairs, self._sums):
+                total = self.get_slot(variable, _SUM)
+                if not by_rows:
+                    begun.append(total.assign(tf.zeros_like(gradient)))
+                    continue
+                begun.append(_scattered(total, "update", gradient.indices, tf.zeros_like(gradient.values)))
+                begun.append(_scattered(self.get_slot(variable, _COUNT), "update", gradient.indices,
+                                        tf.zeros([tf.size(gradient.indices), 1])))
+        return tf.group(*begun)
+
+    def _sum_of_rows(self, variable: tf.Variable) -> tf.IndexedSlices:
+        """The sums of the rows that had a gradient in the cycle."""
+        total, count = self.get_slot(variable, _SUM), self.get_slot(variable, _COUNT)
+        shape = tf.constant(variable.shape.as_list())
+        if not is_table_variable(variable):
+            rows = tf.squeeze(tf.where(count.read_value()[:, 0] > 0), axis=1)
+            return tf.IndexedSlices(self._factor * _gathered(total, rows), rows, shape)
+        table = table_of(variable)
+        with tf.name_scope("ascpipe/accumulation/"):
+            slots = GraphState.of(variable.graph).lookups[(table.table_name, TRAIN)].plan[0]
+            has_row = tf.logical_and(slots >= 0, slots < SLOT_FROZEN)
+            at = tf.compat.v2.where(has_row, slots, 0)
+            had_gradient = tf.logical_and(has_row, _gathered(count, at)[:, 0] > 0)
+            sums = native.ops().asc_lookup_grad(
+                slots=slots, restore=[tf.compat.v2.where(had_gradient, tf.range(tf.size(slots)), -1)],
+                grads=[self._factor * _gathered(total, at)], dim=table.emb_size, partial=True)
+        return tf.IndexedSlices(sums.values, sums.indices, shape)
+
+    def _lookup(self, variables: List[tf.Variable]) -> Optional[TableLookup]:
+        """A lookup with the batches that cycles are made of; None: no table is trained in the graph.
+
+        All tables of an optimizer have the same batches, which is checked when the pipeline starts: until then each
+        lookup of tensors may have a ticket of its own.
+        """
+        state = GraphState.of(internals.outermost(tf.compat.v1.get_default_graph()))
+        tables = [table_of(variable).table_name for variable in variables if is_table_variable(variable)]
+        return next((lookup for (name, channel), lookup in state.lookups.items()
+                     if channel == TRAIN and (name in tables or not tables)), None)
+
+
+def _scattered(variable: tf.Variable, kind: str, indices: tf.Tensor, values: tf.Tensor) -> tf.Operation:
+    """An op that adds values to rows of a variable, or stores them."""
+    return tf.group(getattr(variable, "scatter_" + kind)(tf.IndexedSlices(values, indices)))
+
+
+def _gathered(variable: tf.Variable, indices: tf.Tensor) -> tf.Tensor:
+    """Rows of a variable, as they are when the op runs."""
+    if hasattr(variable, "handle"):
+        return variable.sparse_read(indices)
+    return tf.gather(internals.reference_of(variable), indices)

@@ -1,0 +1,59 @@
+// AscCycleEnd: whether a batch is the last one of a cycle of gradient accumulation.
+#include "bridge/pipeline.h"
+#include "bridge/status.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+REGISTER_OP("AscCycleEnd")
+    .Input("ticket: int64")
+    .Output("is_end: bool")
+    .Attr("table: int")
+    .SetIsStateful()
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+      c->set_output(0, c->Scalar());
+      return tensorflow::Status::OK();
+    })
+    .Doc(R"doc(
+Says whether sums of gradients are applied after a batch: its plan then has the rows of all batches of the cycle.
+
+ticket: int64 scalar of AscSubmit, fetched in the same step, whose plan was claimed.
+is_end: bool scalar.
+table: number of a table that is trained.
+)doc");
+
+namespace ascpipe {
+
+class CycleEndOp : public tensorflow::OpKernel {
+ public:
+  explicit CycleEndOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("table", &table_));
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    std::shared_ptr<Pipeline> pipeline;
+    OP_REQUIRES_OK(ctx, ToStatus(CurrentPipeline(&pipeline)));
+    const tensorflow::Tensor& ticket = ctx->input(0);
+    int index = -1;
+    Stream* const stream = pipeline->TrainingStream(table_, &index);
+    OP_REQUIRES(ctx, stream != nullptr && ticket.dims() == 0,
+                Refuse(Code::kFailedPrecondition, "AscCycleEnd: table ", table_, " is not trained by this pipeline, or "
+                       "the ticket has shape ", ticket.shape().DebugString(), ", expected a scalar"));
+    TicketHold hold;
+    OP_REQUIRES_OK(ctx, ToStatus(stream->Hold(ticket.scalar<tensorflow::int64>()(), &hold)));
+    OP_REQUIRES(ctx, hold->state() >= 0,
+                Refuse(Code::kFailedPrecondition, "AscCycleEnd: the plan of ticket ", SequenceOf(hold->number()),
+                       " was not claimed"));
+    const std::vector<bool>& ends = hold->record().ends_cycle;
+    tensorflow::Tensor* out;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, tensorflow::TensorShape({}), &out));
+    out->scalar<bool>()() = static_cast<std::size_t>(index) < ends.size() && ends[static_cast<std::size_t>(index)];
+  }
+
+ private:
+  int table_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("AscCycleEnd").Device(tensorflow::DEVICE_CPU), CycleEndOp);
+
+}  // namespace ascpipe
