@@ -10,7 +10,7 @@
 #include "bridge/bag_nodes.h"
 #include "bridge/step_branches.h"
 #include "bridge/step_graph.h"
-#include "tensorflow/core/common_runtime/optimization_registry.h"
+#include "bridge/step_pass.h"
 #include "tensorflow/core/graph/algorithm.h"
 
 namespace ascpipe {
@@ -137,16 +137,8 @@ class BagsTogether {
   Nodes replaced_;
 };
 
-// A session runs this pass once per set of fetches, on the graph pruned to them, after that of lookup_fusion.cc.
-class BagsTogetherPass : public tensorflow::GraphOptimizationPass {
- public:
-  Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
-    return options.graph == nullptr || *options.graph == nullptr ? Status::OK() : BagsTogether(options.graph->get()).Apply();
-  }
-};
-
-REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, -1, BagsTogetherPass);
-
 }  // namespace
+
+Status CombineTablesTogether(tensorflow::Graph* graph) { return BagsTogether(graph).Apply(); }
 
 }  // namespace ascpipe

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bridge/step_graph.h"
-#include "tensorflow/core/common_runtime/optimization_registry.h"
+#include "bridge/step_pass.h"
 #include "tensorflow/core/graph/algorithm.h"
 
 namespace ascpipe {
@@ -302,17 +302,8 @@ class CombineFusion {
   std::set<const Node*> replaced_;
 };
 
-// A session runs this pass once per set of fetches, on the graph pruned to them, before that of lookup_fusion.cc.
-class CombineFusionPass : public tensorflow::GraphOptimizationPass {
- public:
-  Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
-    if (options.graph == nullptr || *options.graph == nullptr) return Status::OK();
-    return CombineFusion(options.graph->get()).Apply();
-  }
-};
-
-REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, -3, CombineFusionPass);
-
 }  // namespace
+
+Status FuseCombines(tensorflow::Graph* graph) { return CombineFusion(graph).Apply(); }
 
 }  // namespace ascpipe

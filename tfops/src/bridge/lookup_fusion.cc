@@ -1,5 +1,4 @@
-#include "bridge/lookup_fusion.h"
-
+// Fusion within one step: lookups that a concat joins become one op, and so do their gradients.
 #include <algorithm>
 #include <set>
 #include <vector>
@@ -8,7 +7,7 @@
 #include "bridge/column_cuts.h"
 #include "bridge/step_columns.h"
 #include "bridge/step_graph.h"
-#include "tensorflow/core/common_runtime/optimization_registry.h"
+#include "bridge/step_pass.h"
 #include "tensorflow/core/graph/algorithm.h"
 #include "tensorflow/core/graph/control_flow.h"
 
@@ -382,16 +381,6 @@ class LookupFusion {
   std::vector<tensorflow::ControlFlowInfo> frames_;  // by node
   Nodes replaced_;
 };
-
-// A session runs this pass once per set of fetches, on the graph pruned to them, before that of table_fusion.cc.
-class LookupFusionPass : public tensorflow::GraphOptimizationPass {
- public:
-  Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
-    return options.graph == nullptr || *options.graph == nullptr ? Status::OK() : FuseLookups(options.graph->get());
-  }
-};
-
-REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, -2, LookupFusionPass);
 
 }  // namespace
 

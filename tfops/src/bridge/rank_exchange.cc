@@ -21,7 +21,7 @@
 #include "bridge/rank_nodes.h"
 #include "bridge/step_facts.h"
 #include "bridge/step_graph.h"
-#include "tensorflow/core/common_runtime/optimization_registry.h"
+#include "bridge/step_pass.h"
 #include "tensorflow/core/graph/algorithm.h"
 
 namespace ascpipe {
@@ -370,19 +370,12 @@ class RankExchange {
   Nodes replaced_;
 };
 
-// A session runs this pass once per set of fetches, on the graph pruned to them, before those that fuse ops.
-class RankExchangePass : public tensorflow::GraphOptimizationPass {
- public:
-  Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
-    if (options.graph == nullptr || *options.graph == nullptr) return Status::OK();
-    const std::shared_ptr<Pipeline> pipeline = OwnedPipeline();
-    if (pipeline == nullptr || pipeline->ranks() == nullptr) return Status::OK();
-    return RankExchange(options.graph->get(), *pipeline).Apply();
-  }
-};
-
-REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, -4, RankExchangePass);
-
 }  // namespace
+
+Status ExchangeAmongRanks(tensorflow::Graph* graph) {
+  const std::shared_ptr<Pipeline> pipeline = OwnedPipeline();
+  if (pipeline == nullptr || pipeline->ranks() == nullptr) return Status::OK();
+  return RankExchange(graph, *pipeline).Apply();
+}
 
 }  // namespace ascpipe

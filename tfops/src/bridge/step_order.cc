@@ -1,5 +1,4 @@
-#include "bridge/step_order.h"
-
+// Order within one step: ops that read rows come before ops that move or update them.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -9,7 +8,7 @@
 #include "bridge/bag_nodes.h"
 #include "bridge/status.h"
 #include "bridge/step_graph.h"
-#include "tensorflow/core/common_runtime/optimization_registry.h"
+#include "bridge/step_pass.h"
 #include "tensorflow/core/graph/control_flow.h"
 #include "tensorflow/core/graph/node_builder.h"
 
@@ -247,16 +246,6 @@ class StepOrder {
   std::vector<Evaluation> evaluations_;
   std::vector<tensorflow::ControlFlowInfo> frames_;  // by node
 };
-
-// A session runs this pass once per set of fetches, on the graph pruned to them.
-class StepOrderPass : public tensorflow::GraphOptimizationPass {
- public:
-  Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
-    return options.graph == nullptr || *options.graph == nullptr ? Status::OK() : OrderStep(options.graph->get());
-  }
-};
-
-REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 0, StepOrderPass);
 
 }  // namespace
 

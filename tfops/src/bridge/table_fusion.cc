@@ -3,7 +3,7 @@
 // An op costs the executor some microseconds, a plan twice as much, as it is asynchronous: with many tables and small
 // batches more than its work.  The plans of a batch become AscNextPlans, the updates by one formula with the same
 // parameters AscApplyTables.  Ops of which one waits for another stay apart, and those of different branches; so do all
-// plans of a step that evaluates, whose order is that of step_order.h.
+// plans of a step that evaluates, whose order OrderStep makes.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -14,7 +14,7 @@
 
 #include "bridge/step_branches.h"
 #include "bridge/step_graph.h"
-#include "tensorflow/core/common_runtime/optimization_registry.h"
+#include "bridge/step_pass.h"
 #include "tensorflow/core/graph/algorithm.h"
 
 namespace ascpipe {
@@ -192,17 +192,8 @@ class TableFusion {
   Nodes plans_, updates_, replaced_;
 };
 
-// A session runs this pass once per set of fetches, on the graph pruned to them, after that of lookup_fusion.cc, whose
-// gradients it finds, and before that of step_order.cc.
-class TableFusionPass : public tensorflow::GraphOptimizationPass {
- public:
-  Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
-    return options.graph == nullptr || *options.graph == nullptr ? Status::OK() : TableFusion(options.graph->get()).Apply();
-  }
-};
-
-REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, -1, TableFusionPass);
-
 }  // namespace
+
+Status FuseTables(tensorflow::Graph* graph) { return TableFusion(graph).Apply(); }
 
 }  // namespace ascpipe

@@ -7,11 +7,9 @@
 #include <vector>
 
 #include "bridge/step_graph.h"
-#include "tensorflow/core/common_runtime/optimization_registry.h"
+#include "bridge/step_pass.h"
 #include "tensorflow/core/graph/algorithm.h"
 #include "tensorflow/core/graph/control_flow.h"
-#include "tensorflow/core/protobuf/config.pb.h"
-#include "tensorflow/core/public/session_options.h"
 
 namespace ascpipe {
 
@@ -22,16 +20,6 @@ using tensorflow::NodeBuilder;
 using tensorflow::Status;
 
 namespace {
-
-// A custom optimizer of this name in the configuration of a session asks for the pass.  TensorFlow ignores unknown names.
-// ascpipe/tf/incumbent/ascend/deterministic.py adds it.
-constexpr char kAskedBy[] = "AscpipeDeterministic";
-
-bool IsAsked(const tensorflow::GraphOptimizationPassOptions& options) {
-  if (options.session_options == nullptr) return false;
-  const auto& asked = options.session_options->config.graph_options().rewrite_options().custom_optimizers();
-  return std::any_of(asked.begin(), asked.end(), [](const auto& optimizer) { return optimizer.name() == kAskedBy; });
-}
 
 bool BeginsWithAny(const std::string& text, std::initializer_list<const char*> beginnings) {
   return std::any_of(beginnings.begin(), beginnings.end(),
@@ -285,17 +273,8 @@ class VariableOrder {
   std::vector<Branches> branches_;                   // by node
 };
 
-// A session runs this pass once per set of fetches, on the graph pruned to them, after the passes of tables.
-class VariableOrderPass : public tensorflow::GraphOptimizationPass {
- public:
-  Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
-    if (options.graph == nullptr || *options.graph == nullptr || !IsAsked(options)) return Status::OK();
-    return VariableOrder(options.graph->get()).Apply();
-  }
-};
-
-REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 1, VariableOrderPass);
-
 }  // namespace
+
+Status OrderVariables(tensorflow::Graph* graph) { return VariableOrder(graph).Apply(); }
 
 }  // namespace ascpipe
