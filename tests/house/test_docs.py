@@ -32,6 +32,12 @@ def test_lines_fit_the_screen_and_rows_of_tables_nearly(path):
                 if len(line) > (WIDEST_ROW if line.startswith("|") else WIDEST)]
 
 
+def test_every_module_of_the_workers_is_named_in_their_readme():
+    text = (tree.ROOT / "workers/README.md").read_text()
+    assert not [path.name for path in sorted((tree.ROOT / "workers").glob("*.py"))
+                if path.name != "__init__.py" and path.name not in text]
+
+
 @pytest.mark.parametrize("path", DOCS, ids=name_of)
 def test_links_lead_somewhere(path):
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", path.read_text())
