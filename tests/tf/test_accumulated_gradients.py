@@ -96,10 +96,12 @@ def test_sums_are_applied_as_in_tensorflow_whatever_way_a_program_trains(way):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("tier", ["device", "cycle", "disk cycle"])
+@pytest.mark.parametrize("tier", ["device", "cycle", "disk cycle", "expansion"])
 @pytest.mark.parametrize("mode", ["tensors", "features"])
 @pytest.mark.each_value
 def test_sums_are_applied_as_in_tensorflow_in_every_tier(kind, tier, mode, tmp_path):
+    if (kind, tier) == ("ftrl", "expansion"):
+        pytest.skip("Ftrl does not train tables that grow")
     require_equal(ways_to_train.minimize, kind, tier, mode, tmp_path)
 
 
@@ -111,8 +113,11 @@ def test_many_random_compositions(number, tmp_path):
     for _ in range(30):
         changes = random.sample([*LINEAR, *NOT_LINEAR], random.randint(0, 2))
         way = random.choice([*WAYS, *[lambda kind, changes=changes: trained_by(kind, changes)] * 8])
-        given = random.choice(KINDS), random.choice(["device", "cycle", "disk cycle"]), random.choice(
-            ["tensors", "features"])
+        kind = random.choice(KINDS)
+        tiers = ["device", "cycle", "disk cycle", *(["expansion"] if kind != "ftrl" and not changes else [])]
+        given = kind, random.choice(tiers), random.choice(["tensors", "features"])
+        if given[1] == "expansion" and way in (ways_to_train.by_layers_of_both, ways_to_train.by_both):
+            given = kind, "device", given[2]
         try:
             require_equal(way, *given, tmp_path)
         except Exception as error:
@@ -139,7 +144,8 @@ class Program:
     def __init__(self, ids=IDS, labels=LABELS, make=lambda: asc.optimizers.Adagrad(0.1), mean=False, spec=None,
                  times=None, **given):
         sizes = {"device_vocabulary_size": 64, "initializer": v1.constant_initializer(0.3)}
-        self.table = asc.create_table("user", 3, **{**sizes, **given})
+        given = {name: value for name, value in {**sizes, **given}.items() if value is not None}
+        self.table = asc.create_table("user", 3, **given)
         data = tf.data.Dataset.from_tensor_slices({"ids": ids, "labels": labels[:len(ids)]}).batch(BATCH)
         specs = [] if spec is None else [spec]
         if times is not None:
@@ -197,20 +203,22 @@ def test_a_mean_is_the_sum_divided_by_the_batches():
     np.testing.assert_allclose(*found, rtol=1e-6)
 
 
-@pytest.mark.parametrize("tier", [{}, {"device_vocabulary_size": 24, "host_vocabulary_size": 60}],
-                         ids=["device", "host"])
+@pytest.mark.parametrize("tier", [{}, {"device_vocabulary_size": 24, "host_vocabulary_size": 60}, None],
+                         ids=["device", "host", "expansion"])
 def test_a_training_that_is_resumed_within_a_cycle_goes_on_as_if_it_had_not_ended(tier, tmp_path):
-    with twin_programs.ascpipe():
+    grows = {"use_dynamic_expansion": tier is None}
+    tier = {"device_vocabulary_size": None} if tier is None else tier
+    with twin_programs.ascpipe(**grows):
         program = Program(**tier)
         with program.begin(v1.Session()) as session:
             expected = [session.run([program.loss, program.train])[0] for _ in range(9)]
             rows = program.rows_of(session, range(30))
-    with twin_programs.ascpipe():
+    with twin_programs.ascpipe(**grows):
         program = Program(**tier)
         with program.begin(v1.Session()) as session:
             found = [session.run([program.loss, program.train])[0] for _ in range(4)]
             program.saver.save(session, str(tmp_path / "model"), 4)
-    with twin_programs.ascpipe():
+    with twin_programs.ascpipe(**grows):
         program = Program(IDS[4 * BATCH:], LABELS[4 * BATCH:], **tier)
         with v1.Session() as session:
             program.saver.restore(session, str(tmp_path / "model-4"))
@@ -309,7 +317,7 @@ def test_wrong_numbers_are_refused(k):
 
 
 @pytest.mark.parametrize("given", [{"use_dynamic_expansion": True}, {"use_dynamic": False}, {}],
-                         ids=["tables that grow", "static shapes", "ranks"])
+                         ids=["an optimizer of TensorFlow for tables that grow", "static shapes", "ranks"])
 def test_what_is_not_built_is_refused(given, monkeypatch):
     if not given:
         monkeypatch.setenv("HOROVOD_RANK", "0")

@@ -10,8 +10,8 @@ from tensorflow.python.ops import variables
 from ascpipe.tf import internals
 from ascpipe.tf.graph.sparse_table import Table
 
-#: How the name of a slot ends that says, of each row, how many gradients are summed that were not applied yet.
-GRADIENT_COUNT = "gradient_count"
+#: How the names of slots end that have, of each row, a sum of gradients that was not applied yet, and of how many.
+GRADIENT_SUM, GRADIENT_COUNT = "gradient_sum", "gradient_count"
 
 
 @dataclasses.dataclass
@@ -22,10 +22,13 @@ class HomeSlots:
         owner: the optimizer.
         initial: by name of the optimizer slot, in their order in a home row, what each element begins with. Each is
             as wide as the embedding.
+        summed_by: name of the optimizer that accumulates gradients. Their sums lie behind the state. None: no optimizer
+            does.
     """
 
     owner: tf.compat.v1.train.Optimizer
     initial: Dict[str, float] = dataclasses.field(default_factory=dict)
+    summed_by: Optional[str] = None
 
 
 class OptimizerSlot(NamedTuple):
@@ -58,8 +61,12 @@ def optimizer_slots(table: Table, home_slots: Mapping[str, HomeSlots]) -> List[O
         return slot_variables(table)
     if table.table_name not in home_slots:
         return []
-    return [OptimizerSlot(_checkpoint_name(name), table.emb_size, initial)
-            for name, initial in home_slots[table.table_name].initial.items()]
+    slots = home_slots[table.table_name]
+    found = [OptimizerSlot(_checkpoint_name(name), table.emb_size, initial) for name, initial in slots.initial.items()]
+    if slots.summed_by is not None:
+        found.extend(OptimizerSlot(_checkpoint_name("{}/{}".format(slots.summed_by, name)), width, 0.0)
+                     for name, width in ((GRADIENT_SUM, table.emb_size), (GRADIENT_COUNT, 1)))
+    return found
 
 
 def names_of_variables(tables: Iterable[Table]) -> Set[str]:

@@ -11,16 +11,17 @@ import tensorflow as tf
 from ascpipe.errors import NotBuiltYetError, TableUseError
 from ascpipe.layout.words import SLOT_FROZEN, TRAIN
 from ascpipe.tf import internals
+from ascpipe.tf.graph.expansion import lookup_of
 from ascpipe.tf.graph.graph_state import Accumulation, GraphState
-from ascpipe.tf.graph.optimizer_slots import GRADIENT_COUNT
+from ascpipe.tf.graph.optimizer_slots import GRADIENT_COUNT, GRADIENT_SUM
 from ascpipe.tf.graph.row_numbers import SUMS, origins_of
 from ascpipe.tf.graph.table_lookup import TableLookup
-from ascpipe.tf.optimizers.base import CustomizedOptimizer, is_table_variable, table_of
+from ascpipe.tf.optimizers.base import CustomizedOptimizer, OptimizerByAddress, is_table_variable, table_of
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Integer, Rule, boolean, checked
 
-_SUM, _COUNT = "gradient_sum", GRADIENT_COUNT  # slots: of each element; of rows, in how many gradients each was
+_OURS = "ascpipe/accumulation/"  # scope of ops that may use row numbers in every way (``table_uses.py``)
 
 
 class _IsOptimizer(Rule):
@@ -53,22 +54,25 @@ def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = 
 
     Raises:
         ValueError: an argument of the wrong type or out of range.
-        NotBuiltYetError: tables that grow, ``init(use_dynamic_expansion=True)``; static shapes,
-            ``init(use_dynamic=False)``; several ranks (E600).
+        NotBuiltYetError: static shapes, ``init(use_dynamic=False)``; several ranks; an optimizer of TensorFlow, or
+            ``ascpipe.tf.Optimizer``, for tables that grow (E600).
         EnvironmentError: ``init`` was not called.
     """
     configuration = Process.current().configuration
     if k == 1:
         return optimizer
+    grows = configuration.use_dynamic_expansion
     for is_so, what, instead in (
-            (configuration.use_dynamic_expansion, "init(use_dynamic_expansion=True)",
-             "give tables device_vocabulary_size and host_vocabulary_size instead"),
+            (grows and not isinstance(optimizer, OptimizerByAddress),
+             "{} and tables that grow".format(type(optimizer).__name__), "use LazyAdam, Adagrad or GradientDescent of "
+             "ascpipe.tf.optimizers"),
             (configuration.use_static, "init(use_dynamic=False)", "leave use_dynamic out"),
             (configuration.rank_size > 1, "{} ranks".format(configuration.rank_size),
              "take larger batches, or train by one rank")):
         if is_so:
             raise NotBuiltYetError("accumulate() with {}".format(what), instead)
-    return _Accumulated(optimizer, k, 1 / k if mean else 1.0)
+    kind = _AccumulatedByAddress if grows else _Accumulated
+    return kind(optimizer, k, 1 / k if mean else 1.0)
 
 
 class _Accumulated(CustomizedOptimizer):
@@ -100,28 +104,31 @@ class _Accumulated(CustomizedOptimizer):
         super()._create_slots(var_list)
         for variable in var_list:
             if not is_table_variable(variable):
-                self._zeros_slot(variable, _SUM, self._name)
+                self._zeros_slot(variable, GRADIENT_SUM, self._name)
                 if id(variable) in self._by_rows:
-                    self._get_or_make_slot(variable, tf.zeros([variable.shape[0].value, 1]), _COUNT, self._name)
+                    self._get_or_make_slot(variable, tf.zeros([variable.shape[0].value, 1]), GRADIENT_COUNT, self._name)
         # In each graph, so that all graphs of a model have the same variables.
         self._create_non_slot_variable(tf.zeros([], tf.int64), "batches", var_list[0])
 
     def _create_table_slots(self, table: tf.Variable) -> None:
+        self._note_table(table)
+        self._table_slot(table, 0.0, GRADIENT_SUM, "{}/{}".format(self._name, GRADIENT_SUM))
+        self._slot_of_width(table, 1, 0.0, GRADIENT_COUNT, "{}/{}".format(self._name, GRADIENT_COUNT))
+
+    def _note_table(self, table: tf.Variable) -> None:
         name = table_of(table).table_name
         known = GraphState.of(table.graph).accumulated.setdefault(name, Accumulation(self, self._steps))
         if known.optimizer is not self:
             raise TableUseError(name, "two optimizers accumulate its gradients, {!r} and {!r}. Take one for all losses "
                                 "that it is trained by. Nothing was trained".format(
                                     known.optimizer.get_name(), self.get_name()))
-        self._table_slot(table, 0.0, _SUM, "{}/{}".format(self._name, _SUM))
-        self._slot_of_width(table, 1, 0.0, _COUNT, "{}/{}".format(self._name, _COUNT))
 
     def _prepare(self) -> None:
         """Nothing to prepare: the other optimizer does so when it applies sums."""
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         self._sums.append((var, False))
-        return tf.group(self.get_slot(var, _SUM).assign_add(grad))
+        return tf.group(self.get_slot(var, GRADIENT_SUM).assign_add(grad))
 
     def _resource_apply_dense(self, grad: tf.Tensor, handle: tf.Variable) -> tf.Operation:
         return self._apply_dense(grad, handle)
@@ -132,8 +139,8 @@ class _Accumulated(CustomizedOptimizer):
                 internals.set_partial(origin.op)
         self._sums.append((var, True))
         ones = tf.ones([tf.size(grad.indices), 1])
-        return tf.group(_scattered(self.get_slot(var, _SUM), "add", grad.indices, grad.values),
-                        _scattered(self.get_slot(var, _COUNT), "add", grad.indices, ones))
+        return tf.group(_scattered(self.get_slot(var, GRADIENT_SUM), "add", grad.indices, grad.values),
+                        _scattered(self.get_slot(var, GRADIENT_COUNT), "add", grad.indices, ones))
 
     def _resource_apply_sparse_duplicate_indices(self, grad: tf.Tensor, handle: tf.Variable,
                                                  indices: tf.Tensor) -> tf.Operation:
@@ -152,30 +159,36 @@ class _Accumulated(CustomizedOptimizer):
         return tf.group(tf.cond(is_end, self._apply_sums, tf.no_op), name=name_scope)
 
     def _apply_sums(self) -> tf.Operation:
-        pairs = [(self._sum_of_rows(variable) if by_rows else self._factor * self.get_slot(variable, _SUM).read_value(),
-                  variable) for variable, by_rows in self._sums]
+        sums = [(self._sum_of_rows(variable) if by_rows
+                 else self._factor * self.get_slot(variable, GRADIENT_SUM).read_value(), variable)
+                for variable, by_rows in self._sums]
+        pairs = [(gradient, self._target(variable)) for gradient, variable in sums]
         # Gradients are read before any sum is set to 0.
         with tf.control_dependencies([self._optimizer.apply_gradients(pairs)]):
-            begun: List[tf.Operation] = []
-            for (gradient, variable), (_, by_rows) in zip(pairs, self._sums):
-                total = self.get_slot(variable, _SUM)
-                if not by_rows:
-                    begun.append(total.assign(tf.zeros_like(gradient)))
-                    continue
-                begun.append(_scattered(total, "update", gradient.indices, tf.zeros_like(gradient.values)))
-                begun.append(_scattered(self.get_slot(variable, _COUNT), "update", gradient.indices,
-                                        tf.zeros([tf.size(gradient.indices), 1])))
-        return tf.group(*begun)
+            return tf.group(*(self._begin_anew(gradient, variable) for gradient, variable in sums))
+
+    def _target(self, variable: tf.Variable) -> Any:
+        """What the other optimizer knows a variable by."""
+        return variable
+
+    def _begin_anew(self, gradient: Any, variable: tf.Variable) -> tf.Operation:
+        """Set sums to 0 that were applied."""
+        total = self.get_slot(variable, GRADIENT_SUM)
+        if not isinstance(gradient, tf.IndexedSlices):
+            return tf.group(total.assign(tf.zeros_like(gradient)))
+        none = tf.zeros([tf.size(gradient.indices), 1])
+        return tf.group(_scattered(total, "update", gradient.indices, tf.zeros_like(gradient.values)),
+                        _scattered(self.get_slot(variable, GRADIENT_COUNT), "update", gradient.indices, none))
 
     def _sum_of_rows(self, variable: tf.Variable) -> tf.IndexedSlices:
         """The sums of the rows that had a gradient in the cycle."""
-        total, count = self.get_slot(variable, _SUM), self.get_slot(variable, _COUNT)
+        total, count = self.get_slot(variable, GRADIENT_SUM), self.get_slot(variable, GRADIENT_COUNT)
         shape = tf.constant(variable.shape.as_list())
         if not is_table_variable(variable):
             rows = tf.squeeze(tf.where(count.read_value()[:, 0] > 0), axis=1)
             return tf.IndexedSlices(self._factor * _gathered(total, rows), rows, shape)
         table = table_of(variable)
-        with tf.name_scope("ascpipe/accumulation/"):
+        with tf.name_scope(_OURS):
             slots = GraphState.of(variable.graph).lookups[(table.table_name, TRAIN)].plan[0]
             has_row = tf.logical_and(slots >= 0, slots < SLOT_FROZEN)
             at = tf.compat.v2.where(has_row, slots, 0)
@@ -195,6 +208,75 @@ class _Accumulated(CustomizedOptimizer):
         tables = [table_of(variable).table_name for variable in variables if is_table_variable(variable)]
         return next((lookup for (name, channel), lookup in state.lookups.items()
                      if channel == TRAIN and (name in tables or not tables)), None)
+
+
+class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
+    """The same of tables that grow: sums lie in home rows, behind the state of the other optimizer."""
+
+    _optimizer: OptimizerByAddress
+
+    def _create_slots(self, var_list: List[tf.Variable]) -> None:
+        _Accumulated._create_slots(self, [variable for variable in var_list if not is_table_variable(variable)])
+        for table in filter(is_table_variable, var_list):
+            self._note_table(table)
+            self._optimizer.share_handles(table, self._handles[table.op.name]).summed_by = self._name
+
+    def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
+        if not is_table_variable(var):
+            return _Accumulated._apply_dense(self, grad, var)
+        lookup = lookup_of(self._handles[var.op.name])
+        count = tf.size(lookup.places)
+        found = tf.concat([tf.reshape(each, [-1]) for each in lookup.restore], axis=0)
+        # The others are keys of the batches before.
+        occurs = tf.math.unsorted_segment_sum(tf.ones_like(found), found, count) > 0
+        rows = tf.squeeze(tf.where(tf.logical_and(occurs, tf.equal(lookup.places, tf.range(count)))), axis=1)
+        return self._apply_sparse_duplicate_indices(tf.IndexedSlices(tf.gather(grad, rows), rows), var)
+
+    def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> tf.Operation:
+        if not is_table_variable(var):
+            return _Accumulated._apply_sparse_duplicate_indices(self, grad, var)
+        self._sums.append((var, True))
+        with tf.name_scope(_OURS):
+            return self._added(var, grad.indices, grad.values, 1.0)
+
+    def _target(self, variable: tf.Variable) -> Any:
+        return self._handles.get(variable.op.name, variable)
+
+    def _begin_anew(self, gradient: Any, variable: tf.Variable) -> tf.Operation:
+        if not is_table_variable(variable):
+            return super()._begin_anew(gradient, variable)
+        with tf.name_scope(_OURS):
+            sums, count = self._read(variable)
+            return self._added(variable, gradient.indices, -tf.gather(sums, gradient.indices),
+                               -tf.gather(count, gradient.indices))
+
+    def _sum_of_rows(self, variable: tf.Variable) -> tf.IndexedSlices:
+        if not is_table_variable(variable):
+            return super()._sum_of_rows(variable)
+        places = lookup_of(self._handles[variable.op.name]).places
+        sums, count = self._read(variable)
+        which = tf.compat.v2.where(count[:, 0] > 0, tf.range(tf.size(places)), -1)
+        found = native.ops().asc_lookup_grad(
+            slots=places, restore=[which], grads=[self._factor * sums], dim=table_of(variable).emb_size, partial=True)
+        return tf.IndexedSlices(found.values, found.indices)
+
+    def _read(self, table: tf.Variable) -> Tuple[tf.Tensor, tf.Tensor]:
+        """The sums of the batch's rows, float[distinct keys, dim], and of how many gradients each is, float[.., 1]."""
+        before, dim = self._floats_before(table), table_of(table).emb_size
+        rows = native.ops().asc_read_rows(handles=self._handles[table.op.name], width=before + dim + 1)
+        return rows[:, before:before + dim], rows[:, before + dim:]
+
+    def _added(self, table: tf.Variable, rows: tf.Tensor, values: tf.Tensor, count: Any) -> tf.Operation:
+        """An op that adds to the sums of some of the batch's rows, and to the numbers of gradients."""
+        n = tf.size(rows)
+        columns = [tf.zeros([n, self._floats_before(table)]), values, count + tf.zeros([n, 1])]
+        return native.ops().asc_write_rows(
+            handles=tf.gather(self._handles[table.op.name], rows), rows=tf.concat(columns, axis=1), add=True)
+
+    def _floats_before(self, table: tf.Variable) -> int:
+        """Floats of a home row before the sum: embedding and state."""
+        known = table_of(table)
+        return known.emb_size * (1 + len(GraphState.of(table.graph).home_slots[known.table_name].initial))
 
 
 def _scattered(variable: tf.Variable, kind: str, indices: tf.Tensor, values: tf.Tensor) -> tf.Operation:

@@ -146,6 +146,12 @@ class OptimizerByAddress(CustomizedOptimizer):
         # The variable has no rows: it stands for the table.
         return super().apply_gradients(pairs, global_step, name)
 
+    def share_handles(self, table: tf.Variable, handles: tf.Tensor) -> HomeSlots:
+        """Make the state beside the rows of a table whose handles another optimizer got, and return it."""
+        self._handles[table.op.name] = handles
+        self._create_slots([table])
+        return self._own(table)
+
     def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:
         """The op that changes the rows at ``handles``, int64[n] without repeats, by a gradient, float[n, dim]."""
         raise NotImplementedError
