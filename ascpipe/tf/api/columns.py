@@ -61,7 +61,7 @@ def _restart() -> None:
     lifecycle.init()
     process = Process.current()
     process.columns, process.columns_printed, process.models = before.columns, before.columns_printed, before.models
-    process.norms_told, process.reads_told = before.norms_told, before.reads_told
+    process.warned = before.warned
     process.deferred.mark_on_demand = _start_columns
 
 
@@ -100,13 +100,13 @@ def _warn_of_reads(graph: tf.Graph, state: GraphState) -> None:
             else:
                 others.setdefault(op.type, set()).add(name)
     process = Process.current()
-    if normed and not process.norms_told:
-        process.norms_told = True
+    if normed and "norms" not in process.warned:
+        process.warned.add("norms")
         _log.warning("the loss takes tf.nn.l2_loss of %s, of which a table has the rows: it is 0 here, so they are not "
                      "regularised (deepctr: l2_reg_linear). TensorFlow takes the norm of all rows in each step",
                      ", ".join(sorted(normed)))
-    if others and not process.reads_told:
-        process.reads_told = True
+    if others and "reads" not in process.warned:
+        process.warned.add("reads")
         _log.warning("ops of the types %s read %s, of which a table has the rows, and find none: sums and averages "
                      "(ExponentialMovingAverage) of these variables are empty, and assignments change no row",
                      ", ".join(sorted(others)), ", ".join(sorted(set().union(*others.values()))))

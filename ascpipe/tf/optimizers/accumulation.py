@@ -101,7 +101,7 @@ class _Accumulated(CustomizedOptimizer):
         return super().apply_gradients(pairs, global_step, name)
 
     def _create_slots(self, var_list: List[tf.Variable]) -> None:
-        super()._create_slots(var_list)
+        super()._create_slots([variable for variable in var_list if is_table_variable(variable)])
         for variable in var_list:
             if not is_table_variable(variable):
                 self._zeros_slot(variable, GRADIENT_SUM, self._name)
@@ -216,10 +216,11 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
     _optimizer: OptimizerByAddress
 
     def _create_slots(self, var_list: List[tf.Variable]) -> None:
-        _Accumulated._create_slots(self, [variable for variable in var_list if not is_table_variable(variable)])
-        for table in filter(is_table_variable, var_list):
-            self._note_table(table)
-            self._optimizer.share_handles(table, self._handles[table.op.name]).summed_by = self._name
+        _Accumulated._create_slots(self, var_list)
+
+    def _create_table_slots(self, table: tf.Variable) -> None:
+        self._note_table(table)
+        self._optimizer.share_handles(table, self._handles[table.op.name]).summed_by = self._name
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         if not is_table_variable(var):

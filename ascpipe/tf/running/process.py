@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import logging
 import os
-from typing import Any, Callable, ClassVar, Dict, Iterator, List, Optional
+from typing import Any, Callable, ClassVar, Dict, Iterator, List, Optional, Set
 
 import tensorflow as tf
 
@@ -52,8 +52,7 @@ class Process:
         columns_told: by name of a column's variable, why no table stands for it; empty: one does. Until it is printed.
         columns_printed: the same, once it is.
         models: knows the Estimators of a program that knows columns alone; else None.
-        norms_told: whether the program was told which norms are 0.
-        reads_told: whether it was told what else reads variables that have no rows.
+        warned: what the program was warned of once.
     """
 
     _current: ClassVar[Optional["Process"]] = None
@@ -72,8 +71,7 @@ class Process:
         self.columns_told: Dict[str, str] = {}
         self.columns_printed: Dict[str, str] = {}
         self.models: Optional[Models] = None
-        self.norms_told = False
-        self.reads_told = False
+        self.warned: Set[str] = set()
         self._begun: Optional[trainer_link.Begun] = None
         self._expects_pipeline = False
         self._at_end: List[Callable[[], None]] = []

@@ -36,6 +36,7 @@ from ascpipe.tf.starting.descriptions import (
 from ascpipe.tf.starting.graph_checks import require_startable, warn_of_short_run_ahead, warn_of_unknown_tables
 from ascpipe.tf.starting.joining import join
 from ascpipe.tf.starting.plan_ops import complete_graph, decide_unseen, slots_of_training_tables
+from ascpipe.tf.starting.tables_left_out import warn_of_tables_left_out
 from ascpipe.tf.starting.training_checks import require_safe_training
 
 _log = logging.getLogger(__name__)
@@ -105,6 +106,7 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
     warn_of_unknown_tables(state)
     read_occurrences(state)
     require_safe_training(state)
+    warn_of_tables_left_out(state)
     state.slots = slots_of_training_tables(state)
     decide_unseen(state, _admitting(process, state))
     if process.pipeline is not None:

@@ -1,0 +1,91 @@
+"""Warns of what a program computes over all trainable variables, among which are no tables."""
+import logging
+from typing import Any, List, NamedTuple, Sequence, Set, Tuple
+
+import tensorflow as tf
+
+from ascpipe.layout.words import TRAIN
+from ascpipe.tf.graph.ancestors import ops_behind
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.running.process import Process
+
+_log = logging.getLogger(__name__)
+
+_READS = ("Identity", "ReadVariableOp", "Cast")
+_LAYERS = ("BatchMatMul", "BatchMatMulV2", "BiasAdd", "Conv2D", "MatMul")  # behind these is no row any more
+#: Scope of the regularizers of layers, which are of single variables on purpose.
+_OF_A_LAYER = "Regularizer"
+
+
+class _Computed(NamedTuple):
+    """What programs compute over variables.
+
+    Attributes:
+        what: the same in words.
+        types: of the ops that read the variables.
+        instead: what to write for tables.
+    """
+
+    what: str
+    types: Tuple[str, ...]
+    instead: str
+
+
+_KINDS = (
+    _Computed("an L2 norm or loss", ("L2Loss", "Square"), "add tf.nn.l2_loss(rows) of the rows that were looked up"),
+    _Computed("histograms", ("HistogramSummary",), "tf.summary.histogram(name, rows) shows the rows of a batch"))
+_AVERAGE = ("moving averages of all trainable variables leave out the rows of %s, which have no moving average: "
+            "evaluation with averaged variables reads the newest rows")
+
+
+def warn_of_tables_left_out(state: GraphState) -> None:
+    """Warn once of norms, histograms and moving averages of all trainable variables, which are none of any table."""
+    behind = {stand_in.table for stand_in in state.stand_ins.values()}
+    trained = sorted(name for name, channel in state.lookups
+                     if channel == TRAIN and state.tables[name] not in behind)
+    if not trained:
+        return
+    names = "table{} {}".format("s" if len(trained) > 1 else "", ", ".join(map(repr, trained)))
+    graph = state.tables[trained[0]].variable.graph
+    variables = _collected(graph)
+    for kind in _KINDS:
+        if variables and all(_is_read_by(variable, kind.types) for variable in variables) and not any(
+                _reads_rows(state, op) for op in graph.get_operations() if op.type == kind.types[0]):
+            _warn(kind.what, "the program computes %s of all trainable variables, and %s is not among these: %s",
+                  kind.what, names, kind.instead)
+    averaged = {id(each) for each in graph.get_collection(tf.compat.v1.GraphKeys.MOVING_AVERAGE_VARIABLES)}
+    if variables and all(id(variable) in averaged for variable in variables):
+        _warn("averages", _AVERAGE, names)
+
+
+def _warn(key: str, *message: Any) -> None:
+    process = Process.current()
+    if key not in process.warned:
+        process.warned.add(key)
+        _log.warning(*message)
+
+
+def _collected(graph: tf.Graph) -> List[Any]:
+    """Trainable variables; those with one dimension, which programs often leave out, only if there are no others."""
+    found = [*graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)]
+    return [each for each in found if each.shape.rank is None or each.shape.rank > 1] or found
+
+
+def _is_read_by(variable: Any, types: Sequence[str]) -> bool:
+    """Whether an op of some types reads the value of a variable, not for a layer."""
+    waiting = list(variable.op.outputs)
+    seen: Set[str] = set()
+    while waiting:
+        for op in waiting.pop().consumers():
+            if op.type in types and _OF_A_LAYER not in op.name.split("/"):
+                return True
+            if op.type in _READS and op.name not in seen:
+                seen.add(op.name)
+                waiting.extend(op.outputs)
+    return False
+
+
+def _reads_rows(state: GraphState, op: tf.Operation) -> bool:
+    """Whether an op reads rows of tables, before any layer does."""
+    lookups = {each for lookup in state.lookups.values() for each in lookup.ops}
+    return any(each in lookups for each in ops_behind(op.inputs, ends=_LAYERS))
