@@ -1,7 +1,8 @@
-"""Threads that wait in an event loop do not interrupt others; all other threads stay as they are."""
+"""Threads that wait in an event loop of gloo's do not interrupt others; all other threads stay as they are."""
 import contextlib
 import os
 import select
+import socket
 import threading
 
 import pytest
@@ -23,23 +24,55 @@ def thread_in(wait, wake):
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        wait_until(lambda: numbers and gloo_loops._system_call(str(numbers[0])) not in ("", "running"), what="the wait")
+        wait_until(lambda: numbers and gloo_loops._system_call(str(numbers[0]))[0] not in ("", "running"),
+                   what="the wait")
         yield numbers[0]
     finally:
         wake()
         thread.join()
 
 
-@pytest.mark.skipif(not gloo_loops._system_call(str(os.getpid())), reason="the kernel does not tell")
-def test_event_loops_become_batch_threads_and_others_do_not():
-    done, watched = threading.Event(), select.epoll()
-    first, other = os.pipe()
-    watched.register(first, select.EPOLLIN)
-    with thread_in(lambda: watched.poll(30), lambda: os.write(other, b"1")) as loop:
-        with thread_in(lambda: done.wait(30), done.set) as sleeper:
-            assert gloo_loops.make_loops_batch() >= 1
-            assert os.sched_getscheduler(loop) == os.SCHED_BATCH
+def pair(stack):
+    """Two connected local sockets, as asyncio wakes its loop by them."""
+    return [stack.enter_context(end) for end in socket.socketpair()]
+
+
+def connection(stack):
+    """Two ends of a TCP connection on this machine."""
+    listener = stack.enter_context(socket.socket())
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(1)
+    first = stack.enter_context(socket.create_connection(listener.getsockname()))
+    return first, stack.enter_context(listener.accept()[0])
+
+
+def pipe(stack):
+    """The ends of a pipe."""
+    ends = os.pipe()
+    for end in ends:
+        stack.callback(os.close, end)
+    return ends
+
+
+WATCHED = {"gloo": (["connection", "pipe"], True), "connections alone": (["connection", "connection"], False),
+           "pipes": (["pipe", "pipe"], False), "asyncio": (["connection", "pair"], False),
+           "a pipe": (["pipe"], False)}
+
+
+@pytest.mark.skipif(gloo_loops._system_call(str(os.getpid())) == [""], reason="the kernel does not tell")
+@pytest.mark.parametrize("kind", WATCHED)
+def test_loops_of_gloo_become_batch_threads_and_others_do_not(kind):
+    names, is_gloo = WATCHED[kind]
+    done = threading.Event()
+    with contextlib.ExitStack() as stack:
+        watched = stack.enter_context(select.epoll())
+        for name in names:
+            ends = {"connection": connection, "pipe": pipe, "pair": pair}[name](stack)
+            watched.register(ends[0], select.EPOLLIN)
+        wakes = ends[1]
+        wake = (lambda: os.write(wakes, b"1")) if isinstance(wakes, int) else (lambda: wakes.send(b"1"))
+        with thread_in(lambda: watched.poll(30), wake) as loop, thread_in(lambda: done.wait(30), done.set) as sleeper:
+            found = gloo_loops.make_loops_batch()
+            assert os.sched_getscheduler(loop) == (os.SCHED_BATCH if is_gloo else os.SCHED_OTHER)
+            assert found >= is_gloo
             assert {os.sched_getscheduler(thread) for thread in (0, sleeper)} == {os.SCHED_OTHER}
-    watched.close()
-    for end in (first, other):
-        os.close(end)

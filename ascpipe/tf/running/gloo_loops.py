@@ -8,7 +8,7 @@ of the policy SCHED_BATCH does not interrupt others when it wakes, and needs no 
 import os
 import platform
 import time
-from typing import Set
+from typing import Collection, List, Sequence, Set
 
 #: Numbers of epoll_wait and epoll_pwait.
 _WAITS = {"x86_64": {"232", "281"}, "aarch64": {"22"}}.get(platform.machine(), set())
@@ -17,31 +17,70 @@ _BETWEEN_S = 0.004  # a loop that has just woken waits again
 
 
 def make_loops_batch() -> int:
-    """Give threads of this process that wait in an event loop the policy SCHED_BATCH; how many have it now.
+    """Give gloo's event loops in this process the policy SCHED_BATCH; how many have it now.
 
-    Those that wait there while nothing is exchanged are gloo's, or such as do not mind. Does nothing where the kernel
-    does not tell what threads wait for.
+    A loop of gloo's waits in ``epoll_wait`` for TCP connections and one pipe. Loops of others, such as asyncio, gRPC
+    and ZeroMQ, are woken by a local socket or an ``eventfd``, and stay as they are. Does nothing where the kernel does
+    not tell what threads wait for.
     """
     found: Set[int] = set()
     for look in range(_LOOKS):
         if look:
             time.sleep(_BETWEEN_S)
-        found |= _in_event_loops()
+        found |= _loops()
     return sum(_is_batch_now(thread) for thread in found)
 
 
-def _in_event_loops() -> Set[int]:
-    """Threads of this process that wait for events of files."""
-    return {int(thread) for thread in os.listdir("/proc/self/task") if _system_call(thread) in _WAITS}
+def _loops() -> Set[int]:
+    """Threads of this process that wait in a loop of gloo's."""
+    waiting = {int(thread): _watched_by(thread) for thread in os.listdir("/proc/self/task")}
+    connections = {"socket:[{}]".format(inode) for inode in _connections()} if any(waiting.values()) else set()
+    return {thread for thread, watched in waiting.items() if _is_of_gloo(watched, connections)}
 
 
-def _system_call(thread: str) -> str:
-    """The number of the system call that a thread is in; "running", and other words, where it is in none."""
+def _is_of_gloo(watched: Sequence[str], connections: Collection[str]) -> bool:
+    """Whether files are those that a loop of gloo's watches: connections and one pipe.
+
+    Args:
+        watched: names of the files, as of links in ``/proc/self/fd``.
+        connections: those of all TCP sockets.
+    """
+    others = [name for name in watched if name not in connections]
+    return len(watched) > 1 and len(others) == 1 and others[0].startswith("pipe:")
+
+
+def _watched_by(thread: str) -> List[str]:
+    """Names of the files that a thread waits for in an event loop; none if it waits for something else."""
+    number, *arguments = _system_call(thread)
+    if number not in _WAITS or not arguments:
+        return []
+    try:
+        with open("/proc/self/fdinfo/{}".format(int(arguments[0], 16))) as file:
+            targets = [line.split()[1] for line in file if line.startswith("tfd:")]
+        return [os.readlink("/proc/self/fd/{}".format(target)) for target in targets]
+    except OSError:  # it was closed
+        return []
+
+
+def _connections() -> List[str]:
+    """Inodes of TCP sockets, of this machine."""
+    found: List[str] = []
+    for table in ("tcp", "tcp6"):
+        try:
+            with open("/proc/self/net/" + table) as file:
+                found.extend(line.split()[9] for line in list(file)[1:])
+        except OSError:  # without that version of IP
+            continue
+    return found
+
+
+def _system_call(thread: str) -> List[str]:
+    """The system call that a thread is in, with its arguments; "running", and other words, where it is in none."""
     try:
         with open("/proc/self/task/{}/syscall".format(thread)) as file:
-            return file.read().partition(" ")[0].strip()
+            return file.read().split() or [""]
     except OSError:  # it has ended, or the kernel does not tell
-        return ""
+        return [""]
 
 
 def _is_batch_now(thread: int) -> bool:
