@@ -1,4 +1,6 @@
 // Cycles of gradient accumulation: the last batch of a cycle has the ids of the others behind its own.
+#include <deque>
+
 #include "check.h"
 #include "core/cycle_ids.h"
 #include "segments.h"
@@ -32,8 +34,7 @@ Framed Submitted(TestRing* ring, std::vector<std::int64_t> ids, int table) {
   }
   found.features = part->spec_count;
   CHECK_EQ(ring->array<layout::Spec>(number, part->specs)->shape[0], ring->array<layout::Spec>(number, part->specs)->count);
-  const std::vector<bool>& ends = ticket->record().ends_cycle;
-  found.ends = static_cast<std::size_t>(table) < ends.size() && ends[static_cast<std::size_t>(table)];
+  found.ends = ticket->record().cycle.Ends(table);
   ticket->DropHold();
   return found;
 }
@@ -87,7 +88,16 @@ TEST(ARestoredCycleIsContinued) {
   CHECK(last.ends && last.ids == Ids({2, 1, 6, 8}));
 }
 
-TEST(OtherStepsBeginACycleAnew) {
+TEST(OtherStepsContinueACycle) {
+  TestRing ring({16, 1, 1 << 16});
+  ring.stream->Accumulate(0, 4);
+  Submitted(&ring, {1}, 0);
+  ring.stream->Accumulate(0, 2);
+  const Framed last = Submitted(&ring, {2}, 0);
+  CHECK(last.ends && last.ids == Ids({2, 1}));
+}
+
+TEST(WithoutCyclesNothingIsKept) {
   TestRing ring({16, 1, 1 << 16});
   ring.stream->Accumulate(0, 4);
   Submitted(&ring, {1}, 0);
@@ -97,4 +107,114 @@ TEST(OtherStepsBeginACycleAnew) {
   Submitted(&ring, {3}, 0);
   const Framed last = Submitted(&ring, {4}, 0);
   CHECK(last.ends && last.ids == Ids({4, 3}));
+}
+
+// Batches of iterators, as a program submits and uses them.
+class Iterators {
+ public:
+  explicit Iterators(std::int64_t steps) : ring({64, 1, 1 << 16}) { ring.stream->Accumulate(0, steps); }
+  ~Iterators() { DropAll(); }
+
+  // The ids of the batch's frame; it stays open.
+  Ids Submit(std::int64_t source, Ids ids) {
+    Ticket* ticket = nullptr;
+    std::unique_ptr<Batch> batch(new TestBatch(1, std::move(ids), &alive));
+    batch->source = source;
+    CHECK(ring.stream->Submit(std::move(batch), &ticket).ok());
+    open_.push_back(ticket);
+    const layout::Part* const part = ring.part(ticket->state(), 0);
+    const std::int64_t* const first = ring.array<std::int64_t>(ticket->state(), part->ids);
+    return Ids(first, first + part->id_count);
+  }
+  // The first open batch is used by a step, or let go.
+  void Use() {
+    TicketHold hold;
+    CHECK(ring.stream->Hold(open_.front()->number(), &hold).ok());
+    hold = TicketHold();
+    LetGo();
+  }
+  void LetGo() {
+    open_.front()->DropHold();
+    open_.pop_front();
+    ring.stream->Pump();
+  }
+  void DropAll() {
+    while (!open_.empty()) LetGo();
+  }
+
+  TestRing ring;
+
+ private:
+  std::deque<Ticket*> open_;
+};
+
+TEST(BatchesThatAreDroppedWithTheirIteratorAreNotCounted) {
+  Iterators all(3);
+  for (std::int64_t id = 1; id <= 8; ++id) all.Submit(1, {id});
+  all.Use();
+  all.DropAll();
+  all.Submit(2, {11});
+  CHECK(all.Submit(2, {12}) == Ids({12, 1, 11}));
+  all.Use();
+  all.Use();
+  all.DropAll();
+  all.Submit(3, {21});
+  all.Submit(3, {22});
+  CHECK(all.Submit(3, {23}) == Ids({23, 21, 22}));
+}
+
+TEST(ADroppedEndOfACycleGivesItsIdsBack) {
+  Iterators all(3);
+  all.ring.stream->BeganAfter(1);
+  all.ring.stream->BeganWith(0, {40, 30});
+  all.Submit(1, {1});
+  CHECK(all.Submit(1, {2}) == Ids({2, 1, 30, 40}));
+  all.Use();
+  all.DropAll();
+  CHECK(all.Submit(2, {3}) == Ids({3, 1, 30, 40}));
+  all.Use();
+  all.Submit(2, {4});
+  all.Submit(2, {5});
+  CHECK(all.Submit(2, {6}) == Ids({6, 4, 5}));
+}
+
+TEST(ABatchThatIsNotUsedStaysCountedWhereALaterOneIsUsed) {
+  Iterators all(3);
+  all.Submit(1, {1});
+  all.Submit(1, {2});
+  all.LetGo();
+  all.Use();
+  CHECK(all.Submit(2, {3}) == Ids({3, 1, 2}));
+}
+
+TEST(AnOpenBatchOfAnotherIteratorStaysCounted) {
+  Iterators all(3);
+  all.Submit(1, {1});
+  all.Submit(2, {2});
+  CHECK(all.Submit(1, {3}) == Ids({3, 1, 2}));
+}
+
+TEST(BatchesThatAreOpenWhenACheckpointIsRestoredAreCountedBehindIt) {
+  Iterators all(3);
+  all.Submit(1, {1});
+  all.Use();
+  all.Submit(1, {2});
+  all.ring.stream->BeganWith(0, {30});
+  all.ring.stream->BeganAfter(7);
+  CHECK(all.Submit(1, {3}) == Ids({3, 2, 30}));
+}
+
+// Otherwise the memory of a program that reads batches and trains by none of them grows without limit.
+TEST(IdsOfCyclesThatNobodyUsesAreLetGo) {
+  CycleIds cycles;
+  cycles.SetSteps(0, 2);
+  std::atomic<int> batches{0};
+  for (std::int64_t sequence = 1; sequence <= 1001; ++sequence) {
+    TestBatch batch(1, {sequence}, &batches);
+    cycles.Pass(sequence, sequence, &batch);
+  }
+  CHECK(cycles.kept(0) <= 4);
+  cycles.Drop(0);
+  TestBatch batch(1, {5}, &batches);
+  CHECK_EQ(cycles.Pass(1002, 1002, &batch).number, 1);
 }

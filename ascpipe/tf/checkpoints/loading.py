@@ -107,8 +107,8 @@ def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: D
         pipeline.trained_before.update({
             number: saved.trained_batches.get(name, 0) - held.trained_batches(number)
             for name, number in rings.items()})
-        for number in rings.values():
-            pipeline.native_side.began_after(number, pipeline.trained_before[number])
+        for name, number in rings.items():
+            pipeline.native_side.began_after(number, saved.trained_batches.get(name, 0))
         pipeline.loaded = saved, position_now(pipeline, held, saved)
 
 

@@ -38,9 +38,10 @@ def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = 
     each row that had a gradient in the cycle once, and to variables. So the result is that of a program of TensorFlow
     that adds gradients in variables for ``k`` steps and then applies them; sparse gradients stay sparse.
 
-    The batches of a dataset are counted from 1 on, whether they are trained or not; the last one of a cycle is that
-    whose number is a multiple of ``k``. If it is not trained, sums stay as they are, and are applied with those of the
-    cycle in which the key occurs next. ``global_step`` counts batches.
+    The batches of a dataset are counted from 1 on, whether they are trained or not, except those that an iterator has
+    read ahead and drops; the last one of a cycle is that whose number is a multiple of ``k``. If
+    it is not trained, sums stay as they are, and are applied with those of the cycle in which the key occurs next.
+    ``global_step`` counts batches.
 
     ``device_vocabulary_size`` must hold the distinct keys of ``k`` batches.
 
@@ -155,7 +156,8 @@ class _Accumulated(CustomizedOptimizer):
             if lookup is None:
                 is_end = tf.equal(batches % self._steps, 0)
             else:
-                is_end = native.ops().asc_cycle_end(ticket=lookup.ticket, table=lookup.table.shape.number)
+                is_end = native.ops().asc_cycle_end(
+                    ticket=lookup.ticket, table=lookup.table.shape.number, steps=self._steps)
         return tf.group(tf.cond(is_end, self._apply_sums, tf.no_op), name=name_scope)
 
     def _apply_sums(self) -> tf.Operation:
@@ -199,7 +201,7 @@ class _Accumulated(CustomizedOptimizer):
         return tf.IndexedSlices(sums.values, sums.indices, shape)
 
     def _lookup(self, variables: List[tf.Variable]) -> Optional[TableLookup]:
-        """A lookup with the batches that cycles are made of; None: no table is trained in the graph.
+        """A lookup with the batches that cycles are made of; None: no table is among the variables, or none is trained.
 
         All tables of an optimizer have the same batches, which is checked when the pipeline starts: until then each
         lookup of tensors may have a ticket of its own.
@@ -207,7 +209,7 @@ class _Accumulated(CustomizedOptimizer):
         state = GraphState.of(internals.outermost(tf.compat.v1.get_default_graph()))
         tables = [table_of(variable).table_name for variable in variables if is_table_variable(variable)]
         return next((lookup for (name, channel), lookup in state.lookups.items()
-                     if channel == TRAIN and (name in tables or not tables)), None)
+                     if channel == TRAIN and name in tables), None)
 
 
 class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):

@@ -8,16 +8,32 @@
 
 namespace ascpipe {
 
-void CycleIds::SetSteps(int table, std::int64_t steps) {
-  Cycle& cycle = CycleOf(table);
-  if (cycle.steps == steps) return;
-  cycle.steps = steps;
-  cycle.ids.clear();
+namespace {
+
+void SortDistinct(std::vector<std::int64_t>* ids) {
+  std::sort(ids->begin(), ids->end());
+  ids->erase(std::unique(ids->begin(), ids->end()), ids->end());
 }
 
+}  // namespace
+
+void CycleIds::SetSteps(int table, std::int64_t steps) {
+  Cycle& cycle = CycleOf(table);
+  if (steps == 1) cycle = Cycle();
+  cycle.steps = steps;
+}
+
+bool CycleIds::Any() const {
+  return std::any_of(cycles_.begin(), cycles_.end(), [](const Cycle& cycle) { return cycle.steps != 1; });
+}
+
+void CycleIds::SetBefore(std::int64_t batches) { count_ = batches + Unused(); }
+
 void CycleIds::SetIds(int table, std::vector<std::int64_t> ids) {
-  std::sort(ids.begin(), ids.end());
-  CycleOf(table).ids = std::move(ids);
+  Cycle& cycle = CycleOf(table);
+  while (!cycle.kept.empty() && cycle.kept.front().sequence <= used_) cycle.kept.pop_front();
+  cycle.restored = std::move(ids);
+  cycle.restored_at = 0;
 }
 
 CycleIds::Cycle& CycleIds::CycleOf(int table) {
@@ -26,37 +42,96 @@ CycleIds::Cycle& CycleIds::CycleOf(int table) {
   return cycles_[place];
 }
 
-std::vector<bool> CycleIds::Pass(std::int64_t sequence, Batch* batch) {
-  std::vector<bool> ends(cycles_.size());
+CyclePlace CycleIds::Pass(std::int64_t sequence, std::int64_t open, Batch* batch) {
+  Forget(open);
+  if (counted_.empty() || counted_.back().last + 1 != sequence) counted_.push_back(Range{sequence, sequence});
+  counted_.back().last = sequence;
+  CyclePlace place;
+  place.number = ++count_;
   for (std::size_t table = 0; table < cycles_.size(); ++table) {
     Cycle& cycle = cycles_[table];
+    const int index = static_cast<int>(table);
+    place.steps.push_back(cycle.steps);
     if (cycle.steps == 1) continue;
-    ends[table] = (before_ + sequence) % cycle.steps == 0;
-    if (!ends[table]) {
-      Keep(*batch, static_cast<int>(table), &cycle.ids);
-    } else if (!cycle.ids.empty()) {
-      batch->Append(static_cast<int>(table), std::move(cycle.ids));
-      cycle.ids.clear();
+    const bool ends = place.Ends(index);
+    if (ends) {
+      std::vector<std::int64_t> ids = IdsOfLast(&cycle, sequence);
+      if (!ids.empty()) batch->Append(index, std::move(ids));
     }
+    cycle.kept.push_back(Kept{sequence, ends, ends ? std::vector<std::int64_t>() : DistinctIds(*batch, index)});
   }
-  return ends;
+  return place;
 }
 
-void CycleIds::Keep(const Batch& batch, int table, std::vector<std::int64_t>* ids) {
-  const auto middle = static_cast<std::ptrdiff_t>(ids->size());
+void CycleIds::Drop(std::int64_t sequence) {
+  sequence = std::max(sequence, used_);
+  const std::int64_t before = Unused();
+  while (!counted_.empty() && counted_.back().first > sequence) counted_.pop_back();
+  if (!counted_.empty()) counted_.back().last = std::min(counted_.back().last, sequence);
+  count_ -= before - Unused();
+  for (Cycle& cycle : cycles_) {
+    while (!cycle.kept.empty() && cycle.kept.back().sequence > sequence) cycle.kept.pop_back();
+    if (cycle.restored_at > sequence) cycle.restored_at = 0;
+  }
+}
+
+// How many batches are counted behind the last one that was used.
+std::int64_t CycleIds::Unused() const {
+  std::int64_t unused = 0;
+  for (const Range& range : counted_) unused += std::max(range.last - std::max(range.first - 1, used_), std::int64_t{0});
+  return unused;
+}
+
+// Lets go what no cycle needs, whichever batches are dropped: a drop begins behind the last batch that was used, or
+// behind an open one.
+void CycleIds::Forget(std::int64_t open) {
+  while (!counted_.empty() && counted_.front().last <= used_) counted_.pop_front();
+  for (Cycle& cycle : cycles_) {
+    std::deque<Kept>& kept = cycle.kept;
+    const auto last_end = [&](std::int64_t before) {
+      return std::find_if(kept.rbegin(), kept.rend(), [before](const Kept& each) {
+        return each.ends && each.sequence < before;
+      }).base();
+    };
+    kept.erase(kept.begin(), last_end(used_ + 1));
+    const auto behind = [&](std::int64_t sequence) {
+      return std::find_if(kept.begin(), kept.end(), [&](const Kept& each) { return each.sequence > sequence; });
+    };
+    const auto end = last_end(open);
+    if (end != kept.begin() && behind(used_) < end - 1) kept.erase(behind(used_), end - 1);  // but the end itself
+    if (cycle.restored_at != 0 && cycle.restored_at <= used_) cycle.restored = std::vector<std::int64_t>();
+  }
+}
+
+std::vector<std::int64_t> CycleIds::DistinctIds(const Batch& batch, int table) {
+  std::vector<std::int64_t> ids;
   for (const FeatureIds& feature : batch.features) {
     if (feature.table != table) continue;
     if (feature.is_int32) {
       const std::int32_t* const from = static_cast<const std::int32_t*>(feature.data);
-      ids->insert(ids->end(), from, from + feature.count);
+      ids.insert(ids.end(), from, from + feature.count);
     } else {
       const std::int64_t* const from = static_cast<const std::int64_t*>(feature.data);
-      ids->insert(ids->end(), from, from + feature.count);
+      ids.insert(ids.end(), from, from + feature.count);
     }
   }
-  std::sort(ids->begin() + middle, ids->end());
-  std::inplace_merge(ids->begin(), ids->begin() + middle, ids->end());
-  ids->erase(std::unique(ids->begin(), ids->end()), ids->end());
+  SortDistinct(&ids);
+  ids.shrink_to_fit();
+  return ids;
+}
+
+// The ids that the last batch of a cycle gets.
+std::vector<std::int64_t> CycleIds::IdsOfLast(Cycle* cycle, std::int64_t sequence) {
+  std::vector<std::int64_t> ids;
+  if (cycle->restored_at == 0) {
+    ids = cycle->restored;
+    cycle->restored_at = sequence;
+  }
+  for (auto kept = cycle->kept.rbegin(); kept != cycle->kept.rend() && !kept->ends; ++kept) {
+    ids.insert(ids.end(), kept->ids.begin(), kept->ids.end());
+  }
+  SortDistinct(&ids);
+  return ids;
 }
 
 }  // namespace ascpipe

@@ -2,39 +2,81 @@
 //
 // Rows are updated on the device, so the last batch of a cycle needs the rows of all of its batches.  It gets their ids
 // behind its own: they belong to no feature, and do not count as occurrences.
+//
+// Batches are counted when they are submitted.  Those that an iterator has read ahead, and that are dropped with it, are
+// counted no more: how many they are depends on the speed of threads.
 #ifndef ASCPIPE_CORE_CYCLE_IDS_H_
 #define ASCPIPE_CORE_CYCLE_IDS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 namespace ascpipe {
 
 class Batch;
 
+// Where a batch is in the cycles of its tables.
+struct CyclePlace {
+  std::int64_t number = 0;          // of the batch, from 1 on
+  std::vector<std::int64_t> steps;  // [tables or fewer]: batches of a cycle; 1: there are none
+
+  std::int64_t StepsOf(int table) const {
+    return static_cast<std::size_t>(table) < steps.size() ? steps[static_cast<std::size_t>(table)] : 1;
+  }
+  bool Ends(int table) const { return StepsOf(table) > 1 && number % StepsOf(table) == 0; }
+};
+
+// Sequence numbers below are those of tickets, from 1 on.
 class CycleIds {
  public:
   // From the next batch on, cycles of a table have `steps` batches; 1: there are none.  `table`: index in the ring.
   void SetSteps(int table, std::int64_t steps);
-  // How many batches were trained before the first one of this stream: their last cycle is continued.
-  void SetBefore(std::int64_t batches) { before_ = batches; }
-  // The distinct ids of that cycle, in the place of what was kept.
+  // Whether a table has cycles.
+  bool Any() const;
+  // Of a checkpoint that was restored: how many batches were trained before the first one that was not used yet.
+  void SetBefore(std::int64_t batches);
+  // The distinct ids of the last cycle there.  They take the place of the ids of batches that were used.
   void SetIds(int table, std::vector<std::int64_t> ids);
 
-  // Takes the batches of a stream in their order; `sequence`: from 1 on.  The last batch of a cycle gets the distinct
-  // ids of the others.  Returns of each table whether the batch is the last one of its cycle; [] = of none.
-  std::vector<bool> Pass(std::int64_t sequence, Batch* batch);
+  // Takes the batches of a stream in their order.  The last batch of a cycle gets the distinct ids of the others.
+  // `open`: the first batch before it that a step may still use; `sequence`: there is none.
+  CyclePlace Pass(std::int64_t sequence, std::int64_t open, Batch* batch);
+  // Batches up to this one were used by a step, or come before one that was: they stay counted.
+  void Use(std::int64_t sequence) { used_ = sequence > used_ ? sequence : used_; }
+  // Batches behind this one that were not used never will be: the next one takes the place of the first of them.
+  void Drop(std::int64_t sequence);
+
+  // Batches of a table of which something is kept.
+  std::size_t kept(int table) { return CycleOf(table).kept.size(); }
 
  private:
+  struct Kept {
+    std::int64_t sequence;
+    bool ends;
+    std::vector<std::int64_t> ids;  // of a batch that ends no cycle: distinct, ascending
+  };
   struct Cycle {
     std::int64_t steps = 1;
-    std::vector<std::int64_t> ids;  // distinct, ascending
+    std::deque<Kept> kept;               // what the cycle of the next batch needs, also if batches are dropped
+    std::vector<std::int64_t> restored;  // ids of a checkpoint
+    std::int64_t restored_at = 0;        // the batch that got them; 0: none did
+  };
+
+  struct Range {
+    std::int64_t first, last;
   };
 
   Cycle& CycleOf(int table);
-  static void Keep(const Batch& batch, int table, std::vector<std::int64_t>* ids);
+  std::int64_t Unused() const;
+  void Forget(std::int64_t open);
+  static std::vector<std::int64_t> DistinctIds(const Batch& batch, int table);
+  static std::vector<std::int64_t> IdsOfLast(Cycle* cycle, std::int64_t sequence);
 
-  std::int64_t before_ = 0;
+  std::int64_t count_ = 0;  // number of the last batch
+  std::int64_t used_ = 0;
+  std::deque<Range> counted_;  // batches that were not used, and are counted
   std::vector<Cycle> cycles_;  // by table
 };
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/cycle_ids.h"
 #include "core/layout.h"
 
 namespace ascpipe {
@@ -18,7 +19,7 @@ struct FrameRecord {
   std::vector<layout::Part> parts;     // [tables]: counts of ids and features, and where the arrays lie
   std::vector<layout::Spec> specs;     // of the features of all parts
   std::vector<std::size_t> first_spec; // [tables]: the first spec of each part
-  std::vector<bool> ends_cycle;       // [tables or fewer]: whether the batch is the last one of a cycle (cycle_ids.h)
+  CyclePlace cycle;                    // where the batch is in the cycles of gradient accumulation
 };
 
 }  // namespace ascpipe

@@ -65,9 +65,18 @@ CoreStatus Stream::Submit(std::unique_ptr<Batch> batch, Ticket** ticket) {
 CoreStatus Stream::Park(std::unique_ptr<Batch> batch, Ticket** ticket) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (stopped_) return Error(Code::kFailedPrecondition, "the pipeline of stream ", number_, " was stopped");
-  std::vector<bool> ends_cycle = cycles_.Pass(sequence_ + 1, batch.get());
+  std::int64_t first_open = sequence_ + 1, last_open = 0;
+  for (const auto& entry : live_) {
+    if (batch->source == source_ && !cycles_.Any()) break;
+    if (entry.second->state() == Ticket::kClosed) continue;
+    first_open = std::min(first_open, SequenceOf(entry.first));
+    last_open = std::max(last_open, SequenceOf(entry.first));
+  }
+  if (batch->source != source_) cycles_.Drop(last_open);  // what an iterator has read ahead is dropped with it
+  source_ = batch->source;
+  CyclePlace cycle = cycles_.Pass(sequence_ + 1, first_open, batch.get());
   std::unique_ptr<FrameRecord> record = LayOut(*batch);
-  record->ends_cycle = std::move(ends_cycle);
+  record->cycle = std::move(cycle);
   Ticket* fresh = new Ticket(TicketNumber(run_, ++sequence_), gate_);
   fresh->Ref();
   live_[fresh->number()] = fresh;
@@ -109,6 +118,7 @@ CoreStatus Stream::Hold(std::int64_t number, TicketHold* hold) {
                  "call; do not feed a fetched batch back through a placeholder");
   }
   *hold = TicketHold(found->second);
+  cycles_.Use(SequenceOf(number));
   return CoreStatus();
 }
 

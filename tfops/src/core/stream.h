@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "core/core_status.h"
+#include "core/cycle_ids.h"
 #include "core/frame_record.h"
 #include "core/ring.h"
 #include "core/ring_growth.h"
 #include "core/segment.h"
 #include "core/ticket.h"
-#include "core/cycle_ids.h"
 
 namespace ascpipe {
 
@@ -40,6 +40,7 @@ class Batch {
 
   std::vector<FeatureIds> features;  // one per input of AscSubmit, then what was appended
   std::int64_t timestamp = 0;        // 0: it has none
+  std::int64_t source = 0;           // which iterator it is of, among all of the process
 
  private:
   struct Appended {
@@ -70,8 +71,8 @@ class Stream {
 
   // From the next batch on, gradients of a table are accumulated over `steps` batches.  `table`: index in the ring.
   void Accumulate(int table, std::int64_t steps);
-  // Of a checkpoint that was restored: how many batches were trained before this stream began, and the keys of a table
-  // with sums that were not applied yet.
+  // Of a checkpoint that was restored: how many batches were trained before the next one is, and the keys of a table with
+  // sums that were not applied yet.
   void BeganAfter(std::int64_t batches);
   void BeganWith(int table, std::vector<std::int64_t> keys);
 
@@ -117,6 +118,7 @@ class Stream {
   mutable std::mutex mutex_;  // guards the members below
   bool stopped_ = false;
   std::int64_t sequence_ = 0;
+  std::int64_t source_ = 0;  // of the last batch
   CycleIds cycles_;
   std::deque<Parked> parked_;
   std::unordered_map<std::int64_t, Ticket*> live_;  // one reference each, until closed

@@ -9,6 +9,7 @@ REGISTER_OP("AscCycleEnd")
     .Input("ticket: int64")
     .Output("is_end: bool")
     .Attr("table: int")
+    .Attr("steps: int")
     .SetIsStateful()
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
       c->set_output(0, c->Scalar());
@@ -20,6 +21,7 @@ Says whether sums of gradients are applied after a batch: its plan then has the 
 ticket: int64 scalar of AscSubmit, fetched in the same step, whose plan was claimed.
 is_end: bool scalar.
 table: number of a table that is trained.
+steps: batches of a cycle.
 )doc");
 
 namespace ascpipe {
@@ -28,6 +30,7 @@ class CycleEndOp : public tensorflow::OpKernel {
  public:
   explicit CycleEndOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("table", &table_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("steps", &steps_));
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
@@ -44,14 +47,20 @@ class CycleEndOp : public tensorflow::OpKernel {
     OP_REQUIRES(ctx, hold->state() >= 0,
                 Refuse(Code::kFailedPrecondition, "AscCycleEnd: the plan of ticket ", SequenceOf(hold->number()),
                        " was not claimed"));
-    const std::vector<bool>& ends = hold->record().ends_cycle;
+    const CyclePlace& cycle = hold->record().cycle;
+    OP_REQUIRES(ctx, cycle.StepsOf(index) == steps_,
+                Refuse(Code::kFailedPrecondition, "AscCycleEnd: gradients of table ", table_, " are accumulated over ",
+                       steps_, " batches in this graph, and over ", cycle.StepsOf(index), " in the graph that was "
+                       "started last. Rows of this batch were not updated. End the sessions of a graph before the next "
+                       "one is started, or give both graphs the same k"));
     tensorflow::Tensor* out;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, tensorflow::TensorShape({}), &out));
-    out->scalar<bool>()() = static_cast<std::size_t>(index) < ends.size() && ends[static_cast<std::size_t>(index)];
+    out->scalar<bool>()() = cycle.Ends(index);
   }
 
  private:
   int table_;
+  tensorflow::int64 steps_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("AscCycleEnd").Device(tensorflow::DEVICE_CPU), CycleEndOp);

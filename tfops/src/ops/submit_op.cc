@@ -79,6 +79,7 @@ class SubmitOp : public tensorflow::OpKernel {
                 Refuse(Code::kInvalidArgument, "AscSubmit: ", inputs, " features, but stream ", stream_, " has ",
                        declared.tables.size()));
     std::unique_ptr<TensorBatch> batch(new TensorBatch);
+    batch->source = source_;
     if (stamps_ == 1) OP_REQUIRES_OK(ctx, ReadTimestamp(ctx->input(ctx->num_inputs() - 1), &batch->timestamp));
     for (int i = 0; i < ctx->num_inputs() - stamps_; ++i) {
       const tensorflow::Tensor& ids = ctx->input(i);
@@ -97,6 +98,11 @@ class SubmitOp : public tensorflow::OpKernel {
 
  private:
   // The kernel lives as long as its iterator.
+  static std::int64_t NewSource() {
+    static std::atomic<std::int64_t> sources{0};
+    return ++sources;
+  }
+
   std::int64_t Run(RankedStream* ranked) {
     std::int64_t run = run_.load();
     if (run == 0) run_.store(run = ranked->NewRun());
@@ -117,6 +123,7 @@ class SubmitOp : public tensorflow::OpKernel {
 
   int stream_;
   int stamps_;
+  const std::int64_t source_ = NewSource();
   std::atomic<std::int64_t> run_{0};  // of several ranks: which iterator of the stream
 };
 
