@@ -86,6 +86,8 @@ def _hypothesis_profile():
     hypothesis.settings.register_profile("ours", deadline=None, derandomize=True, print_blob=True, database=None,
                                          max_examples=25 if _is_run_once_more() else 60)
     hypothesis.settings.load_profile("ours")
+    # At its first use it makes a source of random numbers, which must be there before garbage is frozen.
+    hypothesis.find(hypothesis.strategies.none(), lambda _: True)
 
 
 def _is_run_once_more():
