@@ -6,7 +6,7 @@ from tests.model.explore import HOLDS, explore
 from tests.model.rank_scenarios import FAULTY, FLAWED, FLAWS, SHORT, planted
 from tests.model.ranks import Together
 
-LONG = ["two training threads"]  # the turns of two streams are those of a stream that trains and one that evaluates
+LONG = ["one trains, one evaluates", "two training threads"]  # those with a batch each show both flaws of turns
 
 
 @pytest.mark.parametrize("name", [

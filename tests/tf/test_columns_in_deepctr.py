@@ -41,11 +41,18 @@ def estimators():
     return estimator
 
 
+def linear():
+    """What the linear part reads: a column of each kind; ``test_columns_in_estimators.py`` has all in both parts."""
+    ids = columns.categorical()
+    return [ids["user"], ids["tags"], ids["hour"], *columns.wide()[-2:]]
+
+
 def program(kind, **given):
     """Makes an Estimator, as ``columns.Job`` asks for one."""
     def make(**more):
-        read = [*columns.embeddings(), tf.feature_column.numeric_column("age")]
-        return getattr(estimators(), kind)(columns.wide(), read, dnn_hidden_units=columns.HIDDEN, l2_reg_linear=0,
+        _, item, _, city, phone, tags, hour = columns.embeddings()
+        read = [item, city, phone, tags, hour, tf.feature_column.numeric_column("age")]
+        return getattr(estimators(), kind)(linear(), read, dnn_hidden_units=columns.HIDDEN, l2_reg_linear=0,
                                            **{**KINDS[kind], **given, **more})
 
     return make

@@ -10,12 +10,16 @@ from unittest import mock
 
 import tensorflow as tf
 
+import ascpipe.tf.api.installing  # noqa: F401
 from ascpipe.cli import program
 from ascpipe.cli import run as command
 
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18  #: of sched.h and sys/mount.h
 
-tf.estimator.Estimator  # noqa: B018  # is imported when it is first asked for
+# Imported once for all programs. TensorFlow imports `estimator` when it is first used, and
+# `contrib` when a program maps a dataset. `mx_rec` imports `installing`, which changes nothing before it is called.
+tf.estimator.Estimator  # noqa: B018
+tf.contrib.framework  # noqa: B018
 
 
 def ascpipe_run(arguments: List[str], folder: str, environment: Dict[str, str]) -> None:

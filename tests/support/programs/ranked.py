@@ -158,6 +158,7 @@ class Program:
         iterator = tf.compat.v1.data.make_initializable_iterator(dataset.prefetch(10))
         return iterator.get_next(), iterator
 
+    @tf.autograph.experimental.do_not_convert  # it takes long
     def _with_ragged(self, batch: Dict[str, tf.Tensor]) -> Dict[str, Any]:
         for name, feature in self._features.items():
             if feature.ragged:
