@@ -259,6 +259,52 @@ def test_batches_that_an_iterator_has_read_ahead_and_drops_are_not_counted():
     assert changed == [[], [], [0, 1], [0, 1], [0, 1], [0, 1]]
 
 
+def restored_or_initialized(tmp_path, change):
+    """Train by 4 batches, save, train by one more, let ``change`` restore or initialize, and train by one more."""
+    with twin_programs.ascpipe():
+        program = Program(read_ahead=2)
+        with program.begin(v1.Session()) as session:
+            for _ in range(4):
+                session.run(program.train)
+            program.saver.save(session, str(tmp_path / "model"))
+            session.run(program.train)
+            change(session, program)
+            session.run(program.train)
+
+
+def test_a_batch_read_ahead_of_a_restore_that_moves_its_cycle_is_an_error(tmp_path):
+    with pytest.raises(tf.errors.FailedPreconditionError, match="read ahead before a checkpoint was restored"):
+        restored_or_initialized(tmp_path, lambda session, program: program.saver.restore(
+            session, str(tmp_path / "model")))
+
+
+def test_a_batch_read_ahead_of_an_initializer_that_moves_its_cycle_is_an_error(tmp_path):
+    with pytest.raises(tf.errors.FailedPreconditionError, match="variables were initialized"):
+        restored_or_initialized(tmp_path, lambda session, _: session.run(v1.global_variables_initializer()))
+
+
+def test_a_training_that_begins_anew_counts_from_its_begin(tmp_path):
+    """Also if it is saved and resumed."""
+    with twin_programs.ascpipe():
+        program = Program()
+        for _ in range(2):
+            with program.begin(v1.Session()) as session:
+                for batch in range(1, 5):
+                    session.run(program.train)
+                    is_changed = (program.rows_of(session, range(30)) != np.float32(0.3)).any()
+                    assert is_changed == (batch >= 3)
+                program.saver.save(session, str(tmp_path / "model"))
+        assert asc.trained_batches(str(tmp_path / "model")) == {"training": 4}
+        with v1.Session() as session:
+            program.saver.restore(session, str(tmp_path / "model"))
+            session.run(program.iterator.initializer)
+            rows = [program.rows_of(session, range(30)).tobytes()]
+            for _ in range(2):
+                session.run(program.train)
+                rows.append(program.rows_of(session, range(30)).tobytes())
+            assert rows[0] == rows[1] != rows[2]
+
+
 def test_variables_and_tables_can_have_cycles_of_their_own():
     def train(model):
         if model.is_ours:

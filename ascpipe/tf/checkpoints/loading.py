@@ -104,9 +104,6 @@ def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: D
     """
     saved = position_in(pipeline, checkpoint)
     if saved is not None:
-        pipeline.trained_before.update({
-            number: saved.trained_batches.get(name, 0) - held.trained_batches(number)
-            for name, number in rings.items()})
         for name, number in rings.items():
             pipeline.native_side.began_after(number, saved.trained_batches.get(name, 0))
         pipeline.loaded = saved, position_now(pipeline, held, saved)
