@@ -394,14 +394,41 @@ def test_what_is_not_built_is_refused(given, monkeypatch):
         asc.optimizers.accumulate(v1.train.GradientDescentOptimizer(0.1), 2)
 
 
-def test_two_optimizers_that_accumulate_for_one_table_are_refused():
+@pytest.mark.parametrize("optimizers", [1, 2])
+def test_gradients_of_one_table_that_are_accumulated_twice_are_refused(optimizers):
+    """For example two tasks that are trained in turns: the one of them may never have the last batch of a cycle."""
     def train(model):
-        first, second = (asc.optimizers.accumulate(model.optimizer("adagrad"), K) for _ in range(2))
-        return tf.group(first.minimize(model.loss), second.minimize(model.loss))
+        made = [asc.optimizers.accumulate(model.optimizer("adagrad"), K) for _ in range(optimizers)]
+        return tf.group(*(each.minimize(model.loss, var_list=asc.table_variables()) for each in (made[0], made[-1])))
 
     error = twin_programs.ours(train, "device").error
     assert isinstance(error, TableUseError)
-    assert "two optimizers accumulate" in str(error)
+    assert "accumulated twice" in str(error)
+
+
+def scalars():
+    return [v1.get_variable(name, [], initializer=v1.ones_initializer(), use_resource=True) for name in ("a", "b")]
+
+
+def test_gradients_of_one_variable_that_are_accumulated_twice_are_refused():
+    with twin_programs.ascpipe():
+        optimizer, (weight, bias) = accumulated(lambda: v1.train.GradientDescentOptimizer(RATE))(), scalars()
+        optimizer.minimize(weight * 2)
+        with pytest.raises(ValueError, match="applied twice to variable 'a'"):
+            optimizer.minimize(weight * bias)
+
+
+def test_one_optimizer_counts_the_batches_of_each_training_op():
+    found = []
+    with twin_programs.ascpipe():
+        for make in (accumulated, by_hand):
+            with tf.Graph().as_default():
+                optimizer, variables = make(lambda: v1.train.GradientDescentOptimizer(RATE))(), scalars()
+                train = [optimizer.minimize(tf.square(each), var_list=[each]) for each in variables]
+                with v1.Session() as session:
+                    session.run(v1.global_variables_initializer())
+                    found.append([session.run([train, variables])[1] for _ in range(2 * K + 1)][-1])
+    np.testing.assert_allclose(*found, rtol=1e-6)
 
 
 def test_tables_of_two_datasets_under_one_optimizer_are_refused():
