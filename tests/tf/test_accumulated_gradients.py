@@ -220,6 +220,27 @@ def test_a_training_that_is_resumed_within_a_cycle_goes_on_as_if_it_had_not_ende
             assert program.rows_of(session, range(30)).tobytes() == rows.tobytes()
 
 
+def test_a_warm_start_within_a_cycle_begins_without_sums(tmp_path):
+    """As in TensorFlow, which takes over trainable variables."""
+    with twin_programs.ascpipe():
+        program = Program(np.repeat([[1], [2], [3], [4]], BATCH, 0), make=lambda: asc.optimizers.GradientDescent(1.0))
+        with program.begin(v1.Session()) as session:
+            for _ in range(K + 1):
+                session.run(program.train)
+            rows = program.rows_of(session, range(10))
+            program.saver.save(session, str(tmp_path / "model"))
+    with twin_programs.ascpipe():
+        program = Program(np.repeat([[5], [6], [7]], BATCH, 0), make=lambda: asc.optimizers.GradientDescent(1.0))
+        load = asc.warm_start(str(tmp_path / "model"))
+        with program.begin(v1.Session()) as session:
+            load(session)
+            for _ in range(K):
+                session.run(program.train)
+            found = program.rows_of(session, range(10))
+    assert [key for key in range(10) if (found[key] != rows[key]).any()] == [5, 6, 7]
+    assert (rows[4] == np.float32(0.3)).all()
+
+
 def test_sums_of_a_cycle_whose_last_batch_is_not_trained_are_applied_when_their_keys_occur_next():
     ids = np.repeat([[1], [2], [3], [1], [4], [5], [6], [2], [7]], BATCH, 0)
     with twin_programs.ascpipe():

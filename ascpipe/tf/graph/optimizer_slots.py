@@ -10,8 +10,8 @@ from tensorflow.python.ops import variables
 from ascpipe.tf import internals
 from ascpipe.tf.graph.sparse_table import Table
 
-#: How the name of a slot ends that says, of each row, how many gradients are summed that were not applied yet.
-GRADIENT_COUNT = "gradient_count"
+#: How the names of slots end that have, of each row, the sum of gradients that were not applied yet, and their number.
+GRADIENT_SUM, GRADIENT_COUNT = "gradient_sum", "gradient_count"
 
 
 @dataclasses.dataclass

@@ -13,7 +13,7 @@ from ascpipe.errors import NotBuiltYetError, TableUseError
 from ascpipe.layout.words import SLOT_FROZEN, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.graph_state import Accumulation, GraphState
-from ascpipe.tf.graph.optimizer_slots import GRADIENT_COUNT
+from ascpipe.tf.graph.optimizer_slots import GRADIENT_COUNT, GRADIENT_SUM
 from ascpipe.tf.graph.row_numbers import SUMS, origins_of
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.optimizers.base import CustomizedOptimizer, is_table_variable, table_of
@@ -21,7 +21,7 @@ from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Integer, Rule, boolean, checked
 
-_SUM, _COUNT = "gradient_sum", GRADIENT_COUNT  # slots: of each element; of rows, in how many gradients each was
+_SUM, _COUNT = GRADIENT_SUM, GRADIENT_COUNT  # slots: of each element; of rows, in how many gradients each was
 
 
 class _IsOptimizer(Rule):
