@@ -207,8 +207,8 @@ class Position(NamedTuple):
     Attributes:
         run_id: of the daemon's session, unique among all runs; 1 to 128 characters.
         tables: by the name of the table.
-        trained_batches: by the name of the stream: how many of its batches are trained, of all runs that led here; the
-            input position, as ``dataset.skip(n)`` wants it.
+        trained_batches: by the name of the stream: how many of its batches are trained, of all runs that led here,
+            since the tables were initialized; the input position, as ``dataset.skip(n)`` wants it.
     """
 
     run_id: str

@@ -12,7 +12,7 @@ from ascpipe.tf.checkpoints import table_rows
 from ascpipe.tf.checkpoints.missing_parts import Advice, name_it
 from ascpipe.tf.checkpoints.saving import position
 from ascpipe.tf.clean_up import end_quietly
-from ascpipe.tf.graph.optimizer_slots import GRADIENT_COUNT, OptimizerSlot
+from ascpipe.tf.graph.optimizer_slots import GRADIENT_COUNT, GRADIENT_SUM, OptimizerSlot
 from ascpipe.tf.running.hold_between_steps import Hold, TableState
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.shapes import TableShape
@@ -66,7 +66,8 @@ def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: s
     """The load of a table that begins another training as a table of a checkpoint is. Raises as ``restored``.
 
     Args:
-        with_slots: whether optimizer slots are taken over, where the checkpoint has them; else they begin anew.
+        with_slots: whether optimizer slots are taken over, where the checkpoint has them; else they begin anew, as sums
+            of gradients do: they belong to a cycle of the other training.
     """
     reason = _missing(checkpoint, saved_name)
     if reason is not None:
@@ -76,10 +77,11 @@ def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: s
                 reason, ", ".join(sorted(checkpoint.tables)) or "no table"))
     spec = checkpoint.tables[saved_name]
     load = _checked(checkpoint, shape, slots, spec, ["{}/{}".format(saved_name, slot.name) for slot in slots])
-    if not with_slots:
-        anew = zip(slots, _places(spec.dim, slots).values())
-        load = load._replace(columns=[(0, 0, spec.dim)],
-                             fresh=[(column, width, slot.initial or 0.0) for slot, (column, width) in anew])
+    anew = {column: (column, width, slot.initial or 0.0)
+            for slot, (column, width) in zip(slots, _places(spec.dim, slots).values())
+            if not with_slots or slot.name.endswith((GRADIENT_SUM, GRADIENT_COUNT))}
+    load = load._replace(columns=[each for each in load.columns if each[1] not in anew],
+                         fresh=[*anew.values(), *(each for each in load.fresh if each[0] not in anew)])
     policies = spec.policies and Policies(-1, counting=False, faae_coefficient=1, eviction_threshold=-1,
                                           time=spec.policies.time)
     return load._replace(spec=spec._replace(initial=None, policies=policies))
@@ -104,9 +106,6 @@ def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: D
     """
     saved = position_in(pipeline, checkpoint)
     if saved is not None:
-        pipeline.trained_before.update({
-            number: saved.trained_batches.get(name, 0) - held.trained_batches(number)
-            for name, number in rings.items()})
         for name, number in rings.items():
             pipeline.native_side.began_after(number, saved.trained_batches.get(name, 0))
         pipeline.loaded = saved, position_now(pipeline, held, saved)
@@ -226,8 +225,10 @@ def _fill_rows(pipeline: Pipeline, at: TableState, load: Load) -> Optional[np.nd
     """Write rows; return the numbers of those with a sum of gradients that was not applied, None if there are no sums.
     """
     widths, start = [load.spec.dim, *(slot.width for slot in load.spec.slots)], 0
+    begins = [column for column, _ in _places(load.spec.dim, load.spec.slots).values()]
+    taken = {column for column, _, _ in load.columns}
     counts = [1 + place for place, slot in enumerate(load.spec.slots)
-              if slot.name.endswith(GRADIENT_COUNT) and any(slot.name == other.name for other in load.slots)]
+              if slot.name.endswith(GRADIENT_COUNT) and begins[place] in taken]
     with_sums = [np.zeros(0, np.int64)]
 
     def targets(first: int, n: int) -> Sequence[Optional[np.ndarray]]:

@@ -287,8 +287,7 @@ def position(pipeline: Pipeline, held: Hold, tables: Dict[str, TableState], ring
         run_id=pipeline.run_id,
         tables={name: TablePosition(int(at.header["retired"]), int(at.header["cut_applied"]))
                 for name, at in tables.items()},
-        trained_batches={name: pipeline.trained_before.get(number, 0) + held.trained_batches(number)
-                         for name, number in rings.items()})
+        trained_batches={name: held.trained_batches(number) for name, number in rings.items()})
 
 
 def _which(told: Optional[deltas.Changes]) -> table_rows.Which:

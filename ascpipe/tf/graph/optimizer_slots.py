@@ -10,7 +10,7 @@ from tensorflow.python.ops import variables
 from ascpipe.tf import internals
 from ascpipe.tf.graph.sparse_table import Table
 
-#: How the names of slots end that have, of each row, a sum of gradients that was not applied yet, and of how many.
+#: How the names of slots end that have, of each row, the sum of gradients that were not applied yet, and their number.
 GRADIENT_SUM, GRADIENT_COUNT = "gradient_sum", "gradient_count"
 
 

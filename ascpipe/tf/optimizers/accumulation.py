@@ -4,6 +4,7 @@ Sums lie in slot variables. Those of a table move with its rows, so no key loses
 The last batch of each cycle needs the rows of all keys of the cycle; the pipeline puts them on the device
 (``tfops/src/core/cycle_ids.h``).
 """
+import itertools
 from typing import Any, List, Optional, Set, Tuple
 
 import tensorflow as tf
@@ -54,7 +55,8 @@ def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = 
         A ``tf.compat.v1.train.Optimizer``. It trains what ``optimizer`` would.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range.
+        ValueError: an argument of the wrong type or out of range. When gradients are applied: twice to one variable.
+        TableUseError: when gradients are applied: twice to one table (E253).
         NotBuiltYetError: static shapes, ``init(use_dynamic=False)``; several ranks; an optimizer of TensorFlow, or
             ``ascpipe.tf.Optimizer``, for tables that grow (E600).
         EnvironmentError: ``init`` was not called.
@@ -84,7 +86,9 @@ class _Accumulated(CustomizedOptimizer):
         self._optimizer = optimizer
         self._steps = steps
         self._factor = factor
-        # Of one call of apply_gradients: variables, and whether their gradients have rows; ids of those that have.
+        # Of one call of apply_gradients: how often it ran; variables, and whether their gradients have rows; ids of
+        # those that have.
+        self._batches: Any = None
         self._sums: List[Tuple[Any, bool]] = []
         self._by_rows: Set[int] = set()
 
@@ -105,11 +109,18 @@ class _Accumulated(CustomizedOptimizer):
         super()._create_slots([variable for variable in var_list if is_table_variable(variable)])
         for variable in var_list:
             if not is_table_variable(variable):
+                if self.get_slot(variable, GRADIENT_SUM) is not None:
+                    raise ValueError("optimizer {!r} of accumulate() is applied twice to variable {!r}, whose "
+                                     "gradients have one sum. Minimize the sum of the losses, or take two "
+                                     "optimizers".format(self._name, variable.op.name))
                 self._zeros_slot(variable, GRADIENT_SUM, self._name)
                 if id(variable) in self._by_rows:
                     self._get_or_make_slot(variable, tf.zeros([variable.shape[0].value, 1]), GRADIENT_COUNT, self._name)
-        # In each graph, so that all graphs of a model have the same variables.
-        self._create_non_slot_variable(tf.zeros([], tf.int64), "batches", var_list[0])
+        # In each graph, so that all graphs of a model have the same variables; for each call of apply_gradients.
+        graph = tf.compat.v1.get_default_graph()
+        names = ("batches_{}".format(number) if number else "batches" for number in itertools.count())
+        name = next(name for name in names if self._get_non_slot_variable(name, graph=graph) is None)
+        self._batches = self._create_non_slot_variable(tf.zeros([], tf.int64), name, var_list[0])
 
     def _create_table_slots(self, table: tf.Variable) -> None:
         self._note_table(table)
@@ -118,11 +129,12 @@ class _Accumulated(CustomizedOptimizer):
 
     def _note_table(self, table: tf.Variable) -> None:
         name = table_of(table).table_name
-        known = GraphState.of(table.graph).accumulated.setdefault(name, Accumulation(self, self._steps))
-        if known.optimizer is not self:
-            raise TableUseError(name, "two optimizers accumulate its gradients, {!r} and {!r}. Take one for all losses "
-                                "that it is trained by. Nothing was trained".format(
-                                    known.optimizer.get_name(), self.get_name()))
+        accumulated = GraphState.of(table.graph).accumulated
+        if name in accumulated:
+            raise TableUseError(name, "its gradients are accumulated twice, by {!r} and {!r}. Minimize the sum of the "
+                                "losses that it is trained by, once. Nothing was trained".format(
+                                    accumulated[name].optimizer.get_name(), self.get_name()))
+        accumulated[name] = Accumulation(self, self._steps)
 
     def _prepare(self) -> None:
         """Nothing to prepare: the other optimizer does so when it applies sums."""
@@ -149,9 +161,8 @@ class _Accumulated(CustomizedOptimizer):
 
     def _finish(self, update_ops: List[tf.Operation], name_scope: str) -> tf.Operation:
         lookup = self._lookup([variable for variable, _ in self._sums])
-        batches = self._get_non_slot_variable("batches", graph=tf.compat.v1.get_default_graph())
         with tf.control_dependencies(update_ops):
-            batches = batches.assign_add(1)
+            batches = self._batches.assign_add(1)
         with tf.control_dependencies([batches]):
             if lookup is None:
                 is_end = tf.equal(batches % self._steps, 0)

@@ -106,7 +106,7 @@ class Hold:
             device.append(rows)
 
     def trained_batches(self, stream: int) -> int:
-        """Batches of a training stream that were trained since the pipeline began."""
+        """Batches of a training stream that were trained since its tables were empty, those before a checkpoint too."""
         return native.number("asc_stream_trained", self._number, stream)
 
     def begin_load(self, table: int, entries: int, rows: int) -> None:

@@ -86,7 +86,7 @@ class NativePipeline:
         call("asc_pipeline_accumulate", table, steps)
 
     def began_after(self, stream: int, batches: int) -> None:
-        """Count the next batch that a stream trains from the batches on that a restored checkpoint was trained by."""
+        """Count the batches of a stream from those on that a restored checkpoint was trained by. No step trains now."""
         call("asc_stream_began_after", stream, batches)
 
     def began_with(self, table: int, keys: np.ndarray) -> None:

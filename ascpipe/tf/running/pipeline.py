@@ -67,8 +67,6 @@ class Pipeline:
         seeds: of the initial rows, by name of the table; a restore gives a table the seed that it was saved with.
         pools: float32[rows, dim] of those whose initial rows come from a pool; likewise.
         loaded: where the last checkpoint that was loaded stood, and where this pipeline stood then, if one was.
-        trained_before: batches that were trained before this pipeline began, by the number of the ring; set by a
-            restore, less what this pipeline had trained until then.
         tips: the newest save of this pipeline, by ``deltas.name_of`` its directory and base.
         background: the save that goes on while training does.
         wait_timeout_s: timeout in seconds without progress of a rank that another rank waits for.
@@ -96,7 +94,6 @@ class Pipeline:
         for name, table in tables.items():
             self._note_table(name, table)
         self.loaded: Optional[Tuple[Position, Position]] = None
-        self.trained_before: Dict[int, int] = {}
         self.tips: Dict[str, Tip] = {}
         self.background = SaveThread()
         self.wait_timeout_s = link.settings.wait_timeout_s

@@ -186,7 +186,7 @@ ASC_EXPORT int asc_stream_trained(std::int64_t hold, int stream, std::int64_t* t
   return On(&Holds(), hold, err, err_bytes, [=](Hold* held) {
     const ascpipe::Stream* const found = held->pipeline().stream(stream);
     if (found == nullptr) return Error(Code::kInvalidArgument, "there is no stream ", stream);
-    *trained = ascpipe::LoadAcquire(&found->ring().header()->trained);
+    *trained = found->TrainedBatches();
     return CoreStatus();
   });
 }

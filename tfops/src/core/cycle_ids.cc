@@ -27,13 +27,28 @@ bool CycleIds::Any() const {
   return std::any_of(cycles_.begin(), cycles_.end(), [](const Cycle& cycle) { return cycle.steps != 1; });
 }
 
-void CycleIds::SetBefore(std::int64_t batches) { count_ = batches + Unused(); }
+void CycleIds::SetBefore(std::int64_t batches, std::int64_t open) {
+  Drop(open);
+  const std::int64_t moved = batches + Unused() - count_;
+  for (Cycle& cycle : cycles_) {
+    if (moved % cycle.steps != 0) cycle.before = std::max(cycle.before, open);
+  }
+  count_ += moved;
+}
 
-void CycleIds::SetIds(int table, std::vector<std::int64_t> ids) {
+void CycleIds::SetIds(int table, std::int64_t open, std::vector<std::int64_t> ids) {
   Cycle& cycle = CycleOf(table);
+  Drop(open);
   while (!cycle.kept.empty() && cycle.kept.front().sequence <= used_) cycle.kept.pop_front();
+  if (!ids.empty()) cycle.before = std::max(cycle.before, open);
   cycle.restored = std::move(ids);
   cycle.restored_at = 0;
+}
+
+bool CycleIds::IsOfBefore(std::int64_t sequence, std::int64_t steps) const {
+  return std::any_of(cycles_.begin(), cycles_.end(), [=](const Cycle& cycle) {
+    return cycle.steps == steps && sequence <= cycle.before;
+  });
 }
 
 CycleIds::Cycle& CycleIds::CycleOf(int table) {
@@ -78,7 +93,9 @@ void CycleIds::Drop(std::int64_t sequence) {
 // How many batches are counted behind the last one that was used.
 std::int64_t CycleIds::Unused() const {
   std::int64_t unused = 0;
-  for (const Range& range : counted_) unused += std::max(range.last - std::max(range.first - 1, used_), std::int64_t{0});
+  for (const Range& range : counted_) {
+    unused += std::max(range.last - std::max(range.first - 1, used_), std::int64_t{0});
+  }
   return unused;
 }
 

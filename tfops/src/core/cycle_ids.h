@@ -3,8 +3,8 @@
 // Rows are updated on the device, so the last batch of a cycle needs the rows of all of its batches.  It gets their ids
 // behind its own: they belong to no feature, and do not count as occurrences.
 //
-// Batches are counted when they are submitted.  Those that an iterator has read ahead, and that are dropped with it, are
-// counted no more: how many they are depends on the speed of threads.
+// Batches are counted when they are submitted.  Those that an iterator has read ahead, and that are dropped with it,
+// are counted no more: how many they are depends on the speed of threads.
 #ifndef ASCPIPE_CORE_CYCLE_IDS_H_
 #define ASCPIPE_CORE_CYCLE_IDS_H_
 
@@ -35,10 +35,14 @@ class CycleIds {
   void SetSteps(int table, std::int64_t steps);
   // Whether a table has cycles.
   bool Any() const;
-  // Of a checkpoint that was restored: how many batches were trained before the first one that was not used yet.
-  void SetBefore(std::int64_t batches);
+  // Of a checkpoint that was restored: how many batches were trained before the next one that is used.
+  // `open`: the last batch that a step may still use; 0: there is none.
+  void SetBefore(std::int64_t batches, std::int64_t open);
   // The distinct ids of the last cycle there.  They take the place of the ids of batches that were used.
-  void SetIds(int table, std::vector<std::int64_t> ids);
+  void SetIds(int table, std::int64_t open, std::vector<std::int64_t> ids);
+  // Whether a batch was passed before one of these calls, which changes where cycles of `steps` batches end, or their
+  // ids.
+  bool IsOfBefore(std::int64_t sequence, std::int64_t steps) const;
 
   // Takes the batches of a stream in their order.  The last batch of a cycle gets the distinct ids of the others.
   // `open`: the first batch before it that a step may still use; `sequence`: there is none.
@@ -62,6 +66,7 @@ class CycleIds {
     std::deque<Kept> kept;               // what the cycle of the next batch needs, also if batches are dropped
     std::vector<std::int64_t> restored;  // ids of a checkpoint
     std::int64_t restored_at = 0;        // the batch that got them; 0: none did
+    std::int64_t before = 0;             // batches up to this one have another place than they would have now
   };
 
   struct Range {

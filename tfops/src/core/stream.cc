@@ -65,16 +65,11 @@ CoreStatus Stream::Submit(std::unique_ptr<Batch> batch, Ticket** ticket) {
 CoreStatus Stream::Park(std::unique_ptr<Batch> batch, Ticket** ticket) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (stopped_) return Error(Code::kFailedPrecondition, "the pipeline of stream ", number_, " was stopped");
-  std::int64_t first_open = sequence_ + 1, last_open = 0;
-  for (const auto& entry : live_) {
-    if (batch->source == source_ && !cycles_.Any()) break;
-    if (entry.second->state() == Ticket::kClosed) continue;
-    first_open = std::min(first_open, SequenceOf(entry.first));
-    last_open = std::max(last_open, SequenceOf(entry.first));
-  }
-  if (batch->source != source_) cycles_.Drop(last_open);  // what an iterator has read ahead is dropped with it
+  const bool is_first = batch->source != source_;
+  const Open open = is_first || cycles_.Any() ? OpenBatches() : Open{sequence_ + 1, 0};
+  if (is_first) cycles_.Drop(open.last);  // what an iterator has read ahead is dropped with it
   source_ = batch->source;
-  CyclePlace cycle = cycles_.Pass(sequence_ + 1, first_open, batch.get());
+  CyclePlace cycle = cycles_.Pass(sequence_ + 1, open.first, batch.get());
   std::unique_ptr<FrameRecord> record = LayOut(*batch);
   record->cycle = std::move(cycle);
   Ticket* fresh = new Ticket(TicketNumber(run_, ++sequence_), gate_);
@@ -95,12 +90,33 @@ void Stream::Accumulate(int table, std::int64_t steps) {
 
 void Stream::BeganAfter(std::int64_t batches) {
   std::lock_guard<std::mutex> lock(mutex_);
-  cycles_.SetBefore(batches);
+  cycles_.SetBefore(batches, OpenBatches().last);
+  trained_before_ = batches - LoadAcquire(&ring_.header()->trained);
 }
 
 void Stream::BeganWith(int table, std::vector<std::int64_t> keys) {
   std::lock_guard<std::mutex> lock(mutex_);
-  cycles_.SetIds(table, std::move(keys));
+  cycles_.SetIds(table, OpenBatches().last, std::move(keys));
+}
+
+std::int64_t Stream::TrainedBatches() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return trained_before_ + LoadAcquire(&ring_.header()->trained);
+}
+
+bool Stream::IsOfBefore(std::int64_t ticket, std::int64_t steps) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return cycles_.IsOfBefore(SequenceOf(ticket), steps);
+}
+
+Stream::Open Stream::OpenBatches() const {
+  Open open = {sequence_ + 1, 0};
+  for (const auto& entry : live_) {
+    if (entry.second->state() == Ticket::kClosed) continue;
+    open.first = std::min(open.first, SequenceOf(entry.first));
+    open.last = std::max(open.last, SequenceOf(entry.first));
+  }
+  return open;
 }
 
 CoreStatus Stream::Hold(std::int64_t number, TicketHold* hold) {

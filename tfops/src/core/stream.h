@@ -71,10 +71,14 @@ class Stream {
 
   // From the next batch on, gradients of a table are accumulated over `steps` batches.  `table`: index in the ring.
   void Accumulate(int table, std::int64_t steps);
-  // Of a checkpoint that was restored: how many batches were trained before the next one is, and the keys of a table with
-  // sums that were not applied yet.
+  // Of a checkpoint that was restored, or of empty tables, while no step trains: how many batches were trained before
+  // the next one is, and the keys of a table with sums that were not applied yet.
   void BeganAfter(std::int64_t batches);
   void BeganWith(int table, std::vector<std::int64_t> keys);
+  // Batches that were trained since.
+  std::int64_t TrainedBatches() const;
+  // Whether a batch was submitted before tables began so, which changes its cycle of `steps` batches.
+  bool IsOfBefore(std::int64_t ticket, std::int64_t steps) const;
 
   // A hold on an open ticket, or an error that says why there is none.
   CoreStatus Hold(std::int64_t number, TicketHold* hold);
@@ -94,6 +98,12 @@ class Stream {
     std::unique_ptr<FrameRecord> record;  // all but the frame's number and place
   };
 
+  // Sequence numbers of the first and the last ticket that are not closed; of none: behind all, and 0.
+  struct Open {
+    std::int64_t first, last;
+  };
+
+  Open OpenBatches() const;
   bool PumpAlone();
   bool GiveBack();
   bool Collect();
@@ -120,6 +130,7 @@ class Stream {
   std::int64_t sequence_ = 0;
   std::int64_t source_ = 0;  // of the last batch
   CycleIds cycles_;
+  std::int64_t trained_before_ = 0;  // less what this ring had trained then
   std::deque<Parked> parked_;
   std::unordered_map<std::int64_t, Ticket*> live_;  // one reference each, until closed
 };

@@ -51,8 +51,14 @@ class CycleEndOp : public tensorflow::OpKernel {
     OP_REQUIRES(ctx, cycle.StepsOf(index) == steps_,
                 Refuse(Code::kFailedPrecondition, "AscCycleEnd: gradients of table ", table_, " are accumulated over ",
                        steps_, " batches in this graph, and over ", cycle.StepsOf(index), " in the graph that was "
-                       "started last. Rows of this batch were not updated. End the sessions of a graph before the next "
-                       "one is started, or give both graphs the same k"));
+                       "started last. The gradient of this batch was added to the sums, and no sum was applied. End the "
+                       "sessions of a graph before the next one is started, or give both graphs the same k"));
+    OP_REQUIRES(ctx, !stream->IsOfBefore(hold->number(), steps_),
+                Refuse(Code::kFailedPrecondition, "AscCycleEnd: the batch was read ahead before a checkpoint was "
+                       "restored or variables were initialized, and its cycle of ", steps_, " gradients would end at "
+                       "another batch now. Its gradient was added to the sums, and no sum was applied. Restore or "
+                       "initialize variables again, and initialize the iterator after that, so that batches are read "
+                       "again"));
     tensorflow::Tensor* out;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, tensorflow::TensorShape({}), &out));
     out->scalar<bool>()() = cycle.Ends(index);

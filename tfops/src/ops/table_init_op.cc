@@ -48,6 +48,12 @@ class ResetWait : public CutWait {
 
  protected:
   void Proceed() override {
+    int index = -1;
+    Stream* const stream = pipeline().TrainingStream(reset_.number(), &index);
+    if (stream != nullptr) {
+      stream->BeganWith(index, {});
+      stream->BeganAfter(0);
+    }
     ctx()->set_output(0, reset_.RowsTensor());
     End(tensorflow::Status::OK());
   }
