@@ -136,7 +136,7 @@ def test_a_step_that_waits_while_the_daemon_is_stopped_says_so_and_how_it_goes_o
         return [line for line in (tmp_path / "stderr").read_text().splitlines() if " a step waits for " in line]
 
     try:
-        with open(str(tmp_path / "stderr"), "w") as stderr, trained_by("unit", stderr=stderr) as program:
+        with trained_by("unit", err=tmp_path / "stderr") as program:
             trains(10)
             assert said() == []
             (worker,) = daemon.workers("table")

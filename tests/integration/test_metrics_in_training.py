@@ -13,7 +13,7 @@ from tests.support.scraping import free_port, numbers_of, scrape
 from tests.support.waiting import wait_until
 from tests.support.watched_training import trained_by
 
-pytestmark = pytest.mark.timeout_s(180)
+pytestmark = [pytest.mark.timeout_s(180), pytest.mark.usefixtures("forked_programs")]
 
 COUNTERS = {metric.name for metric in figures.METRICS if metric.kind == figures.COUNTER}
 GROWING = ("ascpipe_table_hits_total", "ascpipe_table_misses_total", "ascpipe_table_loads_total",

@@ -11,7 +11,7 @@ from tests.support.programs import running
 from tests.support.terminals import SHOWN, USUAL, Terminal
 from tests.support.watched_training import trained_by
 
-pytestmark = pytest.mark.timeout_s(180)
+pytestmark = [pytest.mark.timeout_s(180), pytest.mark.usefixtures("forked_programs")]
 
 
 def top(name="unit", columns=140, lines=50):

@@ -13,7 +13,7 @@ from tests.support.programs import running
 from tests.support.waiting import wait_until
 from tests.support.watched_training import trained_by
 
-pytestmark = pytest.mark.timeout_s(180)
+pytestmark = [pytest.mark.timeout_s(180), pytest.mark.usefixtures("forked_programs")]
 
 
 def ascpipe(*arguments):

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import IO, Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from tests.support.daemons import ROOT, is_alive
 from tests.support.waiting import wait_until
@@ -92,12 +92,35 @@ class ForkServer:
 
     def call(self, function: str, *arguments: Any, **variables: str) -> ForkedCall:
         """Begin a call. The call before has ended; if a test has left it, it is killed."""
+        out, err = self._paths("out", "err")
+        return self._begin(function, arguments, variables, Path(os.devnull), out, err)
+
+    def talk(self, function: str, *arguments: Any, err: str = os.devnull) -> Tuple[ForkedCall, IO[str], IO[str]]:
+        """Begin a call, and return also its standard input, to write to, and its standard output, to read from.
+
+        Args:
+            function, arguments: of ``call``.
+            err: file that receives what the call writes to standard error.
+        """
+        given, out = self._paths("in", "out")
+        for pipe in (given, out):
+            os.mkfifo(str(pipe))
+        writer = os.open(str(given), os.O_RDWR)  # opening a pipe at one end waits for the process
+        reader = os.open(str(out), os.O_RDONLY | os.O_NONBLOCK)
+        called = self._begin(function, arguments, {}, given, out, Path(err))
+        os.set_blocking(reader, True)
+        return called, os.fdopen(writer, "w"), os.fdopen(reader)
+
+    def _paths(self, *kinds: str) -> List[Path]:
+        self._calls += 1
+        return [self._folder / "{}.{}".format(self._calls, kind) for kind in kinds]
+
+    def _begin(self, function: str, arguments: Sequence[Any], variables: Dict[str, str], given: Path, out: Path,
+               err: Path) -> ForkedCall:
         if self._called is not None:
             self._called.end()
-        self._calls += 1
-        out, err = (self._folder / "{}.{}".format(self._calls, kind) for kind in ("out", "err"))
-        line = json.dumps({"function": function, "arguments": arguments, "environment": variables, "out": str(out),
-                           "err": str(err)})
+        line = json.dumps({"function": function, "arguments": arguments, "environment": variables, "in": str(given),
+                           "out": str(out), "err": str(err)})
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
         self._called = ForkedCall(self, self.read(), out, err)

@@ -1,13 +1,13 @@
 """The program ``programs/watched.py``, which trains on a daemon until it is ended, and pauses when it is asked to."""
 import contextlib
 import json
-import subprocess
-import sys
+import os
 from typing import List
 
 import numpy as np
 
 from tests.support.daemons import ROOT
+from tests.support.forked_calls import running_server
 from tests.support.programs import running
 
 KEYS = 400
@@ -22,36 +22,34 @@ def ids() -> List[List[int]]:
 
 
 class Program:
-    """The program, which trains on a daemon.
+    """The program, which trains on a daemon. The module of the test has the fixture ``forked_programs``.
 
     Args:
         daemon: its name.
-        stderr: descriptor or file that receives what it says there.
+        err: file that receives what it writes to standard error.
     """
 
-    def __init__(self, daemon, stderr=subprocess.DEVNULL):
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.programs.watched"], cwd=ROOT, universal_newlines=True,
-            env=running.environment(name=daemon), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=stderr)
-        self.pid = self._process.pid
+    def __init__(self, daemon, err=os.devnull):
+        self._called, self._in, self._out = running_server().talk(
+            "python", ["-m", "tests.support.programs.watched"], ROOT, running.environment(name=daemon), err=str(err))
+        self.pid = self._called.pid
         assert self._told() == {"daemon": daemon}
 
     def _told(self):
-        return json.loads(self._process.stdout.readline())
+        return json.loads(self._out.readline())
 
     def pause(self):
         self.go_on()
         assert self._told() == {"paused": True}
 
     def go_on(self):
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
+        self._in.write("\n")
+        self._in.flush()
 
     def end(self):
-        self._process.stdin.close()
-        assert self._process.wait(60) == 0
-        self._process.stdout.close()
+        self._in.close()
+        assert self._called.wait() == 0
+        self._out.close()
 
 
 @contextlib.contextmanager

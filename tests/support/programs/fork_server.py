@@ -2,8 +2,9 @@
 
     python -m tests.support.programs.fork_server MODULE
 
-Reads a line of JSON for each call: ``function``, ``arguments``, and the files ``out`` and ``err``. It prints the pid of
-the process, and when that has ended, its exit code, negative for a signal. ``tests/support/forked_calls.py`` asks it.
+Reads a line of JSON for each call: ``function``, ``arguments``, and the files ``in``, ``out`` and ``err``. It prints
+the pid of the process, and when that has ended, its exit code, negative for a signal. ``tests/support/forked_calls.py``
+asks it.
 """
 import atexit
 import gc
@@ -35,8 +36,8 @@ def be(call: Dict[str, Any]) -> None:
     os.dup2(files[1], 2)
     say(os.getpid())
     os.dup2(files[0], 1)
-    with open(os.devnull) as nothing:
-        os.dup2(nothing.fileno(), 0)
+    with open(call["in"]) as given:
+        os.dup2(given.fileno(), 0)
     for descriptor in files:
         os.close(descriptor)
     getattr(program, call["function"])(*call["arguments"])
