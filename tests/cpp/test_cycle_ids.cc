@@ -245,3 +245,25 @@ TEST(IdsOfCyclesThatNobodyUsesAreLetGo) {
   TestBatch batch(1, {5}, &batches);
   CHECK_EQ(cycles.Pass(1002, 1002, &batch).number, 1);
 }
+
+TEST(BatchesOfALongCycleThatWereUsedAreKeptAsOne) {
+  CycleIds cycles;
+  cycles.SetSteps(0, 102);
+  std::atomic<int> batches{0};
+  for (std::int64_t sequence = 1; sequence <= 101; ++sequence) {
+    TestBatch batch(1, {sequence % 10, 7}, &batches);
+    cycles.Pass(sequence, sequence, &batch);
+    if (sequence <= 99) cycles.Use(sequence);
+  }
+  CHECK(cycles.kept(0) <= 12);
+  cycles.Drop(0);  // two were not used
+  TestBatch batches_left[] = {{1, {20}, &batches}, {1, {21}, &batches}};
+  cycles.Pass(102, 102, &batches_left[0]);
+  cycles.Pass(103, 103, &batches_left[1]);
+  TestBatch last(1, {30}, &batches);
+  CHECK(cycles.Pass(104, 104, &last).Ends(0));
+  const FeatureIds& appended = last.features.back();
+  CHECK_EQ(appended.count, 12);
+  CHECK_EQ(static_cast<const std::int64_t*>(appended.data)[0], 0);
+  CHECK_EQ(static_cast<const std::int64_t*>(appended.data)[11], 21);
+}

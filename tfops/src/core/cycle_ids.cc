@@ -10,6 +10,9 @@ namespace ascpipe {
 
 namespace {
 
+// So many batches that were used are kept as one: their ids repeat, and merging them takes time.
+constexpr std::ptrdiff_t kMerged = 8;
+
 void SortDistinct(std::vector<std::int64_t>* ids) {
   std::sort(ids->begin(), ids->end());
   ids->erase(std::unique(ids->begin(), ids->end()), ids->end());
@@ -116,6 +119,15 @@ void CycleIds::Forget(std::int64_t open) {
     };
     const auto end = last_end(open);
     if (end != kept.begin() && behind(used_) < end - 1) kept.erase(behind(used_), end - 1);  // but the end itself
+    const auto used = behind(used_);
+    if (used - kept.begin() >= kMerged) {
+      std::vector<std::int64_t> ids;
+      for (auto each = kept.begin(); each != used; ++each) ids.insert(ids.end(), each->ids.begin(), each->ids.end());
+      SortDistinct(&ids);
+      ids.shrink_to_fit();
+      const auto merged = kept.erase(kept.begin(), used - 1);
+      merged->ids = std::move(ids);
+    }
     if (cycle.restored_at != 0 && cycle.restored_at <= used_) cycle.restored = std::vector<std::int64_t>();
   }
 }

@@ -59,7 +59,7 @@ class CycleIds {
   struct Kept {
     std::int64_t sequence;
     bool ends;
-    std::vector<std::int64_t> ids;  // of a batch that ends no cycle: distinct, ascending
+    std::vector<std::int64_t> ids;  // of a batch that ends no cycle, or of some that were used: distinct, ascending
   };
   struct Cycle {
     std::int64_t steps = 1;
