@@ -129,3 +129,60 @@ def test_text_for_integers_is_refused():
         column = asc.feature_column.categorical_column_with_int64("words")
         v1.feature_column.input_layer(p.batch()[0], [asc.feature_column.embedding_column(
             column, p.DIM, device_vocabulary_size=100)])
+
+
+# ---- ways to train
+
+@pytest.mark.parametrize("make", [
+    lambda: v1.train.MomentumOptimizer(0.05, 0.9), lambda: v1.train.RMSPropOptimizer(0.05),
+    lambda: v1.train.ProximalAdagradOptimizer(0.05), lambda: v1.train.AdadeltaOptimizer(0.5)])
+@pytest.mark.parametrize("side", ["device", "host"])
+@pytest.mark.each_value
+def test_an_optimizer_without_a_form_for_tables_updates_their_rows_in_place(side, make):
+    p.require_same(p.trained(side, layer, make), p.trained("tensorflow", layer, make), 1e-6)
+
+
+def updated(optimizer, change=lambda pairs: pairs):
+    """An optimizer whose ``minimize`` is that of a program which calls ``tf.gradients``."""
+    class Asking(type(optimizer)):
+        def minimize(self, loss):
+            variables = v1.trainable_variables()
+            pairs = change([*zip(tf.gradients(loss, variables), variables)])
+            return self.apply_gradients(pairs)
+
+    optimizer.__class__ = Asking
+    return optimizer
+
+
+def clipped(pairs):
+    gradients, variables = zip(*pairs)
+    return zip(tf.clip_by_global_norm(gradients, 0.1)[0], variables)
+
+
+@pytest.mark.parametrize("change", [lambda pairs: pairs, clipped], ids=["", "clipped"])
+@pytest.mark.parametrize("side", ["device", "host"])
+@pytest.mark.each_value
+def test_gradients_of_tf_gradients_train_columns(side, change):
+    def make():
+        return updated(v1.train.GradientDescentOptimizer(0.05), change)
+
+    p.require_same(p.trained(side, layer, make), p.trained("tensorflow", layer, make), 1e-6)
+
+
+@pytest.mark.parametrize("minimize", [
+    lambda loss: asc.optimizers.Adagrad(0.05).minimize(loss),
+    lambda loss: asc.optimizers.Adagrad(0.05).minimize(loss, var_list=asc.table_variables()),
+    lambda loss: v1.train.AdagradOptimizer(0.05).minimize(
+        loss, var_list=[*v1.trainable_variables(), *asc.table_variables()])], ids=["all", "tables", "both lists"])
+def test_a_table_that_is_found_by_its_variable_and_by_the_column_is_trained_once(minimize):
+    def trained(side, train):
+        with tf.Graph().as_default(), columns.on(side):
+            features, iterator = p.batch(repeat=True)
+            loss = p.loss_of(layer(features), features["label"])
+            op = train(loss)
+            with programs.session() as session:
+                session.run([iterator.initializer, v1.global_variables_initializer()])
+                return [session.run([loss, op])[0] for _ in range(p.STEPS)]
+
+    np.testing.assert_allclose(trained("device", minimize), trained(
+        "tensorflow", lambda loss: v1.train.AdagradOptimizer(0.05).minimize(loss)), 1e-5)

@@ -22,14 +22,6 @@ def on_device():
         yield
 
 
-@pytest.mark.parametrize("make", [
-    lambda: v1.train.MomentumOptimizer(0.1, 0.9), lambda: v1.train.RMSPropOptimizer(0.1),
-    lambda: v1.train.ProximalAdagradOptimizer(0.1), lambda: v1.train.AdadeltaOptimizer(0.1)])
-def test_an_optimizer_without_a_form_for_tables_is_refused(make, on_device):
-    with pytest.raises(ColumnError, match=r"has no form for tables.*ascpipe\.tf\.Optimizer\(dense="):
-        p.run(layer, make)
-
-
 def test_a_lookup_in_training_that_no_optimizer_updates_is_an_error_at_the_start(on_device):
     features, iterator = p.batch()
     with v1.variable_scope("other"):
@@ -41,12 +33,36 @@ def test_a_lookup_in_training_that_no_optimizer_updates_is_an_error_at_the_start
         programs.session().run(iterator.initializer)
 
 
-def test_gradients_that_tensorflow_itself_was_asked_are_refused_instead_of_no_training(on_device):
+@pytest.mark.parametrize("change", [
+    lambda gradient, variable: gradient + 0.1 * variable,
+    lambda gradient, variable: tf.add_n([tf.convert_to_tensor(gradient), tf.ones_like(variable)]),
+    lambda gradient, variable: tf.Variable(tf.zeros(variable.shape), trainable=False, use_resource=False).assign_add(
+        tf.convert_to_tensor(gradient))])
+def test_an_op_on_a_dense_gradient_and_the_variable_is_refused_by_the_name_of_the_variable(change, on_device):
     features, _ = p.batch()
-    loss = p.loss_of(with_bias(features), features["label"])
-    variables = v1.trainable_variables()
-    with pytest.raises(ColumnError, match=r"words_embedding.*optimizer\.compute_gradients\(loss\)"):
-        p.gradient_descent().apply_gradients(zip(tf.gradients(loss, variables), variables))
+    optimizer = p.gradient_descent()
+    pairs = optimizer.compute_gradients(p.loss_of(layer(features), features["label"]))
+    with pytest.raises(TableUseError, match="words_embedding/embedding_weights' is not a TensorFlow variable.*dense"):
+        optimizer.apply_gradients([(change(*pair), pair[1]) for pair in pairs])
+
+
+def test_rows_that_are_read_from_the_variable_are_refused_with_the_cure(on_device):
+    features, iterator = p.batch()
+    optimizer = p.gradient_descent()
+    pairs = optimizer.compute_gradients(p.loss_of(layer(features), features["label"]))
+    ((gradient, variable),) = pairs
+    values = gradient.values + 0.1 * tf.gather(variable, gradient.indices)
+    optimizer.apply_gradients([(tf.IndexedSlices(values, gradient.indices, gradient.dense_shape), variable)])
+    with pytest.raises(TableUseError, match=r"a table has its rows.*add factor \* tf\.nn\.l2_loss\(rows\) to the loss"):
+        programs.session().run(iterator.initializer)
+
+
+def test_gradients_of_a_variable_and_of_its_table_are_refused_together(on_device):
+    features, _ = p.batch()
+    loss = p.loss_of(layer(features), features["label"])
+    both = [*v1.trainable_variables(), *asc.table_variables()]
+    with pytest.raises(TableUseError, match="words_embedding.*would be trained twice"):
+        p.gradient_descent().apply_gradients(zip(tf.gradients(loss, both), both))
 
 
 def test_a_dense_gradient_of_a_column_is_refused_by_the_name_of_its_variable(on_device):
@@ -62,13 +78,16 @@ def with_bias(features):
 
 
 @pytest.mark.parametrize("start", [asc.start, lambda: None], ids=["start()", ""])
-def test_an_optimizer_beside_columns_that_it_does_not_train_is_an_error_at_the_start(start, on_device):
+@pytest.mark.parametrize("update", [
+    lambda bias, gradient: p.gradient_descent().apply_gradients([(gradient, bias)]),
+    lambda bias, gradient: bias.assign_sub(0.1 * gradient)])
+@pytest.mark.each_value
+def test_an_update_beside_columns_that_are_not_trained_is_an_error_at_the_start(update, start, on_device):
     features, iterator = p.batch()
     loss = p.loss_of(with_bias(features), features["label"])
-    variables = v1.trainable_variables()
-    pairs = [pair for pair in zip(tf.gradients(loss, variables), variables) if pair[0] is not None]
-    p.gradient_descent().apply_gradients(pairs)
-    with pytest.raises(ColumnError, match=r"words_embedding.*no optimizer updates it.*not from tf\.gradients"):
+    (bias,) = v1.trainable_variables("bias")
+    update(bias, *tf.gradients(loss, bias))
+    with pytest.raises(ColumnError, match=r"words_embedding.*no optimizer updates it.*of a var_list that has this one"):
         start()
         programs.session().run(iterator.initializer)
 

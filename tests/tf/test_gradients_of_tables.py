@@ -130,7 +130,7 @@ def weight_decay(gradient):
 
 def masked(gradient):
     mask = np.ones(tf.convert_to_tensor(gradient.rows).shape.as_list(), np.float32)
-    mask[0] = 0
+    mask[:1] = 0
     return tf.multiply(gradient.slices, mask)
 
 

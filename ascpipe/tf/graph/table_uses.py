@@ -45,6 +45,7 @@ _KEEPS = ("Accumulator", "Assign", "Barrier", "MapStage", "OrderedMapStage", "Qu
 _SUM = "ascpipe.tf.optimizers.accumulate(optimizer, k) sums gradients over k batches"
 _STATE = ("Keep state beside rows in slot variables that the optimizer makes by self._zeros_slot() or "
           "self._get_or_make_slot()")
+_DECAY = "For weight decay, add factor * tf.nn.l2_loss(rows) to the loss, of the rows that the column returned"
 _INDICES = "An optimizer changes rows by the indices of their gradient"
 _MOVES_ALL = ("This optimizer moves all rows in each step, so it cannot train a table: "
               "ascpipe.tf.Optimizer(dense=this one, sparse=another one) keeps it for variables")
@@ -81,6 +82,7 @@ class TableUses:
 
     def __init__(self, state: GraphState, table: Table) -> None:
         self._table = table
+        self._columns = state.stand_ins.keys()
         lookup = state.lookups.get((table.table_name, TRAIN))
         slots: List[tf.Tensor] = []
         grown: List[tf.Tensor] = []
@@ -194,7 +196,10 @@ class TableUses:
             return
         first = op.inputs[0].name
         if op.type in _GATHERS:
-            if first not in self._rows and first not in self._dense:
+            if origin_of(op.inputs[0]).name in self._columns:
+                yield WrongUse(op, "reads {!r} by the indices of a gradient, and a table has its rows".format(first),
+                               _DECAY)
+            elif first not in self._rows and first not in self._dense:
                 yield WrongUse(op, "looks up {!r} by the indices of a gradient, which name other keys in each "
                                "step".format(first), _STATE)
         elif op.type.startswith(("Scatter", "SparseApply", "Apply")):

@@ -1,12 +1,12 @@
 """Checks before the first update that a graph trains its tables and uses their rows within one step only."""
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set
 
 import tensorflow as tf
 
 from ascpipe.errors import ColumnError, TableUseError, UntrainedTableError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals
-from ascpipe.tf.graph.ancestors import ops_differentiated
+from ascpipe.tf.graph.ancestors import ops_behind, ops_differentiated
 from ascpipe.tf.graph.expansion import ExpansionLookup
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import origin_of
@@ -71,11 +71,12 @@ def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
         return  # the Estimator runs no training op here
     untrained = [table for name, table in state.tables.items() if not uses[name].updates()]
     behind = {stand_in.table: variable for variable, stand_in in state.stand_ins.items()}
+    trains_something = bool(untrained) and _trains_something(state, uses)
     for table in untrained:
-        if table in behind:
+        if table in behind and trains_something:
             _require_trained_column(state, behind[table], table)
     forgotten = [table for table in untrained if table not in behind and _wants_gradient(state, table)]
-    if forgotten and _trains_something(state, uses):
+    if forgotten and trains_something:
         forgotten = [table for table in forgotten if _is_differentiated(state, table)]
         if forgotten:
             raise UntrainedTableError(state.name_of(forgotten[0]), how_to_train(
@@ -84,17 +85,20 @@ def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
 
 def _require_trained_column(state: GraphState, variable: str, table: Table) -> None:
     stand_in = state.stand_ins[variable]
-    # A lookup without a gradient only reads. If the graph also has an optimizer, this is a mistake of the program.
-    reads_beside = state.mode is None and stand_in.trains and stand_in.variable.graph.get_collection(
-        tf.compat.v1.GraphKeys.TRAIN_OP)
-    trains = stand_in.trains and (table.table_name, TRAIN) in state.lookups
-    if trains and _is_differentiated(state, table) or reads_beside and table.table_name not in state.unreached:
+    if not stand_in.trains:
+        return
+    is_differentiated = _is_differentiated(state, table)
+    # A lookup that no loss depends on only reads. If the graph also has an optimizer, this is a mistake of the program.
+    # If a loss depends on it through tf.stop_gradient, the program keeps the rows as they are.
+    reads_beside = state.mode is None and stand_in.variable.graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP)
+    if is_differentiated or reads_beside and table.table_name not in state.unreached and _ends_of(
+            state, table).isdisjoint(ops_behind(_losses(state, table.variable.graph))):
         raise ColumnError(variable, "its table {!r} is looked up {}, and no optimizer updates it: gradients of "
-                          "tables come from compute_gradients() and minimize() of optimizers of "
-                          "tf.compat.v1.train, of all trainable variables or of a var_list that has this one, and "
-                          "not from tf.gradients(). What shall stay as it began is a column with "
-                          "trainable=False{}".format(table.table_name, *(("in training", "") if trains else (
-                              "beside an optimizer", _SHARED_BY_NAME))))
+                          "tables come from tf.gradients(), and from compute_gradients() and minimize() of optimizers "
+                          "of tf.compat.v1.train, of all trainable variables or of a var_list that has this one. What "
+                          "shall stay as it began is a column with trainable=False{}".format(
+                              table.table_name, *(("in training", "") if is_differentiated else (
+                                  "beside an optimizer", _SHARED_BY_NAME))))
 
 
 def _wants_gradient(state: GraphState, table: Table) -> bool:
@@ -104,12 +108,21 @@ def _wants_gradient(state: GraphState, table: Table) -> bool:
 
 def _is_differentiated(state: GraphState, table: Table) -> bool:
     """Return whether a tensor that the program differentiated depends on rows of a table's training lookups."""
-    graph = table.variable.graph
+    return not _ends_of(state, table).isdisjoint(ops_differentiated(_losses(state, table.variable.graph)))
+
+
+def _ends_of(state: GraphState, table: Table) -> Set[tf.Operation]:
+    """Return the ops that rows of a table's training lookups come from."""
     ends = {table.variable.op, *(tensor.op for tensor in state.requests.local.get(table.table_name, ())),
             *(lookup.rows for lookup in state.requests.lookups if lookup.table is table)}
     lookup = state.lookups.get((table.table_name, TRAIN))
     if isinstance(lookup, ExpansionLookup):
         ends.add(lookup.local.op)
+    return ends
+
+
+def _losses(state: GraphState, graph: tf.Graph) -> List[tf.Tensor]:
+    """Return the tensors of a graph that the program differentiated."""
     losses: List[tf.Tensor] = []
     waiting = list(state.losses.values())
     while waiting:
@@ -118,7 +131,7 @@ def _is_differentiated(state: GraphState, table: Table) -> bool:
             losses.append(loss)
         else:  # in the body of a function: the captured tensors count as losses
             waiting.extend(internals.captured_by(loss.graph))
-    return not ends.isdisjoint(ops_differentiated(losses))
+    return losses
 
 
 def _trains_something(state: GraphState, uses: Dict[str, TableUses]) -> bool:

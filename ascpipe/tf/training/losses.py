@@ -11,6 +11,7 @@ from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.running.process import Process
+from ascpipe.tf.training.optimizers_of_programs import gradients_of_stand_ins, rows_for_stand_ins
 
 
 def install() -> None:
@@ -23,7 +24,8 @@ def _gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:
     """In the place of TensorFlow's."""
     _note(ys)
     _merge(xs)
-    return patches.GRADIENTS.plain(ys, xs, *args, **kwargs)
+    found = patches.GRADIENTS.plain(ys, rows_for_stand_ins(ys, xs), *args, **kwargs)
+    return gradients_of_stand_ins(xs, found)
 
 
 def _gradient_of_tape(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:

@@ -48,8 +48,9 @@ class Optimizer(tf.compat.v1.train.Optimizer):
 
     Args:
         dense: a TensorFlow optimizer.
-        sparse: for tables: a TensorFlow optimizer that has a form for tables, whose numbers are taken over; or a
-            function without arguments that makes one of ``ascpipe.tf.optimizers``, called once for each graph.
+        sparse: for tables: a TensorFlow optimizer that updates only the rows of a batch, or Adam, which becomes
+            LazyAdam; or a function without arguments that makes one of ``ascpipe.tf.optimizers``, called once for each
+            graph.
         name: of the op that applies gradients.
 
     Raises:
@@ -142,10 +143,14 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
     require_none_evaluates(state, loss, [*found.values()])
     by: List[Any] = []
     shown: Dict[int, Any] = {}  # programs choose gradients by variables and their names: those that TensorFlow has
+    behind = {id(target) for stand_in in found.values() if stand_in is not None
+              for target in _targets(state, stand_in)}
     for variable in wanted:
         stand_in = found[id(variable)]
         if stand_in is not None:
             _require_trained(state, stand_in)
+        elif id(variable) in behind:
+            continue  # a second gradient of the same rows would train them twice
         targets = [variable] if stand_in is None else _targets(state, stand_in)
         shown.update((id(target), variable) for target in targets)
         by.extend(targets)
@@ -155,8 +160,68 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
         stand_in = found[id(shown[id(target)])]
         if gradient is None and stand_in is not None:  # it stays as it is, like a variable that the loss does not reach
             state.unreached.add(stand_in.table.table_name)
-    return [(gradient, handles.get(id(target), target) if gradient is None else shown[id(target)])
+    return [(gradient, handles.get(id(target), target)) if gradient is None else
+            (_of_column(gradient) if found[id(shown[id(target)])] else gradient, shown[id(target)])
             for gradient, target in pairs]
+
+
+def _of_column(gradient: Any) -> Any:
+    """Hide the number of rows of a table in the shape of its gradient.
+
+    The variable that stands for the table has no rows. TensorFlow would refuse an op on both because of their shapes,
+    with an error that does not name the table. With this, the optimizer gets the dense result and raises E253.
+    """
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    shape = tf.compat.v1.placeholder_with_default(gradient.dense_shape, [2], "ascpipe/shape")
+    return tf.IndexedSlices(gradient.values, gradient.indices, shape)
+
+
+def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
+    """Replace variables of columns by the rows of their tables, in what ``tf.gradients`` differentiates by.
+
+    Args:
+        losses: what is differentiated.
+        sources: variables and tensors, in one graph.
+    """
+    given = list(sources) if isinstance(sources, (list, tuple)) else [sources]
+    graphs = {internals.outermost(each.graph) for each in given if isinstance(each, tf.Variable)}
+    state = GraphState.known(graphs.pop()) if len(graphs) == 1 else None
+    if state is None or state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
+        return sources
+    stand_ins = [_stand_in(state, each) for each in given]
+    if not any(stand_ins):
+        return sources
+    hooks.merge_lookups(losses)
+    require_none_evaluates(state, losses, stand_ins)
+    found: List[Any] = []
+    for each, stand_in in zip(given, stand_ins):
+        if stand_in is not None:
+            _require_trained(state, stand_in)
+        found.append((_targets(state, stand_in) or [each])[0] if stand_in is not None else each)
+    return found
+
+
+def gradients_of_stand_ins(sources: Any, gradients: List[Any]) -> List[Any]:
+    """Return what ``tf.gradients`` found by rows, as gradients of variables of columns.
+
+    Tables that the losses do not reach are recorded.
+
+    Args:
+        sources: variables and tensors, as the program gave them.
+        gradients: one for each source.
+    """
+    given = list(sources) if isinstance(sources, (list, tuple)) else [sources]
+    found: List[Any] = []
+    for each, gradient in zip(given, gradients):
+        state = GraphState.known(internals.outermost(each.graph)) if isinstance(each, tf.Variable) else None
+        stand_in = None if state is None else _stand_in(state, each)
+        if state is not None and stand_in is not None:
+            if gradient is None:
+                state.unreached.add(stand_in.table.table_name)
+            gradient = _of_column(gradient)
+        found.append(gradient)
+    return found
 
 
 def _refuse_nothing(state: GraphState) -> None:
@@ -183,8 +248,8 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
     pairs = with_occurrences(state, pairs)
     if any(_only_evaluates(state, target) for _, target in pairs) and all(gradient is None for gradient, _ in pairs):
         return tf.no_op(name=name)  # nothing runs it
-    if not isinstance(self, CustomizedOptimizer) and (state.stand_ins or any(
-            _needs_form(self, gradient, target) for gradient, target in pairs)):
+    if not isinstance(self, CustomizedOptimizer) and any(
+            _needs_form(state, self, gradient, target) for gradient, target in pairs):
         return _apply(functools.partial(patches.APPLY_GRADIENTS.plain, self), self, pairs, global_step,
                       name or self.get_name())
     _note_updates(state, pairs)
@@ -196,11 +261,22 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
     return applied
 
 
-def _needs_form(optimizer: tf.compat.v1.train.Optimizer, gradient: Any, target: Any) -> bool:
-    """Whether an optimizer of TensorFlow cannot train a table itself: it moves all rows, or has no variable of them."""
+def _needs_form(state: GraphState, optimizer: tf.compat.v1.train.Optimizer, gradient: Any, target: Any) -> bool:
+    """Return whether the form for tables of an optimizer trains a table in its place.
+
+    Adam would move all rows, and tables that grow have no variable. In graphs with columns, the form is used if there
+    is one.
+    """
     if gradient is None or not _is_of_table(target):
         return False
-    return isinstance(target, tf.Tensor) or type(optimizer) is tf.compat.v1.train.AdamOptimizer
+    if isinstance(target, tf.Tensor) or type(optimizer) is tf.compat.v1.train.AdamOptimizer:
+        return True
+    return bool(state.stand_ins) and _form_of(optimizer) is not None
+
+
+def _form_of(optimizer: Any) -> Optional[_Form]:
+    kind = type(optimizer)
+    return _ADAM if kind.__name__ == "LazyAdamOptimizer" else _FORMS.get(kind)
 
 
 def _only_evaluates(state: GraphState, target: Any) -> bool:
@@ -248,6 +324,7 @@ def _with_rows(state: GraphState, pairs: Pairs) -> Pairs:
 
     Raises:
         ColumnError: a gradient is that of the variable, which has no rows: the table would not be trained.
+        TableUseError: the rows of one table are in two pairs.
     """
     found: Pairs = []
     for gradient, target in pairs:
@@ -255,49 +332,47 @@ def _with_rows(state: GraphState, pairs: Pairs) -> Pairs:
         if stand_in is None:
             found.append((gradient, target))
         elif state.mode in (None, tf.estimator.ModeKeys.TRAIN):
-            if gradient is None or _has_no_rows(gradient):
-                raise ColumnError(target.op.name, "the gradient was not asked by compute_gradients() of an optimizer, "
-                                  "and a table has the rows of this variable: tf.gradients() does not reach them. Take "
-                                  "the gradients and what to apply them to from optimizer.compute_gradients(loss)")
+            if gradient is None and stand_in.table.table_name not in state.unreached:
+                raise ColumnError(target.op.name, "its gradient is None, and a table has the rows of this variable. "
+                                  "Take the gradient from tf.gradients(), or from compute_gradients() of an optimizer")
+            if gradient is not None and any(other is stand_in.table.variable and each is not None
+                                            for each, other in pairs):
+                raise TableUseError(target.op.name, "the pairs of gradients and variables have this variable, and the "
+                                    "table that has its rows. They would be trained twice. Leave the table out: "
+                                    "ascpipe.tf.table_variables() has it, and tf.trainable_variables() has the "
+                                    "variable. Nothing was trained")
             handles = _handles(target.graph)
             found.extend((gradient, handles.get(id(rows), rows)) for rows in _targets(state, stand_in))
     return found
 
 
-def _has_no_rows(gradient: Any) -> bool:
-    return isinstance(gradient, tf.Tensor) and tf.compat.v1.dimension_value(gradient.shape[0]) == 0
-
-
-def _for_tables(optimizer: Any) -> CustomizedOptimizer:
+def _for_tables(optimizer: Any) -> tf.compat.v1.train.Optimizer:
     """The optimizer for tables that takes the place of one of a program in this graph; made once.
 
     Raises:
-        ColumnError: it has no form for tables.
+        ColumnError, TableUseError: it has no form for tables that grow.
     """
-    made: Dict[Any, CustomizedOptimizer] = internals.kept_on(
+    made: Dict[Any, tf.compat.v1.train.Optimizer] = internals.kept_on(
         tf.compat.v1.get_default_graph(), "optimizers_for_tables", dict)
     if optimizer not in made:
         made[optimizer] = _made(optimizer)
     return made[optimizer]
 
 
-def _made(optimizer: Any) -> CustomizedOptimizer:
+def _made(optimizer: Any) -> tf.compat.v1.train.Optimizer:
     if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
         optimizer = optimizer()
     if isinstance(optimizer, CustomizedOptimizer):
         return optimizer
-    kind = type(optimizer)
-    form = _ADAM if kind.__name__ == "LazyAdamOptimizer" else _FORMS.get(kind)
-    if form is None:
-        raise _refusal(optimizer, "{} has no form for tables. GradientDescentOptimizer, "
-                       "AdagradOptimizer, FtrlOptimizer, LazyAdamOptimizer and AdamOptimizer (which then moves the "
-                       "rows of a batch only) have one: keep this one for variables alone by "
-                       "ascpipe.tf.Optimizer(dense=..., sparse=one of these)".format(kind.__name__))
+    kind, form = type(optimizer), _form_of(optimizer)
     expands = Process.current().configuration.use_dynamic_expansion
-    make = form.make_by_address if expands else form.make
-    if make is None:
-        raise _refusal(optimizer, "{} does not train tables that grow, init(use_dynamic_expansion=True); give another "
-                       "one for tables by ascpipe.tf.Optimizer(dense=..., sparse=...)".format(kind.__name__))
+    if form is None and not expands:
+        return optimizer  # it updates the rows of the batch in the variable of the table
+    make = None if form is None else form.make_by_address if expands else form.make
+    if form is None or make is None:
+        raise _refusal(optimizer, "{} has no form for tables that grow, init(use_dynamic_expansion=True); give "
+                       "GradientDescentOptimizer, AdagradOptimizer, LazyAdamOptimizer or AdamOptimizer for tables by "
+                       "ascpipe.tf.Optimizer(dense=..., sparse=...)".format(kind.__name__))
     if kind is tf.compat.v1.train.AdamOptimizer:
         _log.warning("optimizer %r: of tables it moves the rows of a batch only, as LazyAdam; Adam moves all rows in "
                      "each step", optimizer.get_name())
