@@ -142,16 +142,15 @@ def test_an_optimizer_without_a_form_for_tables_updates_their_rows_in_place(side
     p.require_same(p.trained(side, layer, make), p.trained("tensorflow", layer, make), 1e-6)
 
 
-def updated(optimizer, change=lambda pairs: pairs):
-    """An optimizer whose ``minimize`` is that of a program which calls ``tf.gradients``."""
-    class Asking(type(optimizer)):
-        def minimize(self, loss):
-            variables = v1.trainable_variables()
-            pairs = change([*zip(tf.gradients(loss, variables), variables)])
-            return self.apply_gradients(pairs)
+class Asking:
+    """An optimizer of a program that calls ``tf.gradients``."""
 
-    optimizer.__class__ = Asking
-    return optimizer
+    def __init__(self, optimizer, change=lambda pairs: pairs):
+        self._optimizer, self._change = optimizer, change
+
+    def minimize(self, loss):
+        variables = v1.trainable_variables()
+        return self._optimizer.apply_gradients(self._change(zip(tf.gradients(loss, variables), variables)))
 
 
 def clipped(pairs):
@@ -164,25 +163,33 @@ def clipped(pairs):
 @pytest.mark.each_value
 def test_gradients_of_tf_gradients_train_columns(side, change):
     def make():
-        return updated(v1.train.GradientDescentOptimizer(0.05), change)
+        return Asking(v1.train.GradientDescentOptimizer(0.05), change)
 
     p.require_same(p.trained(side, layer, make), p.trained("tensorflow", layer, make), 1e-6)
 
 
+@pytest.mark.parametrize("expands", [False, True])
 @pytest.mark.parametrize("minimize", [
     lambda loss: asc.optimizers.Adagrad(0.05).minimize(loss),
     lambda loss: asc.optimizers.Adagrad(0.05).minimize(loss, var_list=asc.table_variables()),
     lambda loss: v1.train.AdagradOptimizer(0.05).minimize(
-        loss, var_list=[*v1.trainable_variables(), *asc.table_variables()])], ids=["all", "tables", "both lists"])
-def test_a_table_that_is_found_by_its_variable_and_by_the_column_is_trained_once(minimize):
-    def trained(side, train):
-        with tf.Graph().as_default(), columns.on(side):
-            features, iterator = p.batch(repeat=True)
-            loss = p.loss_of(layer(features), features["label"])
-            op = train(loss)
-            with programs.session() as session:
-                session.run([iterator.initializer, v1.global_variables_initializer()])
-                return [session.run([loss, op])[0] for _ in range(p.STEPS)]
+        loss, var_list=[*v1.trainable_variables(), *asc.table_variables()]),
+    lambda loss: Asking(v1.train.AdagradOptimizer(0.05)).minimize(loss),
+    lambda loss: Asking(asc.optimizers.Adagrad(0.05)).minimize(loss)],
+    ids=["all", "tables", "both lists", "tf.gradients", "tf.gradients by ours"])
+@pytest.mark.each_value
+def test_a_table_behind_a_column_is_trained_once_however_it_is_found(minimize, expands):
+    def trained(train):
+        features, iterator = p.batch(repeat=True)
+        loss = p.loss_of(layer(features), features["label"])
+        op = train(loss)
+        with programs.session() as session:
+            session.run([iterator.initializer, v1.global_variables_initializer()])
+            return [session.run([loss, op])[0] for _ in range(p.STEPS)]
 
-    np.testing.assert_allclose(trained("device", minimize), trained(
-        "tensorflow", lambda loss: v1.train.AdagradOptimizer(0.05).minimize(loss)), 1e-5)
+    with p.own(use_dynamic_expansion=expands):
+        asc.use_for_feature_columns(min_buckets=columns.MIN_BUCKETS)
+        found = trained(minimize)
+    with tf.Graph().as_default(), columns.on("tensorflow"):
+        expected = trained(lambda loss: v1.train.AdagradOptimizer(0.05).minimize(loss))
+    np.testing.assert_allclose(found, expected, 1e-5)

@@ -133,10 +133,14 @@ class OptimizerByAddress(CustomizedOptimizer):
             RuntimeError: the pipeline was started.
         """
         pairs: List[Tuple[Any, tf.Variable]] = []
+        state = GraphState.of(internals.outermost(tf.compat.v1.get_default_graph()))
         for gradient, handles in grads_and_vars:
             if isinstance(handles, tf.Variable) and not is_table_variable(handles):
-                pairs.append((gradient, handles))
-                continue
+                stand_in = state.stand_ins.get(handles.op.name)
+                if stand_in is None or gradient is None:
+                    pairs.append((gradient, handles))
+                    continue
+                handles = state.requests.local[stand_in.table.table_name][1]
             table = lookup_of(handles).table
             if any(variable is table.variable for _, variable in pairs):
                 raise ValueError("optimizer {!r}: table {!r} stands in two pairs; the local rows of all its lookups "

@@ -11,7 +11,7 @@ from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.training.optimizers_of_programs import gradients_of_stand_ins, rows_for_stand_ins
+from ascpipe.tf.training.column_gradients import gradients_of_stand_ins, rows_for_stand_ins
 
 
 def install() -> None:

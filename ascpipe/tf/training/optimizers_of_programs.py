@@ -12,7 +12,7 @@ import tensorflow as tf
 from ascpipe.errors import ColumnError, TableUseError, UntrainedTableError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals, patches
-from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS, ExpansionLookup, lookup_of
+from ascpipe.tf.graph.expansion import lookup_of
 from ascpipe.tf.graph.graph_state import GraphState, StandIn
 from ascpipe.tf.graph.occurrences import with_occurrences
 from ascpipe.tf.graph.untrained import how_to_train
@@ -22,10 +22,17 @@ from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
 from ascpipe.tf.optimizers.base import CustomizedOptimizer, is_table_variable, note_slots, unique_name
 from ascpipe.tf.optimizers.gradient_checks import require_of_the_step
 from ascpipe.tf.running.process import Process
+from ascpipe.tf.training.column_gradients import (
+    Pairs,
+    handles_in,
+    of_column,
+    require_trains,
+    stand_in_of,
+    targets_of,
+    with_rows,
+)
 
 _log = logging.getLogger(__name__)
-
-Pairs = List[Tuple[Any, Any]]
 
 _STRATEGY = ("optimizer {!r} runs within a strategy of tf.distribute, which has no place for tables. Leave "
              "train_distribute out of RunConfig; several processes train tables by ascpipe run --ranks. Nothing was "
@@ -73,7 +80,7 @@ class Optimizer(tf.compat.v1.train.Optimizer):
             state = GraphState.of(tf.compat.v1.get_default_graph())
             behind = {stand_in.table.table_name for stand_in in state.stand_ins.values()}
             var_list = [*_trainable(), *(row for name, table in state.tables.items() if name not in behind
-                                         for row in _targets(state, StandIn(None, table, True)))]
+                                         for row in targets_of(state, StandIn(None, table, True)))]
         return self._dense.compute_gradients(loss, var_list, *args, **kwargs)
 
     def apply_gradients(self, grads_and_vars: Iterable[Tuple[Any, Any]], global_step: Optional[tf.Variable] = None,
@@ -132,9 +139,9 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
             pairs = [(_no_rows(target) if _only_evaluates(state, target) else None, target) for _, target in pairs]
         if isinstance(self, CustomizedOptimizer):
             return pairs
-        handles = _handles(graph)
+        handles = handles_in(graph)
         return [(gradient, handles.get(id(target), target)) for gradient, target in pairs]
-    found = {id(variable): _stand_in(state, variable) for variable in wanted}
+    found = {id(variable): stand_in_of(state, variable) for variable in wanted}
     if state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
         # A head may ask in evaluation, too, and runs nothing of it: no rows are trained, and there is no slot.
         none = [(tf.zeros_like(each.variable.initial_value), each.variable) for each in found.values() if each]
@@ -144,84 +151,25 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
     by: List[Any] = []
     shown: Dict[int, Any] = {}  # programs choose gradients by variables and their names: those that TensorFlow has
     behind = {id(target) for stand_in in found.values() if stand_in is not None
-              for target in _targets(state, stand_in)}
+              for target in targets_of(state, stand_in)}
     for variable in wanted:
         stand_in = found[id(variable)]
         if stand_in is not None:
-            _require_trained(state, stand_in)
+            require_trains(state, stand_in)
         elif id(variable) in behind:
             continue  # a second gradient of the same rows would train them twice
-        targets = [variable] if stand_in is None else _targets(state, stand_in)
+        targets = [variable] if stand_in is None else targets_of(state, stand_in)
         shown.update((id(target), variable) for target in targets)
         by.extend(targets)
     pairs = hooks.compute_gradients(self, loss, by, *args, **kwargs)
-    handles = _handles(graph)
+    handles = handles_in(graph)
     for gradient, target in pairs:
         stand_in = found[id(shown[id(target)])]
         if gradient is None and stand_in is not None:  # it stays as it is, like a variable that the loss does not reach
             state.unreached.add(stand_in.table.table_name)
     return [(gradient, handles.get(id(target), target)) if gradient is None else
-            (_of_column(gradient) if found[id(shown[id(target)])] else gradient, shown[id(target)])
+            (of_column(gradient) if found[id(shown[id(target)])] else gradient, shown[id(target)])
             for gradient, target in pairs]
-
-
-def _of_column(gradient: Any) -> Any:
-    """Hide the number of rows of a table in the shape of its gradient.
-
-    The variable that stands for the table has no rows. TensorFlow would refuse an op on both because of their shapes,
-    with an error that does not name the table. With this, the optimizer gets the dense result and raises E253.
-    """
-    if not isinstance(gradient, tf.IndexedSlices):
-        return gradient
-    shape = tf.compat.v1.placeholder_with_default(gradient.dense_shape, [2], "ascpipe/shape")
-    return tf.IndexedSlices(gradient.values, gradient.indices, shape)
-
-
-def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
-    """Replace variables of columns by the rows of their tables, in what ``tf.gradients`` differentiates by.
-
-    Args:
-        losses: what is differentiated.
-        sources: variables and tensors, in one graph.
-    """
-    given = list(sources) if isinstance(sources, (list, tuple)) else [sources]
-    graphs = {internals.outermost(each.graph) for each in given if isinstance(each, tf.Variable)}
-    state = GraphState.known(graphs.pop()) if len(graphs) == 1 else None
-    if state is None or state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
-        return sources
-    stand_ins = [_stand_in(state, each) for each in given]
-    if not any(stand_ins):
-        return sources
-    hooks.merge_lookups(losses)
-    require_none_evaluates(state, losses, stand_ins)
-    found: List[Any] = []
-    for each, stand_in in zip(given, stand_ins):
-        if stand_in is not None:
-            _require_trained(state, stand_in)
-        found.append((_targets(state, stand_in) or [each])[0] if stand_in is not None else each)
-    return found
-
-
-def gradients_of_stand_ins(sources: Any, gradients: List[Any]) -> List[Any]:
-    """Return what ``tf.gradients`` found by rows, as gradients of variables of columns.
-
-    Tables that the losses do not reach are recorded.
-
-    Args:
-        sources: variables and tensors, as the program gave them.
-        gradients: one for each source.
-    """
-    given = list(sources) if isinstance(sources, (list, tuple)) else [sources]
-    found: List[Any] = []
-    for each, gradient in zip(given, gradients):
-        state = GraphState.known(internals.outermost(each.graph)) if isinstance(each, tf.Variable) else None
-        stand_in = None if state is None else _stand_in(state, each)
-        if state is not None and stand_in is not None:
-            if gradient is None:
-                state.unreached.add(stand_in.table.table_name)
-            gradient = _of_column(gradient)
-        found.append(gradient)
-    return found
 
 
 def _refuse_nothing(state: GraphState) -> None:
@@ -243,7 +191,7 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
     if tf.distribute.has_strategy():
         raise TableUseError(state.name_of(next(iter(state.tables.values()))), _STRATEGY.format(self.get_name()))
     pairs = [(None if _only_evaluates(state, target) else gradient, target)
-             for gradient, target in _with_rows(state, pairs)]
+             for gradient, target in with_rows(state, pairs)]
     require_of_the_step(state, self.get_name(), pairs)
     pairs = with_occurrences(state, pairs)
     if any(_only_evaluates(state, target) for _, target in pairs) and all(gradient is None for gradient, _ in pairs):
@@ -298,7 +246,7 @@ def _apply(apply_dense: Callable[..., Any], sparse: Any, pairs: Pairs, global_st
            name: str) -> tf.Operation:
     """One op for the gradients of variables, and those of tables by the form for tables of ``sparse``."""
     state = GraphState.of(tf.compat.v1.get_default_graph())
-    pairs = _with_rows(state, pairs)
+    pairs = with_rows(state, pairs)
     tables = [(gradient, target) for gradient, target in pairs if _is_of_table(target)]
     others = [(gradient, target) for gradient, target in pairs if not _is_of_table(target)]
     if not any(gradient is not None for gradient, _ in tables) and others:
@@ -317,33 +265,6 @@ def _apply(apply_dense: Callable[..., Any], sparse: Any, pairs: Pairs, global_st
     applied = applied if isinstance(applied, tf.Operation) else applied.op
     tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.TRAIN_OP, applied)
     return applied
-
-
-def _with_rows(state: GraphState, pairs: Pairs) -> Pairs:
-    """The rows of a table in the place of the variable that stands for it; where nothing is trained, none of them.
-
-    Raises:
-        ColumnError: a gradient is that of the variable, which has no rows: the table would not be trained.
-        TableUseError: the rows of one table are in two pairs.
-    """
-    found: Pairs = []
-    for gradient, target in pairs:
-        stand_in = _stand_in(state, target)
-        if stand_in is None:
-            found.append((gradient, target))
-        elif state.mode in (None, tf.estimator.ModeKeys.TRAIN):
-            if gradient is None and stand_in.table.table_name not in state.unreached:
-                raise ColumnError(target.op.name, "its gradient is None, and a table has the rows of this variable. "
-                                  "Take the gradient from tf.gradients(), or from compute_gradients() of an optimizer")
-            if gradient is not None and any(other is stand_in.table.variable and each is not None
-                                            for each, other in pairs):
-                raise TableUseError(target.op.name, "the pairs of gradients and variables have this variable, and the "
-                                    "table that has its rows. They would be trained twice. Leave the table out: "
-                                    "ascpipe.tf.table_variables() has it, and tf.trainable_variables() has the "
-                                    "variable. Nothing was trained")
-            handles = _handles(target.graph)
-            found.extend((gradient, handles.get(id(rows), rows)) for rows in _targets(state, stand_in))
-    return found
 
 
 def _for_tables(optimizer: Any) -> tf.compat.v1.train.Optimizer:
@@ -394,31 +315,6 @@ def _refusal(optimizer: tf.compat.v1.train.Optimizer, reason: str) -> Exception:
         optimizer.get_name(), reason))
 
 
-def _require_trained(state: GraphState, stand_in: StandIn) -> None:
-    name = stand_in.table.table_name
-    if (name, TRAIN) not in state.lookups and (name, EVAL) in state.lookups and stand_in.trains:
-        raise ColumnError(stand_in.variable.op.name, "a session of this graph ran before gradients were asked for, and "
-                          "looks its table up for evaluation; call minimize() or compute_gradients() before the first "
-                          "run of a session")
-
-
-def _targets(state: GraphState, stand_in: StandIn) -> List[Any]:
-    """What the gradient of a table is asked by: its variable, or the rows of the batch of one that grows."""
-    if not stand_in.table.shape.expands:
-        return [stand_in.table.variable]
-    name = stand_in.table.table_name
-    if name in state.requests.local:
-        return [state.requests.local[name][0]]
-    lookup = state.lookups.get((name, TRAIN))
-    return [lookup.local] if isinstance(lookup, ExpansionLookup) and lookup.with_gradient else []
-
-
-def _handles(graph: tf.Graph) -> Dict[int, tf.Tensor]:
-    """By the local rows of a table that grows, the handles of these."""
-    return {id(local): handles for local, handles in zip(
-        graph.get_collection(LOCAL_ROWS), graph.get_collection(HANDLES))}
-
-
 def _is_of_table(target: Any) -> bool:
     """Whether the target of a gradient is a table's variable, or handles of one that grows."""
     return not isinstance(target, tf.Variable) or is_table_variable(target)
@@ -434,10 +330,6 @@ def _note_updates(state: GraphState, pairs: Pairs) -> None:
             state.updated[lookup_of(target).table.table_name] = scope
         elif id(target) in by_variable:
             state.updated[by_variable[id(target)]] = scope
-
-
-def _stand_in(state: GraphState, variable: Any) -> Optional[StandIn]:
-    return state.stand_ins.get(variable.op.name) if isinstance(variable, tf.Variable) else None
 
 
 def _trainable() -> List[Any]:
@@ -458,7 +350,7 @@ def _keras_gradients(self: Any, loss: Any, params: Any) -> Any:
     """In the place of TensorFlow's, by which linear Estimators of tf.compat.v2 train."""
     state = GraphState.known(tf.compat.v1.get_default_graph())
     for variable in tf.nest.flatten(params):
-        if state is not None and _stand_in(state, variable) is not None:
+        if state is not None and stand_in_of(state, variable) is not None:
             raise ColumnError(variable.op.name, "an optimizer of Keras shall train it, as in tf.compat.v2.estimator, "
                               "and has no form for tables: use tf.compat.v1.estimator and tf.compat.v1.train, or let "
                               "this column be TensorFlow's by a larger min_buckets")

@@ -1,0 +1,131 @@
+"""Gradients of the variables of feature columns are those of the rows of the tables that stand for them."""
+from typing import Any, Dict, List, Optional, Tuple
+
+import tensorflow as tf
+
+from ascpipe.errors import ColumnError, TableUseError
+from ascpipe.layout.words import EVAL, TRAIN
+from ascpipe.tf import internals
+from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS, ExpansionLookup
+from ascpipe.tf.graph.graph_state import GraphState, StandIn
+from ascpipe.tf.modify import hooks
+from ascpipe.tf.modify.open_lookups import require_none_evaluates
+
+Pairs = List[Tuple[Any, Any]]
+
+
+def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
+    """Replace variables of columns by the rows of their tables, in what ``tf.gradients`` differentiates by.
+
+    Args:
+        losses: what is differentiated.
+        sources: variables and tensors, in one graph.
+    """
+    given = list(sources) if isinstance(sources, (list, tuple)) else [sources]
+    graphs = {internals.outermost(each.graph) for each in given if isinstance(each, tf.Variable)}
+    state = GraphState.known(graphs.pop()) if len(graphs) == 1 else None
+    if state is None or state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
+        return sources
+    stand_ins = [stand_in_of(state, each) for each in given]
+    if not any(stand_ins):
+        return sources
+    hooks.merge_lookups(losses)
+    require_none_evaluates(state, losses, stand_ins)
+    found: List[Any] = []
+    for each, stand_in in zip(given, stand_ins):
+        if stand_in is not None:
+            require_trains(state, stand_in)
+        found.append((targets_of(state, stand_in) or [each])[0] if stand_in is not None else each)
+    return found
+
+
+def gradients_of_stand_ins(sources: Any, gradients: List[Any]) -> List[Any]:
+    """Return what ``tf.gradients`` found by rows, as gradients of variables of columns.
+
+    Tables that the losses do not reach are recorded.
+
+    Args:
+        sources: variables and tensors, as the program gave them.
+        gradients: one for each source.
+    """
+    given = list(sources) if isinstance(sources, (list, tuple)) else [sources]
+    found: List[Any] = []
+    for each, gradient in zip(given, gradients):
+        state = GraphState.known(internals.outermost(each.graph)) if isinstance(each, tf.Variable) else None
+        stand_in = None if state is None else stand_in_of(state, each)
+        if state is not None and stand_in is not None:
+            if gradient is None:
+                state.unreached.add(stand_in.table.table_name)
+            gradient = of_column(gradient)
+        found.append(gradient)
+    return found
+
+
+def of_column(gradient: Any) -> Any:
+    """Hide the number of rows of a table in the shape of its gradient.
+
+    The variable that stands for the table has no rows. TensorFlow would refuse an op on both because of their shapes,
+    with an error that does not name the table. With this, the optimizer gets the dense result and raises E253.
+    """
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    shape = tf.compat.v1.placeholder_with_default(gradient.dense_shape, [2], "ascpipe/shape")
+    return tf.IndexedSlices(gradient.values, gradient.indices, shape)
+
+
+def with_rows(state: GraphState, pairs: Pairs) -> Pairs:
+    """The rows of a table in the place of the variable that stands for it; where nothing is trained, none of them.
+
+    Raises:
+        ColumnError: a gradient is that of the variable, which has no rows: the table would not be trained.
+        TableUseError: the rows of one table are in two pairs.
+    """
+    found: Pairs = []
+    for gradient, target in pairs:
+        stand_in = stand_in_of(state, target)
+        if stand_in is None:
+            found.append((gradient, target))
+        elif state.mode in (None, tf.estimator.ModeKeys.TRAIN):
+            if gradient is None and stand_in.table.table_name not in state.unreached:
+                raise ColumnError(target.op.name, "its gradient is None, and a table has the rows of this variable. "
+                                  "Take the gradient from tf.gradients(), or from compute_gradients() of an optimizer")
+            if gradient is not None and any(other is stand_in.table.variable and each is not None
+                                            for each, other in pairs):
+                raise TableUseError(target.op.name, "the pairs of gradients and variables have this variable, and the "
+                                    "table that has its rows. They would be trained twice. Leave the table out: "
+                                    "ascpipe.tf.table_variables() has it, and tf.trainable_variables() has the "
+                                    "variable. Nothing was trained")
+            handles = handles_in(target.graph)
+            found.extend((gradient, handles.get(id(rows), rows)) for rows in targets_of(state, stand_in))
+    return found
+
+
+def require_trains(state: GraphState, stand_in: StandIn) -> None:
+    """Raise ``ColumnError`` if the table of a column was closed for evaluation before gradients were asked for."""
+    name = stand_in.table.table_name
+    if (name, TRAIN) not in state.lookups and (name, EVAL) in state.lookups and stand_in.trains:
+        raise ColumnError(stand_in.variable.op.name, "a session of this graph ran before gradients were asked for, and "
+                          "looks its table up for evaluation; call minimize() or compute_gradients() before the first "
+                          "run of a session")
+
+
+def targets_of(state: GraphState, stand_in: StandIn) -> List[Any]:
+    """What the gradient of a table is asked by: its variable, or the rows of the batch of one that grows."""
+    if not stand_in.table.shape.expands:
+        return [stand_in.table.variable]
+    name = stand_in.table.table_name
+    if name in state.requests.local:
+        return [state.requests.local[name][0]]
+    lookup = state.lookups.get((name, TRAIN))
+    return [lookup.local] if isinstance(lookup, ExpansionLookup) and lookup.with_gradient else []
+
+
+def handles_in(graph: tf.Graph) -> Dict[int, tf.Tensor]:
+    """By the local rows of a table that grows, the handles of these."""
+    return {id(local): handles for local, handles in zip(
+        graph.get_collection(LOCAL_ROWS), graph.get_collection(HANDLES))}
+
+
+def stand_in_of(state: GraphState, variable: Any) -> Optional[StandIn]:
+    """Return the stand-in that a variable is; None: no table stands for it."""
+    return state.stand_ins.get(variable.op.name) if isinstance(variable, tf.Variable) else None
