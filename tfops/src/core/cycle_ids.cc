@@ -10,7 +10,7 @@ namespace ascpipe {
 
 namespace {
 
-// So many batches that were used are kept as one: their ids repeat, and merging them takes time.
+// Number of used batches whose ids are merged into one list: ids repeat, and merging at each batch would take longer.
 constexpr std::ptrdiff_t kMerged = 8;
 
 void SortDistinct(std::vector<std::int64_t>* ids) {
