@@ -1,8 +1,8 @@
-"""Gradient accumulation: gradients are summed over some steps, and then applied once.
+"""Gradient accumulation: sum gradients over several batches, and apply the sums once.
 
-Sums lie in slot variables. Those of a table move with its rows, so no key loses its sum when its row leaves the device.
-The last batch of each cycle needs the rows of all keys of the cycle; the pipeline puts them on the device
-(``tfops/src/core/cycle_ids.h``).
+Sums are kept in optimizer slots. Slots of a table move with its rows, so a key keeps its sum while its row is not on
+the device. The last batch of a cycle needs the rows of all keys of the cycle. The pipeline brings these rows to the
+device (``tfops/src/core/cycle_ids.h``).
 """
 import itertools
 from typing import Any, List, Optional, Set, Tuple
@@ -35,16 +35,16 @@ class _IsOptimizer(Rule):
 def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = False) -> tf.compat.v1.train.Optimizer:
     """Let an optimizer apply the sum of the gradients of ``k`` batches, once for each ``k`` batches.
 
-    Rows of tables and variables keep their values within a cycle of ``k`` batches. Its last batch applies the sums: to
-    each row that had a gradient in the cycle once, and to variables. So the result is that of a program of TensorFlow
-    that adds gradients in variables for ``k`` steps and then applies them; sparse gradients stay sparse.
+    A cycle has ``k`` batches. Rows and variables keep their values until its last batch, which applies the sums: once
+    to each row that had a gradient in the cycle, and to each variable. The result is that of a TensorFlow program that
+    adds gradients in variables for ``k`` steps and then applies them. Sparse gradients stay sparse.
 
-    The batches of a dataset are counted from 1 on, whether they are trained or not, except those that an iterator has
-    read ahead and drops; the last one of a cycle is that whose number is a multiple of ``k``. If
-    it is not trained, sums stay as they are, and are applied with those of the cycle in which the key occurs next.
-    ``global_step`` counts batches.
+    Batches are counted from 1. Each batch whose number is a multiple of ``k`` ends a cycle. Batches that are fetched
+    and not trained count. Batches that an iterator has read ahead do not count if they are dropped with the iterator.
+    If the last batch of a cycle is not trained, the sums remain, and the next cycle in which the key occurs applies
+    them. ``global_step`` counts batches.
 
-    ``device_vocabulary_size`` must hold the distinct keys of ``k`` batches.
+    ``device_vocabulary_size`` must be at least the number of distinct keys of ``k`` batches.
 
     Args:
         optimizer: of ``ascpipe.tf.optimizers`` or TensorFlow, or ``ascpipe.tf.Optimizer``.

@@ -1,10 +1,10 @@
 // Cycles of gradient accumulation: an optimizer sums gradients over some batches, and then updates rows once.
 //
-// Rows are updated on the device, so the last batch of a cycle needs the rows of all of its batches.  It gets their ids
-// behind its own: they belong to no feature, and do not count as occurrences.
+// Rows are updated on the device, so the last batch of a cycle needs the rows of all its batches.  The ids of the other
+// batches are appended to it.  Appended ids belong to no feature and do not count as occurrences.
 //
-// Batches are counted when they are submitted.  Those that an iterator has read ahead, and that are dropped with it,
-// are counted no more: how many they are depends on the speed of threads.
+// Batches are counted when they are submitted.  Batches that an iterator has read ahead are no longer counted when they
+// are dropped with the iterator, because their number depends on the speed of threads.
 #ifndef ASCPIPE_CORE_CYCLE_IDS_H_
 #define ASCPIPE_CORE_CYCLE_IDS_H_
 
