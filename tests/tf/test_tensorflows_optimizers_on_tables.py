@@ -2,6 +2,7 @@
 import pytest
 import tensorflow as tf
 
+import ascpipe.tf as asc
 from tests.tf import twin_programs
 from tests.tf.twin_programs import RATE, contrib, require_equal_or_refused
 from tests.tf.ways_to_train import (
@@ -38,6 +39,15 @@ MOVE_ALL = {"nadam": lambda: contrib("opt").NadamOptimizer(RATE),
 def test_an_optimizer_that_moves_the_rows_of_the_batch_trains_tables_that_it_is_given(make, tier):
     assert not require_equal_or_refused(twin_programs.ours(of_tensorflow(make), tier),
                                         twin_programs.plain(of_tensorflow(make)))
+
+
+@pytest.mark.parametrize("name", ["adamax", "lazy_adam"])
+def test_one_optimizer_for_variables_and_tables_counts_each_step_once(name):
+    def train(model):
+        optimizer = IN_PLACE[name]()
+        return (asc.Optimizer(dense=optimizer, sparse=optimizer) if model.is_ours else optimizer).minimize(model.loss)
+
+    assert not require_equal_or_refused(twin_programs.ours(train, "host"), twin_programs.plain(train))
 
 
 @pytest.mark.parametrize("make", MOVE_ALL.values(), ids=list(MOVE_ALL))

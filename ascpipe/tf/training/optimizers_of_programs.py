@@ -86,6 +86,8 @@ class Optimizer(tf.compat.v1.train.Optimizer):
     def apply_gradients(self, grads_and_vars: Iterable[Tuple[Any, Any]], global_step: Optional[tf.Variable] = None,
                         name: Optional[str] = None) -> tf.Operation:
         """An op that applies each gradient by the optimizer of its variable."""
+        if self._sparse is self._dense:  # two calls in a step would count two steps
+            return self._dense.apply_gradients(grads_and_vars, global_step, name or self._name)
         return _apply(self._dense.apply_gradients, self._sparse, list(grads_and_vars), global_step, name or self._name)
 
     def get_slot(self, var: tf.Variable, name: str) -> Any:
