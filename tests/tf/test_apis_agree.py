@@ -211,8 +211,8 @@ def allowed(row: Dict[str, Any]) -> bool:
     way, changes, frozen = row.get("way"), row.get("changes"), row.get("frozen")
     if changes and (way not in (None, *CHANGING) or frozen):
         return False
-    if frozen and way in WITHOUT_FROZEN:
-        return False
+    if frozen and (way in WITHOUT_FROZEN or row.get("kind") == "adamw"):
+        return False  # AdamW decays variables before or after the loss reads them, as threads have it
     return row.get("owner") in (None, "tensorflow") or row.get("kind") not in front_doors.OF_TENSORFLOW_ALONE
 
 
