@@ -97,8 +97,8 @@ def test_a_template_that_is_killed_or_stopped_is_begun_again_and_workers_are_for
         place = Worker(kind, 0)  # each of the two in turn: one that dies more than 5 times a minute is given up
         before = template(daemon, workers(daemon))
         os.kill(before, ended_by)
-        wait_until(lambda: not is_alive(before))  # noqa: B023
-        wait_until(lambda: daemon.status()["template"] == "ready")
+        # Until the daemon has reaped the process, its status says that the earlier template is ready.
+        wait_until(lambda: not psutil.pid_exists(before) and daemon.status()["template"] == "ready")  # noqa: B023
         pid = replaced(daemon, place, workers(daemon))
         wait_until(lambda: title(pid) == "ascpipe: {} of unit".format(place.sentence))  # noqa: B023
         assert not was_executed(pid)

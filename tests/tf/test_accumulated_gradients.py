@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import ascpipe.tf as asc
 from ascpipe.errors import NotBuiltYetError, TableUseError
+from tests.support.covering import some
 from tests.tf import twin_programs, ways_to_train
 from tests.tf.accumulating import BATCH, IDS, LABELS, K, accumulated, by_hand
 from tests.tf.test_gradients_of_tables import LINEAR, NOT_LINEAR, trained_by
@@ -42,7 +43,9 @@ WAYS = [way for way in ways_to_train.TRAIN
 KINDS = ["gradient_descent", "adagrad", "ftrl", "lazy_adam"]
 
 
-@pytest.mark.parametrize("way", WAYS, ids=ways_to_train.name_of)
+@pytest.mark.parametrize("way", some(
+    WAYS, ways_to_train.minimize, ways_to_train.in_two_calls, ways_to_train.by_gradients, ways_to_train.by_slim,
+    ways_to_train.by_both, ways_to_train.each_by_its_loss), ids=ways_to_train.name_of)
 def test_sums_are_applied_as_in_tensorflow_whatever_way_a_program_trains(way):
     require_equal(way, KINDS[WAYS.index(way) % len(KINDS)], "cycle")
 

@@ -145,7 +145,8 @@ def test_a_folder_that_tensorflow_trained_is_left_alone_and_begins_another_as_th
 
 
 @pytest.mark.parametrize("kind, side", [
-    (WHOLE, "device"), (SMALL, "device"), pytest.param(WHOLE, "host", marks=pytest.mark.long)])
+    (WHOLE, "device"), pytest.param(SMALL, "device", marks=pytest.mark.long),
+    pytest.param(WHOLE, "host", marks=pytest.mark.long)])
 def test_an_export_gives_what_predict_gives(kind, side, trained, tmp_path):
     done = trained(kind, side)
     with columns.on(side):

@@ -47,10 +47,10 @@ def test_every_op_is_documented():
     assert sorted(ours) == [
         "AscApplied", "AscApplyAdagrad", "AscApplyAdagradByAddress", "AscApplyFtrl", "AscApplyGradientDescent",
         "AscApplyGradientDescentByAddress", "AscApplyLazyAdam", "AscApplyLazyAdamByAddress", "AscApplyTables",
-        "AscAttach", "AscBackward", "AscBagSplits", "AscChoose", "AscCombine", "AscCombineGrad", "AscCombineRowsGrad",
-        "AscCombineTables", "AscCombineTablesGrad", "AscCombineWeightsGrad", "AscCut", "AscForward", "AscGate",
-        "AscLocalKeys", "AscLocalRows", "AscLookup", "AscLookupConcat", "AscLookupConcatGrad", "AscLookupGrad",
-        "AscLookupWithInitialRows", "AscNameRows", "AscNextPlan", "AscNextPlans", "AscNothing", "AscOpenServedTable",
-        "AscProvisionalPlan", "AscReadRows", "AscReadsLive", "AscRestoreRows", "AscRestoreRowsConcat",
-        "AscServedLookup", "AscServedLookupFound", "AscServedTable", "AscSubmit", "AscTableInit", "AscTurn",
-        "AscWithInitialRows", "AscWriteRows"]
+        "AscAttach", "AscBackward", "AscBagSplits", "AscChoose", "AscCombine", "AscCombineGrad",
+        "AscCombineRowsGrad", "AscCombineTables", "AscCombineTablesGrad", "AscCombineWeightsGrad", "AscCut",
+        "AscCycleEnd", "AscForward", "AscGate", "AscLocalKeys", "AscLocalRows", "AscLookup", "AscLookupConcat",
+        "AscLookupConcatGrad", "AscLookupGrad", "AscLookupWithInitialRows", "AscNameRows", "AscNextPlan",
+        "AscNextPlans", "AscNothing", "AscOpenServedTable", "AscProvisionalPlan", "AscReadRows", "AscReadsLive",
+        "AscRestoreRows", "AscRestoreRowsConcat", "AscServedLookup", "AscServedLookupFound", "AscServedTable",
+        "AscSubmit", "AscTableInit", "AscTurn", "AscWithInitialRows", "AscWriteRows"]

@@ -64,6 +64,7 @@ RIGHT = {
     asc.optimizers.Ftrl: lambda: {"learning_rate": 0.1},
     asc.optimizers.GradientDescent: lambda: {"learning_rate": 0.1},
     asc.optimizers.LazyAdam: dict,
+    asc.optimizers.accumulate: lambda: {"optimizer": tf.compat.v1.train.AdamOptimizer(), "k": 2},
     asc.feature_column.categorical_column_with_int64: lambda: {"key": "k"},
     asc.feature_column.embedding_column: lambda: {"categorical_column": column(), "dimension": 2},
     asc.feature_column.linear_weights: lambda: {"categorical_column": column()},
