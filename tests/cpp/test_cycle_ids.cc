@@ -11,7 +11,7 @@ namespace {
 
 std::atomic<int> alive{0};  // batches whose ids are still kept
 
-// Submits a batch, and returns its frame's ids and weights of a table; those of the features come first.
+// Ids and weights of one table in the frame of a batch.  Ids of features come first.
 struct Framed {
   std::vector<std::int64_t> ids;
   std::vector<std::int32_t> weights;

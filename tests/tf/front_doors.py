@@ -262,7 +262,7 @@ def by_mx_rec(program: Program) -> Any:
 
 
 def with_columns(side: str, program: Program) -> Any:
-    """A program with feature columns; they are those of TensorFlow if ``side`` is "tensorflow"."""
+    """A program with feature columns. If ``side`` is "tensorflow", it is plain TensorFlow."""
     @contextlib.contextmanager
     def opened() -> Any:
         with tf.Graph().as_default(), _columns_on(side, program):

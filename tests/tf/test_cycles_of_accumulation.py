@@ -96,6 +96,27 @@ def test_sums_of_a_cycle_whose_last_batch_is_not_trained_are_applied_when_their_
     assert changed == [[]] * 5 + [[1, 4, 5]] * 3 + [[1, 2, 4, 5, 6, 7]]
 
 
+def test_a_training_op_that_runs_with_no_last_batch_of_a_cycle_is_an_error():
+    """As of a program that only prints its loss in every third step."""
+    with twin_programs.ascpipe():
+        program = Program()
+        with program.begin(v1.Session()) as session:
+            with pytest.raises(tf.errors.FailedPreconditionError,
+                               match="gradients of 7 batches of table 'user' were added.*Run the training op"):
+                for batch in range(12):
+                    session.run(program.loss if batch % K == K - 1 else program.train)
+            assert (program.rows_of(session, range(30)) == np.float32(0.3)).all()
+
+
+def test_a_training_op_may_run_with_the_last_batches_of_cycles_alone():
+    with twin_programs.ascpipe():
+        program = Program()
+        with program.begin(v1.Session()) as session:
+            for batch in range(12):
+                session.run(program.train if batch % K == K - 1 else program.loss)
+            assert (program.rows_of(session, range(30)) != np.float32(0.3)).any()
+
+
 def test_a_key_of_a_batch_that_was_not_trained_gets_no_row():
     ids = np.repeat([[1], [2], [3]], BATCH, 0)
     with twin_programs.ascpipe():

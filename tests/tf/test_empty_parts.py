@@ -23,7 +23,7 @@ WAYS = ["restored", "warm-started", "exported"]
 
 
 def batches(reasons, begin, end):
-    """Batches of ids for a table of each reason; those of a table that is evicted occur in the first step alone."""
+    """Yield batches of ids, for a table of each reason. Keys of an evicted table occur in the first step only."""
     random = np.random.RandomState(7)
     for step in range(STEPS + MORE):
         batch = {"time": np.int64(step + 1)}
@@ -41,7 +41,7 @@ class Program:
     Attributes:
         tables: the tables.
         saver: saves and restores them.
-        load: begins the tables as those of a checkpoint; None: nothing does.
+        load: loads the tables of a checkpoint, or None.
     """
 
     def __init__(self, reasons, tiers, begin=0, end=STEPS + MORE, warm=None):

@@ -1,4 +1,4 @@
-"""A program that computes something over all trainable variables is told once that tables are not among them."""
+"""One warning is logged if a program computes something over all trainable variables, which include no tables."""
 import pytest
 import tensorflow as tf
 

@@ -66,8 +66,8 @@ def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: s
     """The load of a table that begins another training as a table of a checkpoint is. Raises as ``restored``.
 
     Args:
-        with_slots: whether optimizer slots are taken over, where the checkpoint has them; else they begin anew, as sums
-            of gradients do: they belong to a cycle of the other training.
+        with_slots: whether to load the optimizer slots that the checkpoint has. Otherwise, they get initial values.
+            Sums of gradients always get initial values, because they belong to a cycle of the other training.
     """
     reason = _missing(checkpoint, saved_name)
     if reason is not None:

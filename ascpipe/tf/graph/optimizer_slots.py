@@ -10,7 +10,7 @@ from tensorflow.python.ops import variables
 from ascpipe.tf import internals
 from ascpipe.tf.graph.sparse_table import Table
 
-#: How the names of slots end that have, of each row, the sum of gradients that were not applied yet, and their number.
+#: Suffixes of the names of slots: for each row, the sum of gradients that are not applied yet, and their number.
 GRADIENT_SUM, GRADIENT_COUNT = "gradient_sum", "gradient_count"
 
 
@@ -22,8 +22,7 @@ class HomeSlots:
         owner: the optimizer.
         initial: by name of the optimizer slot, in their order in a home row, what each element begins with. Each is
             as wide as the embedding.
-        summed_by: name of the optimizer that accumulates gradients. Their sums lie behind the state. None: no optimizer
-            does.
+        summed_by: name of the optimizer that accumulates gradients, or None. The sums are behind the state.
     """
 
     owner: tf.compat.v1.train.Optimizer

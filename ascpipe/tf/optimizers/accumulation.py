@@ -47,18 +47,19 @@ def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = 
     ``device_vocabulary_size`` must be at least the number of distinct keys of ``k`` batches.
 
     Args:
-        optimizer: of ``ascpipe.tf.optimizers`` or TensorFlow, or ``ascpipe.tf.Optimizer``.
-        k: batches of a cycle, 1 to 1000; 1: the optimizer is returned as it is.
-        mean: apply the sum divided by ``k``.
+        optimizer: an optimizer of ``ascpipe.tf.optimizers`` or TensorFlow, or an ``ascpipe.tf.Optimizer``.
+        k: number of batches in a cycle, 1 to 1000. With 1, ``optimizer`` is returned unchanged.
+        mean: whether to apply the sum divided by ``k``.
 
     Returns:
-        A ``tf.compat.v1.train.Optimizer``. It trains what ``optimizer`` would.
+        A ``tf.compat.v1.train.Optimizer`` for the same variables and tables as ``optimizer``.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range. When gradients are applied: twice to one variable.
-        TableUseError: when gradients are applied: twice to one table (E253).
-        NotBuiltYetError: static shapes, ``init(use_dynamic=False)``; several ranks; an optimizer of TensorFlow, or
-            ``ascpipe.tf.Optimizer``, for tables that grow (E600).
+        ValueError: an argument has the wrong type or is out of range. ``apply_gradients`` raises it if gradients of a
+            variable are applied twice.
+        TableUseError: E253. ``apply_gradients`` raises it if gradients of a table are applied twice.
+        NotBuiltYetError: E600. The program uses static shapes, ``init(use_dynamic=False)``, or several ranks; or its
+            tables grow and ``optimizer`` is not one of ``ascpipe.tf.optimizers``.
         EnvironmentError: ``init`` was not called.
     """
     configuration = Process.current().configuration
@@ -79,27 +80,33 @@ def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = 
 
 
 class _Accumulated(CustomizedOptimizer):
-    """Adds gradients in slots, and lets another optimizer apply the sums at the end of a cycle."""
+    """Adds gradients to slots. At the end of a cycle, another optimizer applies the sums.
+
+    Args:
+        optimizer: applies the sums.
+        steps: number of batches in a cycle.
+        factor: multiplies the sums.
+    """
 
     def __init__(self, optimizer: tf.compat.v1.train.Optimizer, steps: int, factor: float) -> None:
         super().__init__(use_locking=False, name="accumulate_" + optimizer.get_name())
         self._optimizer = optimizer
         self._steps = steps
         self._factor = factor
-        # Of one call of apply_gradients: how often it ran; variables, and whether their gradients have rows; ids of
-        # those that have.
+        # State of one call of apply_gradients: the number of batches since sums were applied; variables, and whether
+        # their gradients are sparse; ids of the variables with sparse gradients.
         self._batches: Any = None
         self._sums: List[Tuple[Any, bool]] = []
         self._by_rows: Set[int] = set()
 
     def compute_gradients(self, loss: Any, *args: Any, **kwargs: Any) -> List[Tuple[Any, Any]]:
-        """As that of the optimizer."""
+        """Compute gradients by the other optimizer."""
         pairs: List[Tuple[Any, Any]] = self._optimizer.compute_gradients(loss, *args, **kwargs)
         return pairs
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Optional[tf.Variable] = None,
                         name: Optional[str] = None) -> tf.Operation:
-        """An op that adds gradients to the sums, and applies these if the batch is the last of its cycle."""
+        """Return an op that adds gradients to the sums, and applies the sums if the batch ends a cycle."""
         pairs = list(grads_and_vars)
         self._sums = []
         self._by_rows = {id(variable) for gradient, variable in pairs if isinstance(gradient, tf.IndexedSlices)}
@@ -137,7 +144,7 @@ class _Accumulated(CustomizedOptimizer):
         accumulated[name] = Accumulation(self, self._steps)
 
     def _prepare(self) -> None:
-        """Nothing to prepare: the other optimizer does so when it applies sums."""
+        """Prepare nothing: the other optimizer prepares when it applies sums."""
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         self._sums.append((var, False))
@@ -148,7 +155,7 @@ class _Accumulated(CustomizedOptimizer):
 
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> tf.Operation:
         for origin in origins_of(grad.indices):
-            if origin.op.type in SUMS:  # the slots are also those of keys of the batches before
+            if origin.op.type in SUMS:  # the last batch of a cycle also has slots of keys of the other batches
                 internals.set_partial(origin.op)
         self._sums.append((var, True))
         ones = tf.ones([tf.size(grad.indices), 1])
@@ -165,10 +172,10 @@ class _Accumulated(CustomizedOptimizer):
             batches = self._batches.assign_add(1)
         with tf.control_dependencies([batches]):
             if lookup is None:
-                is_end = tf.equal(batches % self._steps, 0)
+                is_end = tf.greater_equal(batches, self._steps)
             else:
                 is_end = native.ops().asc_cycle_end(
-                    ticket=lookup.ticket, table=lookup.table.shape.number, steps=self._steps)
+                    ticket=lookup.ticket, batches=batches, table=lookup.table.shape.number, steps=self._steps)
         return tf.group(tf.cond(is_end, self._apply_sums, tf.no_op), name=name_scope)
 
     def _apply_sums(self) -> tf.Operation:
@@ -178,14 +185,15 @@ class _Accumulated(CustomizedOptimizer):
         pairs = [(gradient, self._target(variable)) for gradient, variable in sums]
         # Gradients are read before any sum is set to 0.
         with tf.control_dependencies([self._optimizer.apply_gradients(pairs)]):
-            return tf.group(*(self._begin_anew(gradient, variable) for gradient, variable in sums))
+            return tf.group(self._batches.assign(0), *(
+                self._begin_anew(gradient, variable) for gradient, variable in sums))
 
     def _target(self, variable: tf.Variable) -> Any:
-        """What the other optimizer knows a variable by."""
+        """Return the target of a gradient for the other optimizer."""
         return variable
 
     def _begin_anew(self, gradient: Any, variable: tf.Variable) -> tf.Operation:
-        """Set sums to 0 that were applied."""
+        """Return an op that sets applied sums to 0."""
         total = self.get_slot(variable, GRADIENT_SUM)
         if not isinstance(gradient, tf.IndexedSlices):
             return tf.group(total.assign(tf.zeros_like(gradient)))
@@ -194,7 +202,7 @@ class _Accumulated(CustomizedOptimizer):
                         _scattered(self.get_slot(variable, GRADIENT_COUNT), "update", gradient.indices, none))
 
     def _sum_of_rows(self, variable: tf.Variable) -> tf.IndexedSlices:
-        """The sums of the rows that had a gradient in the cycle."""
+        """Return the sums of the rows that had a gradient in the cycle."""
         total, count = self.get_slot(variable, GRADIENT_SUM), self.get_slot(variable, GRADIENT_COUNT)
         shape = tf.constant(variable.shape.as_list())
         if not is_table_variable(variable):
@@ -212,10 +220,10 @@ class _Accumulated(CustomizedOptimizer):
         return tf.IndexedSlices(sums.values, sums.indices, shape)
 
     def _lookup(self, variables: List[tf.Variable]) -> Optional[TableLookup]:
-        """A lookup with the batches that cycles are made of; None: no table is among the variables, or none is trained.
+        """Return a training lookup of a table among the variables, or None.
 
-        All tables of an optimizer have the same batches, which is checked when the pipeline starts: until then each
-        lookup of tensors may have a ticket of its own.
+        When the pipeline starts, it is checked that all tables of an optimizer have the same batches. Until then, each
+        lookup of tensors has its own ticket.
         """
         state = GraphState.of(internals.outermost(tf.compat.v1.get_default_graph()))
         tables = [table_of(variable).table_name for variable in variables if is_table_variable(variable)]
@@ -224,7 +232,7 @@ class _Accumulated(CustomizedOptimizer):
 
 
 class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
-    """The same of tables that grow: sums lie in home rows, behind the state of the other optimizer."""
+    """Accumulates gradients of tables that grow. Sums are in home rows, behind the state of the other optimizer."""
 
     _optimizer: OptimizerByAddress
 
@@ -241,7 +249,7 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
         lookup = lookup_of(self._handles[var.op.name])
         count = tf.size(lookup.places)
         found = tf.concat([tf.reshape(each, [-1]) for each in lookup.restore], axis=0)
-        # The others are keys of the batches before.
+        # The other keys are of earlier batches of the cycle.
         occurs = tf.math.unsorted_segment_sum(tf.ones_like(found), found, count) > 0
         rows = tf.squeeze(tf.where(tf.logical_and(occurs, tf.equal(lookup.places, tf.range(count)))), axis=1)
         return self._apply_sparse_duplicate_indices(tf.IndexedSlices(tf.gather(grad, rows), rows), var)
@@ -275,31 +283,31 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
         return tf.IndexedSlices(found.values, found.indices)
 
     def _read(self, table: tf.Variable) -> Tuple[tf.Tensor, tf.Tensor]:
-        """The sums of the batch's rows, float[distinct keys, dim], and of how many gradients each is, float[.., 1]."""
+        """Return the sums of the batch's rows, float[keys, dim], and their numbers of gradients, float[keys, 1]."""
         before, dim = self._floats_before(table), table_of(table).emb_size
         rows = native.ops().asc_read_rows(handles=self._handles[table.op.name], width=before + dim + 1)
         return rows[:, before:before + dim], rows[:, before + dim:]
 
     def _added(self, table: tf.Variable, rows: tf.Tensor, values: tf.Tensor, count: Any) -> tf.Operation:
-        """An op that adds to the sums of some of the batch's rows, and to the numbers of gradients."""
+        """Return an op that adds to the sums of some of the batch's rows, and to their numbers of gradients."""
         n = tf.size(rows)
         columns = [tf.zeros([n, self._floats_before(table)]), values, count + tf.zeros([n, 1])]
         return native.ops().asc_write_rows(
             handles=tf.gather(self._handles[table.op.name], rows), rows=tf.concat(columns, axis=1), add=True)
 
     def _floats_before(self, table: tf.Variable) -> int:
-        """Floats of a home row before the sum: embedding and state."""
+        """Return the number of floats of a home row before the sum: the embedding and the state."""
         known = table_of(table)
         return known.emb_size * (1 + len(GraphState.of(table.graph).home_slots[known.table_name].initial))
 
 
 def _scattered(variable: tf.Variable, kind: str, indices: tf.Tensor, values: tf.Tensor) -> tf.Operation:
-    """An op that adds values to rows of a variable, or stores them."""
+    """Return an op that adds values to rows of a variable, or stores them."""
     return tf.group(getattr(variable, "scatter_" + kind)(tf.IndexedSlices(values, indices)))
 
 
 def _gathered(variable: tf.Variable, indices: tf.Tensor) -> tf.Tensor:
-    """Rows of a variable, as they are when the op runs."""
+    """Return rows of a variable, which are read when the op runs."""
     if hasattr(variable, "handle"):
         return variable.sparse_read(indices)
     return tf.gather(internals.reference_of(variable), indices)

@@ -43,7 +43,7 @@ def _is_of_gloo(watched: Sequence[str], connections: Collection[str]) -> bool:
 
     Args:
         watched: names of the files, as of links in ``/proc/self/fd``.
-        connections: those of all TCP sockets.
+        connections: names of all TCP sockets.
     """
     others = [name for name in watched if name not in connections]
     return len(watched) > 1 and len(others) == 1 and others[0].startswith("pipe:")

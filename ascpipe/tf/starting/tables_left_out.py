@@ -1,4 +1,4 @@
-"""Warns of what a program computes over all trainable variables, among which are no tables."""
+"""Warns if a program computes norms, histograms or averages over all trainable variables, which include no tables."""
 import logging
 from typing import Any, List, NamedTuple, Sequence, Set, Tuple
 
@@ -12,17 +12,17 @@ from ascpipe.tf.running.process import Process
 _log = logging.getLogger(__name__)
 
 _READS = ("Identity", "ReadVariableOp", "Cast")
-_LAYERS = ("BatchMatMul", "BatchMatMulV2", "BiasAdd", "Conv2D", "MatMul")  # behind these is no row any more
-#: Scope of the regularizers of layers, which are of single variables on purpose.
+_LAYERS = ("BatchMatMul", "BatchMatMulV2", "BiasAdd", "Conv2D", "MatMul")  # their outputs are no rows
+#: Name scope of the regularizer of a layer, which a program gives to one variable on purpose.
 _OF_A_LAYER = "Regularizer"
 
 
 class _Computed(NamedTuple):
-    """What programs compute over variables.
+    """Something that programs compute over variables.
 
     Attributes:
-        what: the same in words.
-        types: of the ops that read the variables.
+        what: its name in the warning.
+        types: types of the ops that read the variables.
         instead: what to write for tables.
     """
 
@@ -39,7 +39,7 @@ _AVERAGE = ("moving averages of all trainable variables leave out the rows of %s
 
 
 def warn_of_tables_left_out(state: GraphState) -> None:
-    """Warn once of norms, histograms and moving averages of all trainable variables, which are none of any table."""
+    """Warn once if norms, histograms or moving averages of all trainable variables include no rows of tables."""
     behind = {stand_in.table for stand_in in state.stand_ins.values()}
     trained = sorted(name for name, channel in state.lookups
                      if channel == TRAIN and state.tables[name] not in behind)
@@ -66,13 +66,15 @@ def _warn(key: str, *message: Any) -> None:
 
 
 def _collected(graph: tf.Graph) -> List[Any]:
-    """Trainable variables; those with one dimension, which programs often leave out, only if there are no others."""
+    """Return the trainable variables. Variables of one dimension, which programs often leave out, are returned only if
+    there are no others.
+    """
     found = [*graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)]
     return [each for each in found if each.shape.rank is None or each.shape.rank > 1] or found
 
 
 def _is_read_by(variable: Any, types: Sequence[str]) -> bool:
-    """Whether an op of some types reads the value of a variable, not for a layer."""
+    """Return whether an op of one of these types reads the variable. Regularizers of layers do not count."""
     waiting = list(variable.op.outputs)
     seen: Set[str] = set()
     while waiting:
@@ -86,6 +88,6 @@ def _is_read_by(variable: Any, types: Sequence[str]) -> bool:
 
 
 def _reads_rows(state: GraphState, op: tf.Operation) -> bool:
-    """Whether an op reads rows of tables, before any layer does."""
+    """Return whether an op reads rows of tables, and not the output of a layer."""
     lookups = {each for lookup in state.lookups.values() for each in lookup.ops}
     return any(each in lookups for each in ops_behind(op.inputs, ends=_LAYERS))

@@ -1,4 +1,4 @@
-"""Gradients of the variables of feature columns are those of the rows of the tables that stand for them."""
+"""Gradients of feature columns: the rows of a table replace the variable that TensorFlow made for the column."""
 from typing import Any, Dict, List, Optional, Tuple
 
 import tensorflow as tf
@@ -74,10 +74,12 @@ def of_column(gradient: Any) -> Any:
 
 
 def with_rows(state: GraphState, pairs: Pairs) -> Pairs:
-    """The rows of a table in the place of the variable that stands for it; where nothing is trained, none of them.
+    """Replace variables of columns by the rows of their tables, in pairs of gradients and variables.
+
+    In evaluation and prediction, pairs of columns are removed.
 
     Raises:
-        ColumnError: a gradient is that of the variable, which has no rows: the table would not be trained.
+        ColumnError: the gradient of a column is None, although the loss depends on its table.
         TableUseError: the rows of one table are in two pairs.
     """
     found: Pairs = []
@@ -110,7 +112,7 @@ def require_trains(state: GraphState, stand_in: StandIn) -> None:
 
 
 def targets_of(state: GraphState, stand_in: StandIn) -> List[Any]:
-    """What the gradient of a table is asked by: its variable, or the rows of the batch of one that grows."""
+    """Return the tensors to differentiate by: the variable of a table, or the batch's rows of a table that grows."""
     if not stand_in.table.shape.expands:
         return [stand_in.table.variable]
     name = stand_in.table.table_name
@@ -121,11 +123,11 @@ def targets_of(state: GraphState, stand_in: StandIn) -> List[Any]:
 
 
 def handles_in(graph: tf.Graph) -> Dict[int, tf.Tensor]:
-    """By the local rows of a table that grows, the handles of these."""
+    """Return the handles of tables that grow, by the id of their local rows."""
     return {id(local): handles for local, handles in zip(
         graph.get_collection(LOCAL_ROWS), graph.get_collection(HANDLES))}
 
 
 def stand_in_of(state: GraphState, variable: Any) -> Optional[StandIn]:
-    """Return the stand-in that a variable is; None: no table stands for it."""
+    """Return the stand-in for a variable, or None if no table has its rows."""
     return state.stand_ins.get(variable.op.name) if isinstance(variable, tf.Variable) else None

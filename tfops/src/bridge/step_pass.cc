@@ -14,8 +14,8 @@ using tensorflow::Status;
 
 namespace {
 
-// A custom optimizer of this name in the configuration of a session asks for `OrderVariables`.  TensorFlow ignores unknown names.
-// ascpipe/tf/incumbent/ascend/deterministic.py adds it.
+// A custom optimizer of this name in the configuration of a session asks for `OrderVariables`.
+// ascpipe/tf/incumbent/ascend/deterministic.py adds it.  TensorFlow ignores unknown names.
 constexpr char kAskedBy[] = "AscpipeDeterministic";
 
 bool IsAsked(const GraphOptimizationPassOptions& options) {
@@ -24,17 +24,17 @@ bool IsAsked(const GraphOptimizationPassOptions& options) {
   return std::any_of(asked.begin(), asked.end(), [](const auto& optimizer) { return optimizer.name() == kAskedBy; });
 }
 
-// In this order:
+// In this order.
 constexpr Status (*kChanges[])(Graph*) = {
-    ExchangeAmongRanks,     // before what fuses the ops that it makes
-    FuseCombines,           // before FuseLookups, which finds the lookups of bags gone
-    FuseLookups,            // before FuseTables, which finds its gradients
+    ExchangeAmongRanks,  // The next changes merge ops that it inserts.
+    FuseCombines,        // It takes the lookups of bags, so that FuseLookups does not see them.
+    FuseLookups,         // FuseTables merges the gradients that it makes.
     CombineTablesTogether,
     FuseTables,
-    OrderStep,              // after all that replaces plans and lookups
+    OrderStep,  // It orders the plans and lookups that are left.
 };
 
-// A session runs it once per set of fetches, on the graph pruned to them.
+// A session runs the pass once for each set of fetches, on the graph that is pruned to them.
 class StepPass : public tensorflow::GraphOptimizationPass {
  public:
   Status Run(const GraphOptimizationPassOptions& options) override {

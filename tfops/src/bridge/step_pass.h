@@ -1,6 +1,6 @@
-// The changes of the graph of a step, the fetches of one session.run.  `step_pass.cc` makes them one after the other.
+// Changes of the graph of a step, which is the graph of the fetches of one session.run.  `step_pass.cc` applies them.
 //
-// Each leaves what it does not recognise as it is, and gives the same bits.
+// No change alters a bit of a result.  A change leaves ops that it does not recognise as they are.
 #ifndef ASCPIPE_BRIDGE_STEP_PASS_H_
 #define ASCPIPE_BRIDGE_STEP_PASS_H_
 
@@ -9,10 +9,12 @@
 
 namespace ascpipe {
 
-// With several ranks, lookups read what owners of keys send, and updates what all ranks send them.
+// Inserts the exchanges of several ranks.  Lookups then read rows that the owners of the keys have sent, and updates read
+// gradients that all ranks have sent.
 tensorflow::Status ExchangeAmongRanks(tensorflow::Graph* graph);
 
-// Lookups of bags become one op with their combination, forwards and backwards: no tensor has a row for each id.
+// Merges the lookup of bags and their combination into one op, and the ops of their gradients into another.  So no tensor
+// has a row for each id.
 tensorflow::Status FuseCombines(tensorflow::Graph* graph);
 
 // A concat of columns of lookups (AscLookup) and other columns becomes AscLookupConcat, where nothing else in the step
@@ -22,10 +24,10 @@ tensorflow::Status FuseCombines(tensorflow::Graph* graph);
 // another step, with a graph of its own.
 tensorflow::Status FuseLookups(tensorflow::Graph* graph);
 
-// Combinations of several tables become one op.
+// Merges the ops that combine bags of several tables into one op.
 tensorflow::Status CombineTablesTogether(tensorflow::Graph* graph);
 
-// Plans of several tables become one op, and updates by one formula.
+// Merges the plans of several tables into one op, and updates with the same formula into another.
 tensorflow::Status FuseTables(tensorflow::Graph* graph);
 
 // Adds control edges.  Evaluation lookups come before every op that moves rows or gives up a share of the lease
@@ -36,7 +38,7 @@ tensorflow::Status FuseTables(tensorflow::Graph* graph);
 // lookups.
 tensorflow::Status OrderStep(tensorflow::Graph* graph);
 
-// In a session that asks for it: variables are read before they are updated.
+// Orders the ops of a deterministic session: readers of a variable come before its updates.
 tensorflow::Status OrderVariables(tensorflow::Graph* graph);
 
 }  // namespace ascpipe

@@ -28,7 +28,7 @@ struct CyclePlace {
   bool Ends(int table) const { return StepsOf(table) > 1 && number % StepsOf(table) == 0; }
 };
 
-// Sequence numbers below are those of tickets, from 1 on.
+// A sequence number is the number of a ticket in its run, from 1.
 class CycleIds {
  public:
   // From the next batch on, cycles of a table have `steps` batches; 1: there are none.  `table`: index in the ring.

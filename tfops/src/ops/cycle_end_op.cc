@@ -7,6 +7,7 @@
 
 REGISTER_OP("AscCycleEnd")
     .Input("ticket: int64")
+    .Input("batches: int64")
     .Output("is_end: bool")
     .Attr("table: int")
     .Attr("steps: int")
@@ -19,12 +20,17 @@ REGISTER_OP("AscCycleEnd")
 Says whether sums of gradients are applied after a batch: its plan then has the rows of all batches of the cycle.
 
 ticket: int64 scalar of AscSubmit, fetched in the same step, whose plan was claimed.
+batches: int64 scalar, the number of batches whose gradients were added since sums were applied last.
 is_end: bool scalar.
 table: number of a table that is trained.
 steps: batches of a cycle.
 )doc");
 
 namespace ascpipe {
+
+namespace {
+constexpr tensorflow::int64 kMostCycles = 2;  // a program may leave out the last batch of a cycle once
+}  // namespace
 
 class CycleEndOp : public tensorflow::OpKernel {
  public:
@@ -39,7 +45,8 @@ class CycleEndOp : public tensorflow::OpKernel {
     const tensorflow::Tensor& ticket = ctx->input(0);
     int index = -1;
     Stream* const stream = pipeline->TrainingStream(table_, &index);
-    OP_REQUIRES(ctx, stream != nullptr && ticket.dims() == 0,
+    const tensorflow::Tensor& batches = ctx->input(1);
+    OP_REQUIRES(ctx, stream != nullptr && ticket.dims() == 0 && batches.dims() == 0,
                 Refuse(Code::kFailedPrecondition, "AscCycleEnd: table ", table_, " is not trained by this pipeline, or "
                        "the ticket has shape ", ticket.shape().DebugString(), ", expected a scalar"));
     TicketHold hold;
@@ -53,6 +60,13 @@ class CycleEndOp : public tensorflow::OpKernel {
                        steps_, " batches in this graph, and over ", cycle.StepsOf(index), " in the graph that was "
                        "started last. The gradient of this batch was added to the sums, and no sum was applied. End the "
                        "sessions of a graph before the next one is started, or give both graphs the same k"));
+    const tensorflow::int64 added = batches.scalar<tensorflow::int64>()();
+    OP_REQUIRES(ctx, added <= kMostCycles * steps_,
+                Refuse(Code::kFailedPrecondition, "AscCycleEnd: gradients of ", added, " batches of table '",
+                       pipeline->table(table_)->name(), "' were added, and their sum was not applied: the training op did "
+                       "not run with the last batch of its cycles of ", steps_, " batches. All batches of the dataset "
+                       "count, also batches that another op trains or that are only looked up. The sums are kept, and "
+                       "rows are as after the last cycle. Run the training op with each batch"));
     OP_REQUIRES(ctx, !stream->IsOfBefore(hold->number(), steps_),
                 Refuse(Code::kFailedPrecondition, "AscCycleEnd: the batch was read ahead before a checkpoint was "
                        "restored or variables were initialized, and its cycle of ", steps_, " gradients would end at "
