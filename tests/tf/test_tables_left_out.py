@@ -35,6 +35,11 @@ def penalty_of_rows_too(model):
     return penalty(model) + sum(tf.nn.l2_loss(rows) for rows in model.rows.values())
 
 
+def penalty_of_squared_rows_too(model):
+    squares = [tf.square(tf.reshape(rows, [-1])) for rows in model.rows.values()]
+    return penalty_of_squares(model) + sum(map(tf.reduce_sum, squares))
+
+
 def penalty_of_a_layer(model):
     """Its regularizer is meant for this layer alone."""
     hidden = v1.layers.dense(model.of_users[:, tf.newaxis], 1, use_bias=False, kernel_regularizer=twin_programs.contrib(
@@ -67,7 +72,8 @@ def test_an_l2_loss_over_all_variables_warns_once(addend, caplog):
     assert "tf.nn.l2_loss(rows)" in found[0]
 
 
-@pytest.mark.parametrize("addend", [penalty_of_rows_too, penalty_of_a_layer, penalty_of_one_of_two],
+@pytest.mark.parametrize("addend", [
+    penalty_of_rows_too, penalty_of_squared_rows_too, penalty_of_a_layer, penalty_of_one_of_two],
                          ids=lambda function: function.__name__)
 def test_other_losses_do_not_warn(addend, caplog):
     assert warnings_of(trained_with(addend), caplog) == []

@@ -100,13 +100,11 @@ def _warn_of_reads(graph: tf.Graph, state: GraphState) -> None:
             else:
                 others.setdefault(op.type, set()).add(name)
     process = Process.current()
-    if normed and "norms" not in process.warned:
-        process.warned.add("norms")
+    if normed and process.is_first("norms"):
         _log.warning("the loss takes tf.nn.l2_loss of %s, of which a table has the rows: it is 0 here, so they are not "
                      "regularised (deepctr: l2_reg_linear). TensorFlow takes the norm of all rows in each step",
                      ", ".join(sorted(normed)))
-    if others and "reads" not in process.warned:
-        process.warned.add("reads")
+    if others and process.is_first("reads"):
         _log.warning("ops of the types %s read %s, of which a table has the rows, and find none: sums and averages "
                      "(ExponentialMovingAverage) of these variables are empty, and assignments change no row",
                      ", ".join(sorted(others)), ", ".join(sorted(set().union(*others.values()))))

@@ -52,7 +52,7 @@ class Process:
         columns_told: by name of a column's variable, why no table stands for it; empty: one does. Until it is printed.
         columns_printed: the same, once it is.
         models: knows the Estimators of a program that knows columns alone; else None.
-        warned: what the program was warned of once.
+        warned: names of the warnings that were logged once.
     """
 
     _current: ClassVar[Optional["Process"]] = None
@@ -92,6 +92,12 @@ class Process:
     def frozen(self) -> bool:
         """Whether the pipeline runs, or starts with the next run of a session."""
         return self.pipeline is not None or bool(self.deferred.graphs())
+
+    def is_first(self, warning: str) -> bool:
+        """Return whether a warning, by its name, is due for the first time in this process."""
+        is_first = warning not in self.warned
+        self.warned.add(warning)
+        return is_first
 
     def expect_pipeline(self) -> None:
         """Let a private daemon, if the pipeline takes one, begin to load beside the program; once."""

@@ -5,14 +5,15 @@ from typing import Any, List, NamedTuple, Sequence, Set, Tuple
 import tensorflow as tf
 
 from ascpipe.layout.words import TRAIN
-from ascpipe.tf.graph.ancestors import ops_behind
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.process import Process
 
 _log = logging.getLogger(__name__)
 
 _READS = ("Identity", "ReadVariableOp", "Cast")
-_LAYERS = ("BatchMatMul", "BatchMatMulV2", "BiasAdd", "Conv2D", "MatMul")  # their outputs are no rows
+#: Ops whose output has the rows of an input, beside ops of ascpipe.
+_BY_ROW = (*_READS, "Concat", "ConcatV2", "ExpandDims", "Gather", "GatherV2", "Pack", "Reshape", "Squeeze",
+           "StridedSlice")
 #: Name scope of the regularizer of a layer, which a program gives to one variable on purpose.
 _OF_A_LAYER = "Regularizer"
 
@@ -50,8 +51,8 @@ def warn_of_tables_left_out(state: GraphState) -> None:
     variables = _collected(graph)
     for kind in _KINDS:
         if variables and all(_is_read_by(variable, kind.types) for variable in variables) and not any(
-                _reads_rows(state, op) for op in graph.get_operations() if op.type == kind.types[0]):
-            _warn(kind.what, "the program computes %s of all trainable variables, and %s is not among these: %s",
+                _reads_rows(state, op) for op in graph.get_operations() if op.type in kind.types):
+            _warn(kind.what, "the program computes %s of all trainable variables, which do not include %s: %s",
                   kind.what, names, kind.instead)
     averaged = {id(each) for each in graph.get_collection(tf.compat.v1.GraphKeys.MOVING_AVERAGE_VARIABLES)}
     if variables and all(id(variable) in averaged for variable in variables):
@@ -59,9 +60,7 @@ def warn_of_tables_left_out(state: GraphState) -> None:
 
 
 def _warn(key: str, *message: Any) -> None:
-    process = Process.current()
-    if key not in process.warned:
-        process.warned.add(key)
+    if Process.current().is_first(key):
         _log.warning(*message)
 
 
@@ -88,6 +87,13 @@ def _is_read_by(variable: Any, types: Sequence[str]) -> bool:
 
 
 def _reads_rows(state: GraphState, op: tf.Operation) -> bool:
-    """Return whether an op reads rows of tables, and not the output of a layer."""
+    """Return whether an op reads rows of tables as they were looked up."""
     lookups = {each for lookup in state.lookups.values() for each in lookup.ops}
-    return any(each in lookups for each in ops_behind(op.inputs, ends=_LAYERS))
+    waiting = list(op.inputs)
+    while waiting:
+        source = waiting.pop().op
+        if source in lookups:
+            return True
+        if source.type in _BY_ROW or source.type.startswith("Asc"):
+            waiting.extend(source.inputs)
+    return False
