@@ -50,6 +50,10 @@ def waits():
     return [table["save_waits"] for table in pipeline().link.status()["tables"]]
 
 
+def trainer_waits_for():
+    return [wait["waits_for"] for wait in pipeline().link.status()["waits"] if wait["who"] == "trainer"]
+
+
 def test_by_key_tells_two_steps_apart(tmp_path, monkeypatch):
     with training("host", monkeypatch) as run:
         first = run.saver.save(run.run, str(tmp_path / "model"), global_step=1)
@@ -95,9 +99,8 @@ def test_a_step_waits_for_room_in_the_log_counted_and_named(tier, tmp_path, monk
         trainer = threading.Thread(target=lambda: losses.extend(run.train(STEPS - SAVED)))
         trainer.start()
         try:
-            wait_until(lambda: sum(waits()) > 0)
-            said = [wait["waits_for"] for wait in pipeline().link.status()["waits"] if wait["who"] == "trainer"]
-            assert said == ["room in the log of a save"]
+            wait_until(lambda: sum(waits()) > 0)  # counted first, said at the end of that round
+            wait_until(lambda: trainer_waits_for() == ["room in the log of a save"])
             assert len(losses) == 0
         finally:
             paused.go_on.set()
