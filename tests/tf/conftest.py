@@ -14,6 +14,7 @@ os.environ["TF_OVERRIDE_GLOBAL_THREADPOOL"] = "1"
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import tensorflow as tf
+    from tensorflow.python.training import training_util
     from tensorflow.python.util import deprecation
 
     tf.compat.v1.estimator.Estimator  # noqa: B018  loads the package, which tf does when it is first used
@@ -33,6 +34,14 @@ def pytest_collection_modifyitems(items):
 def _deprecations_are_not_looked_for():
     """Skip TensorFlow's search for deprecated arguments. It takes a tenth of the time, and its warnings are hidden."""
     with deprecation.silence():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _graphs_are_not_written_as_text():
+    """Skip graph.pbtxt, which hooks write for people to read. Printing it takes a twentieth of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_util, "write_graph", lambda *args, **kwargs: None)
         yield
 
 
