@@ -92,14 +92,14 @@ test-unit: dev-setup
 	$(PYTEST) tests/unit $(ARGS)
 
 # All that meets a kernel, again without the compiler, which shows what works by luck. Python checks every index, so the
-# compiled bounds checks are left to the long run.
-COMPILED := tests/unit/kernels tests/unit/shm tests/unit/tables tests/unit/workers
+# compiled bounds checks are left to the long run, and so are the workers, which add no kernel.
+COMPILED := tests/unit/kernels tests/unit/shm tests/unit/tables
 
 test-unit-nojit: dev-setup
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -W "ignore:overflow encountered:RuntimeWarning" $(COMPILED) $(ARGS)
 
 test-unit-bounds: dev-setup
-	NUMBA_BOUNDSCHECK=1 $(PYTEST) $(COMPILED) $(ARGS)
+	NUMBA_BOUNDSCHECK=1 $(PYTEST) $(COMPILED) tests/unit/workers $(ARGS)
 
 # The longest suite in three parts, so that all processes have work to the end.
 test-tf: test-tf-a test-tf-f test-tf-o

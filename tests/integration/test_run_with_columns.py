@@ -60,6 +60,7 @@ def tables_in(folder):
     return [name for name in os.listdir(str(folder)) if name.startswith("sparse-")]
 
 
+@pytest.mark.long  # test_readme.py has another program, tests/tf/test_columns_in_estimators.py the same models
 def test_a_program_says_what_it_says_with_tensorflow_alone(whole, tmp_path):
     expected, (found, folder) = plain(tmp_path), whole
     require_same(found, expected, 1e-6)

@@ -69,7 +69,8 @@ def test_figures_move_from_one_screen_to_the_next_while_a_program_trains_and_q_e
         ends_with_q(terminal)
 
 
-@pytest.mark.parametrize("columns, lines", [(40, 50), (140, 20), (40, 20), (20, 6)])
+@pytest.mark.parametrize("columns, lines", [
+    (20, 6), (140, 20), *(pytest.param(*case, marks=pytest.mark.long) for case in [(40, 50), (40, 20)])])
 def test_a_small_terminal_shows_what_it_has_room_for(training, columns, lines):
     with top(columns=columns, lines=lines) as terminal:
         for screen in whole(terminal, 2):

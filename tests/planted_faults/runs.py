@@ -16,7 +16,7 @@ from tests.planted_faults.scratch import Scratch
 MARK = "PLANTED_FAULTS_RUN"  #: environment variable by which processes are found that outlive their test
 _END_S = 10.0  # for a pytest process that was killed
 
-#: What meets a kernel is tested in the process of the test: without the compiler, see the Makefile.
+#: Where a fault in a kernel is looked for without the compiler: compiling kernels takes longer than the tests.
 WITHOUT_COMPILER = ("tests/unit/kernels/", "tests/unit/shm/", "tests/unit/tables/", "tests/unit/workers/")
 
 
