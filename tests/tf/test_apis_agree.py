@@ -122,7 +122,7 @@ EXCEPTIONS: Dict[str, Difference] = {
     "mx_rec.optimizers.adagrad begins with the accumulator of Rec SDK": Difference(
         lambda program: program.kind == "adagrad" and program.owner == "own",
         of(MX_REC, lambda wanted: wanted._replace(program=wanted.program._replace(kind="adagrad with 0.9"))),
-        (PAGE, "Accumulators start at 0.9 with `mx_rec.optimizers.adagrad`")),
+        (PAGE, "the accumulators of `mx_rec.optimizers.adagrad` start at 0.9")),
     "mx_rec refuses a table that is only looked up with is_grad=False, with the error of Rec SDK": Difference(
         lambda program: program.frozen == "trainable",
         of(MX_REC, lambda wanted: wanted._replace(refused=True, has_code=False)),

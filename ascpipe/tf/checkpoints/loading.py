@@ -67,7 +67,7 @@ def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: s
 
     Args:
         with_slots: whether to load the optimizer slots that the checkpoint has. Otherwise, they get initial values.
-            Sums of gradients always get initial values, because they belong to a cycle of the other training.
+            Sums of gradients always get initial values, because a cycle does not continue in another training.
     """
     reason = _missing(checkpoint, saved_name)
     if reason is not None:

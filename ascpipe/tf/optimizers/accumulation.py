@@ -220,7 +220,7 @@ class _Accumulated(CustomizedOptimizer):
         return tf.IndexedSlices(sums.values, sums.indices, shape)
 
     def _lookup(self, variables: List[tf.Variable]) -> Optional[TableLookup]:
-        """Return a training lookup of a table among the variables, or None.
+        """Return a training lookup of one of the tables in ``variables``, or None if there is no table.
 
         When the pipeline starts, it is checked that all tables of an optimizer have the same batches. Until then, each
         lookup of tensors has its own ticket.
@@ -283,13 +283,13 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
         return tf.IndexedSlices(found.values, found.indices)
 
     def _read(self, table: tf.Variable) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Return the sums of the batch's rows, float[keys, dim], and their numbers of gradients, float[keys, 1]."""
+        """Return the sums of the batch's rows, float[keys, dim], and how many gradients each has, float[keys, 1]."""
         before, dim = self._floats_before(table), table_of(table).emb_size
         rows = native.ops().asc_read_rows(handles=self._handles[table.op.name], width=before + dim + 1)
         return rows[:, before:before + dim], rows[:, before + dim:]
 
     def _added(self, table: tf.Variable, rows: tf.Tensor, values: tf.Tensor, count: Any) -> tf.Operation:
-        """Return an op that adds to the sums of some of the batch's rows, and to their numbers of gradients."""
+        """Return an op that adds ``values`` to sums of rows, and ``count`` to their numbers of gradients."""
         n = tf.size(rows)
         columns = [tf.zeros([n, self._floats_before(table)]), values, count + tf.zeros([n, 1])]
         return native.ops().asc_write_rows(

@@ -11,10 +11,10 @@ from ascpipe.tf.running.process import Process
 _log = logging.getLogger(__name__)
 
 _READS = ("Identity", "ReadVariableOp", "Cast")
-#: Ops whose output has the rows of an input, beside ops of ascpipe.
+#: Ops of TensorFlow whose output contains rows of an input.
 _BY_ROW = (*_READS, "Concat", "ConcatV2", "ExpandDims", "Gather", "GatherV2", "Pack", "Reshape", "Squeeze",
            "StridedSlice")
-#: Name scope of the regularizer of a layer, which a program gives to one variable on purpose.
+#: Name scope of a layer's regularizer. A program chooses the variable of a regularizer on purpose.
 _OF_A_LAYER = "Regularizer"
 
 
@@ -65,15 +65,16 @@ def _warn(key: str, *message: Any) -> None:
 
 
 def _collected(graph: tf.Graph) -> List[Any]:
-    """Return the trainable variables. Variables of one dimension, which programs often leave out, are returned only if
-    there are no others.
+    """Return the trainable variables, without biases if there are other variables.
+
+    Programs often leave out biases, which have one dimension.
     """
     found = [*graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)]
     return [each for each in found if each.shape.rank is None or each.shape.rank > 1] or found
 
 
 def _is_read_by(variable: Any, types: Sequence[str]) -> bool:
-    """Return whether an op of one of these types reads the variable. Regularizers of layers do not count."""
+    """Return whether an op of ``types`` reads the variable, except for the regularizer of a layer."""
     waiting = list(variable.op.outputs)
     seen: Set[str] = set()
     while waiting:
@@ -87,7 +88,7 @@ def _is_read_by(variable: Any, types: Sequence[str]) -> bool:
 
 
 def _reads_rows(state: GraphState, op: tf.Operation) -> bool:
-    """Return whether an op reads rows of tables as they were looked up."""
+    """Return whether an op reads looked-up rows, directly or through ops that keep them."""
     lookups = {each for lookup in state.lookups.values() for each in lookup.ops}
     waiting = list(op.inputs)
     while waiting:

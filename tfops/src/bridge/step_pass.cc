@@ -26,12 +26,12 @@ bool IsAsked(const GraphOptimizationPassOptions& options) {
 
 // In this order.
 constexpr Status (*kChanges[])(Graph*) = {
-    ExchangeAmongRanks,  // The next changes merge ops that it inserts.
-    FuseCombines,        // It takes the lookups of bags, so that FuseLookups does not see them.
-    FuseLookups,         // FuseTables merges the gradients that it makes.
+    ExchangeAmongRanks,  // Must be first: the other changes merge ops that this change inserts.
+    FuseCombines,        // Before FuseLookups, which must not fuse the lookups of bags.
+    FuseLookups,         // Before FuseTables, which merges updates that wait for the same gradient op.
     CombineTablesTogether,
     FuseTables,
-    OrderStep,  // It orders the plans and lookups that are left.
+    OrderStep,  // After all changes that replace plans and lookups.
 };
 
 // A session runs the pass once for each set of fetches, on the graph that is pruned to them.

@@ -9,15 +9,15 @@
 
 namespace ascpipe {
 
-// Inserts the exchanges of several ranks.  Lookups then read rows that the owners of the keys have sent, and updates read
-// gradients that all ranks have sent.
+// Inserts the exchanges of several ranks.  Lookups then read rows that the owners of the keys sent, and updates read
+// gradients that all ranks sent.
 tensorflow::Status ExchangeAmongRanks(tensorflow::Graph* graph);
 
-// Merges the lookup of bags and their combination into one op, and the ops of their gradients into another.  So no tensor
-// has a row for each id.
+// Merges the lookup of bags and the combination of their rows into one op, and their gradient ops into another op.  No
+// tensor with a row for each id is left.
 tensorflow::Status FuseCombines(tensorflow::Graph* graph);
 
-// A concat of columns of lookups (AscLookup) and other columns becomes AscLookupConcat, where nothing else in the step
+// A concat of columns of lookups (AscLookup) and other columns becomes AscLookupConcat if nothing else in the step
 // reads the lookups: no tensor for each lookup is written and copied.  Gradients of these lookups (AscLookupGrad) that
 // are columns of one tensor become one AscLookupConcatGrad, which reads the columns where they are.  With several ranks
 // lookups read what AscForward brings: AscRestoreRows of it becomes AscRestoreRowsConcat.  A fetch of a lookup alone is

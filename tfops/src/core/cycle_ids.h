@@ -19,8 +19,8 @@ class Batch;
 
 // Where a batch is in the cycles of its tables.
 struct CyclePlace {
-  std::int64_t number = 0;          // of the batch, from 1 on
-  std::vector<std::int64_t> steps;  // [tables or fewer]: batches of a cycle; 1: there are none
+  std::int64_t number = 0;          // number of the batch, from 1
+  std::vector<std::int64_t> steps;  // [tables or fewer]: batches in a cycle of the table; 1: it has no cycles
 
   std::int64_t StepsOf(int table) const {
     return static_cast<std::size_t>(table) < steps.size() ? steps[static_cast<std::size_t>(table)] : 1;
@@ -28,31 +28,34 @@ struct CyclePlace {
   bool Ends(int table) const { return StepsOf(table) > 1 && number % StepsOf(table) == 0; }
 };
 
-// A sequence number is the number of a ticket in its run, from 1.
+// Counts the batches of a stream, and appends ids to the last batch of each cycle.
+//
+// `sequence` is the number of a ticket in its run, from 1.
 class CycleIds {
  public:
-  // From the next batch on, cycles of a table have `steps` batches; 1: there are none.  `table`: index in the ring.
+  // Sets the number of batches in a cycle of a table, from the next batch.  1: the table has no cycles.  `table` is an
+  // index in the ring.
   void SetSteps(int table, std::int64_t steps);
-  // Whether a table has cycles.
+  // Returns whether any table has cycles.
   bool Any() const;
-  // Of a checkpoint that was restored: how many batches were trained before the next one that is used.
-  // `open`: the last batch that a step may still use; 0: there is none.
+  // Sets the number of batches that were trained before the next batch, after a checkpoint was restored.  `open` is the
+  // last batch that a step may still use, or 0.
   void SetBefore(std::int64_t batches, std::int64_t open);
-  // The distinct ids of the last cycle there.  They take the place of the ids of batches that were used.
+  // Sets the distinct ids of the unfinished cycle of a checkpoint.  They replace the ids of batches that were used.
   void SetIds(int table, std::int64_t open, std::vector<std::int64_t> ids);
-  // Whether a batch was passed before one of these calls, which changes where cycles of `steps` batches end, or their
-  // ids.
+  // Returns whether a batch was passed before a call of SetBefore or SetIds, if that call changed the ends of cycles of
+  // `steps` batches, or their ids.
   bool IsOfBefore(std::int64_t sequence, std::int64_t steps) const;
 
-  // Takes the batches of a stream in their order.  The last batch of a cycle gets the distinct ids of the others.
-  // `open`: the first batch before it that a step may still use; `sequence`: there is none.
+  // Takes the batches of a stream in order.  The distinct ids of a cycle are appended to its last batch.  `open` is the
+  // first earlier batch that a step may still use, or `sequence` if there is none.
   CyclePlace Pass(std::int64_t sequence, std::int64_t open, Batch* batch);
-  // Batches up to this one were used by a step, or come before one that was: they stay counted.
+  // Notes that a step used this batch.  This batch and all earlier batches stay counted.
   void Use(std::int64_t sequence) { used_ = sequence > used_ ? sequence : used_; }
-  // Batches behind this one that were not used never will be: the next one takes the place of the first of them.
+  // Uncounts the batches after this one that no step has used.  The next batch gets the number of the first of them.
   void Drop(std::int64_t sequence);
 
-  // Batches of a table of which something is kept.
+  // Returns the number of batches whose ids are kept for a table.
   std::size_t kept(int table) { return CycleOf(table).kept.size(); }
 
  private:
