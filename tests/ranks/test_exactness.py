@@ -218,7 +218,7 @@ def require_same_joined(runs):
         same(first, ran)
         assert [told["evaluations"] for told in ran.told] == [told["evaluations"] for told in first.told]
         ops = ran.told[0]["ops"]["train"]
-        assert (ops["AscNextPlans"], ops["AscApplyTables"]) == (1, 1)
+        assert (ops["AscPlans"], ops["AscUpdate"]) == (1, 1)
 
 
 @pytest.mark.long

@@ -19,8 +19,8 @@ from tests.tf.test_ops_combine import fed
 BATCHES = [combined.random_bags(seed, bags=30, most=6) for seed in range(3)]
 DIMS = {"a": 4, "b": 1, "c": 3}
 KINDS = {"AscCombine", "AscCombineTables", "AscCombineGrad", "AscCombineTablesGrad", "AscCombineWeightsGrad",
-         "AscLookup", "AscLookupGrad", "AscCombineRowsGrad", "ConcatV2", "SplitV", "Slice", "AscNextPlans",
-         "AscApplyTables"}
+         "AscLookup", "AscLookupGrad", "AscCombineRowsGrad", "ConcatV2", "SplitV", "Slice", "AscPlans",
+         "AscUpdate"}
 
 
 class Program:
@@ -115,7 +115,7 @@ def test_bags_that_the_program_joins_are_combined_side_by_side_and_their_gradien
     found, ops = steps_of(build)
     expected, others = apart(build)
     require_same(found, expected)
-    assert ops == {"AscCombineTables": 1, "AscCombineTablesGrad": 1, "AscNextPlans": 1, "AscApplyTables": 1}
+    assert ops == {"AscCombineTables": 1, "AscCombineTablesGrad": 1, "AscPlans": 1, "AscUpdate": 1}
     assert others["ConcatV2"] == 1 and others["AscLookup"] == 3 and "AscCombineTables" not in others
 
 
@@ -209,7 +209,7 @@ def test_a_loop_that_reads_them_keeps_none_apart():
 
     found, ops = steps_of(build)
     require_same(found, apart(build)[0])
-    assert (ops["AscCombineTables"], ops["AscCombineTablesGrad"], ops["AscApplyTables"]) == (1, 1, 1)
+    assert (ops["AscCombineTables"], ops["AscCombineTablesGrad"], ops["AscUpdate"]) == (1, 1, 1)
 
 
 def test_updates_outside_of_conditionals_are_one_op_beside_them():
@@ -224,7 +224,7 @@ def test_updates_outside_of_conditionals_are_one_op_beside_them():
     flags = (True, False, True)
     found, ops = steps_of(build, flags)
     require_same(found, apart(build, flags)[0])
-    assert ops["AscApplyTables"] == 1 and ops["AscCombineTablesGrad"] == 1
+    assert ops["AscUpdate"] == 1 and ops["AscCombineTablesGrad"] == 1
 
 
 def test_bags_of_an_evaluation_are_combined_together():
@@ -276,7 +276,7 @@ def test_rows_that_no_loss_is_made_of_are_read_before_the_update_too():
             run.run(fetches, run_metadata=metadata, options=tf.compat.v1.RunOptions(output_partition_graphs=True))
     nodes = {node.name: node for graph in metadata.partition_graphs for node in graph.node}
     combines = {name for name, node in nodes.items() if node.op == "AscCombineTables"}
-    (update,) = [name for name, node in nodes.items() if node.op == "AscApplyTables"]
+    (update,) = [name for name, node in nodes.items() if node.op == "AscUpdate"]
     before, left = set(), [update]
     while left:
         name = left.pop().lstrip("^").partition(":")[0]

@@ -243,7 +243,7 @@ def test_a_fetch_of_one_lookup_alone_asks_for_no_other_plan():
         with programs.session() as session:
             session.run([program.iterator.initializer, tf.compat.v1.global_variables_initializer()])
             fused = ran(session, [program.loss, train])[1]
-            assert fused["AscNextPlans"] == 1 and counts(fused, APART) == (0, 0)
+            assert fused["AscPlans"] == 1 and counts(fused, APART) == (0, 0)
             found, ops = ran(session, program.rows[1])
             assert found.shape == (SIZE, 4) and ops["AscNextPlan"] == 1 and counts(ops, FUSED) == (0, 0)
             joined, ops = ran(session, program.loss)

@@ -46,11 +46,11 @@ def test_every_op_is_documented():
     ours = [op for op in op_def_registry.get_registered_ops() if op.startswith("Asc")]
     assert sorted(ours) == [
         "AscApplied", "AscApplyAdagrad", "AscApplyAdagradByAddress", "AscApplyFtrl", "AscApplyGradientDescent",
-        "AscApplyGradientDescentByAddress", "AscApplyLazyAdam", "AscApplyLazyAdamByAddress", "AscApplyTables",
-        "AscAttach", "AscBackward", "AscBagSplits", "AscChoose", "AscCombine", "AscCombineGrad",
-        "AscCombineRowsGrad", "AscCombineTables", "AscCombineTablesGrad", "AscCombineWeightsGrad", "AscCut",
-        "AscCycleEnd", "AscForward", "AscGate", "AscLocalKeys", "AscLocalRows", "AscLookup", "AscLookupConcat",
+        "AscApplyGradientDescentByAddress", "AscApplyLazyAdam", "AscApplyLazyAdamByAddress", "AscAttach",
+        "AscBackward", "AscBagSplits", "AscChoose", "AscCombine", "AscCombineGrad", "AscCombineRowsGrad",
+        "AscCombineTables", "AscCombineTablesGrad", "AscCombineWeightsGrad", "AscCut", "AscCycleEnd",
+        "AscForward", "AscGate", "AscLocalKeys", "AscLocalRows", "AscLookup", "AscLookupConcat",
         "AscLookupConcatGrad", "AscLookupGrad", "AscLookupWithInitialRows", "AscNameRows", "AscNextPlan",
-        "AscNextPlans", "AscNothing", "AscOpenServedTable", "AscProvisionalPlan", "AscReadRows", "AscReadsLive",
+        "AscNothing", "AscOpenServedTable", "AscPlans", "AscProvisionalPlan", "AscReadRows", "AscReadsLive",
         "AscRestoreRows", "AscRestoreRowsConcat", "AscServedLookup", "AscServedLookupFound", "AscServedTable",
-        "AscSubmit", "AscTableInit", "AscTurn", "AscWithInitialRows", "AscWriteRows"]
+        "AscSubmit", "AscTableInit", "AscTurn", "AscUpdate", "AscWithInitialRows", "AscWriteRows"]

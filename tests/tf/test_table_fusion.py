@@ -97,7 +97,7 @@ def same_bits(count, kind="adagrad", **kwargs):
     losses, rows, together = trained(lambda: Program(count, kind, **kwargs), apart=False)
     expected, expected_rows, apart = trained(
         lambda: Program(count, kind, [rate_of() for _ in range(count)], **kwargs), apart=True)
-    assert (apart["AscNextPlans"], apart["AscApplyTables"]) == (0, 0)
+    assert (apart["AscPlans"], apart["AscUpdate"]) == (0, 0)
     assert (apart["AscNextPlan"], apart[UPDATES[kind]]) == (2 * count, count)
     assert losses == expected
     if not kwargs.get("table"):  # else a row may lie anywhere
@@ -110,13 +110,13 @@ def same_bits(count, kind="adagrad", **kwargs):
 @pytest.mark.each_value
 def test_plans_and_updates_of_all_tables_are_one_op_each(count, kind):
     ops = same_bits(count, kind)
-    assert (ops["AscNextPlans"], ops["AscApplyTables"]) == (1, 1)
+    assert (ops["AscPlans"], ops["AscUpdate"]) == (1, 1)
     assert (ops["AscNextPlan"], ops[UPDATES[kind]]) == (0, 0)
 
 
 def test_rows_of_tables_that_are_planned_together_move_between_device_and_host():
     ops = same_bits(3, table={"rows": 2 * SIZE, "host_rows": KEYS})
-    assert (ops["AscNextPlans"], ops["AscApplyTables"]) == (1, 1)
+    assert (ops["AscPlans"], ops["AscUpdate"]) == (1, 1)
 
 
 def test_gradients_that_are_changed_on_their_way_are_applied_together():
@@ -124,7 +124,7 @@ def test_gradients_that_are_changed_on_their_way_are_applied_together():
         return [(tf.IndexedSlices(tf.clip_by_value(gradient.values, -.01, .01), gradient.indices), variable)
                 for gradient, variable in pairs]
 
-    assert same_bits(3, gradients=clipped)["AscApplyTables"] == 1
+    assert same_bits(3, gradients=clipped)["AscUpdate"] == 1
 
 
 def test_many_ids_are_copied_and_updated_by_several_threads():
@@ -144,12 +144,12 @@ def test_many_ids_are_copied_and_updated_by_several_threads():
 
 def test_one_table_has_a_plan_and_an_update_of_its_own():
     _, _, ops = trained(lambda: Program(1), apart=False)
-    assert (ops["AscNextPlan"], ops["AscNextPlans"], ops["AscApplyTables"]) == (1, 0, 0)
+    assert (ops["AscNextPlan"], ops["AscPlans"], ops["AscUpdate"]) == (1, 0, 0)
 
 
 def test_tables_with_different_rates_are_updated_apart():
     _, _, ops = trained(lambda: Program(3, rates=[rate_of(.1), rate_of(.2), rate_of(.3)]), apart=False)
-    assert (ops["AscNextPlans"], ops["AscApplyTables"], ops["AscApplyAdagrad"]) == (1, 0, 3)
+    assert (ops["AscPlans"], ops["AscUpdate"], ops["AscApplyAdagrad"]) == (1, 0, 3)
 
 
 def test_updates_of_which_one_waits_for_another_stay_apart():
@@ -161,7 +161,7 @@ def test_updates_of_which_one_waits_for_another_stay_apart():
             second._add_control_input(first)
 
     _, _, ops = trained(Chained, apart=False)
-    assert (ops["AscNextPlans"], ops["AscApplyTables"], ops["AscApplyAdagrad"]) == (1, 0, 2)
+    assert (ops["AscPlans"], ops["AscUpdate"], ops["AscApplyAdagrad"]) == (1, 0, 2)
 
 
 def test_an_update_that_a_conditional_may_leave_out_stays_as_it_is():
@@ -180,7 +180,7 @@ def test_an_update_that_a_conditional_may_leave_out_stays_as_it_is():
             for choice in (False, True):
                 before = session.run(variables)
                 _, ops = ran(session, [program.loss, program.train], feed_dict={chosen[0]: choice})
-                assert ops["AscApplyTables"] == 0
+                assert ops["AscUpdate"] == 0
                 changed = [not np.array_equal(*pair) for pair in zip(before, session.run(variables))]
                 assert changed[0] or not choice
 
@@ -202,7 +202,7 @@ def test_expansion_tables_are_planned_apart():
         with programs.session() as session:
             session.run([iterator.initializer, tf.compat.v1.global_variables_initializer()])
             _, ops = ran(session, [loss, train])
-    assert (ops["AscNextPlan"], ops["AscNextPlans"]) == (2, 0)
+    assert (ops["AscNextPlan"], ops["AscPlans"]) == (2, 0)
 
 
 def test_an_error_of_one_table_ends_the_step_and_names_the_table():

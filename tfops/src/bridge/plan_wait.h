@@ -12,7 +12,7 @@
 
 namespace ascpipe {
 
-// The checked arguments of AscNextPlan, or of AscNextPlans for one of its tables.
+// The checked arguments of AscNextPlan, or of AscPlans for one of its tables.
 struct PlanRequest {
   Stream* stream = nullptr;
   Table* table = nullptr;

@@ -57,7 +57,7 @@ inline bool IsLookup(const tensorflow::Node& node) {
 }
 
 inline bool IsPlan(const tensorflow::Node& node) {
-  return node.type_string() == "AscNextPlan" || node.type_string() == "AscNextPlans";
+  return node.type_string() == "AscNextPlan" || node.type_string() == "AscPlans";
 }
 
 // Ops that move rows, or let another step do so.

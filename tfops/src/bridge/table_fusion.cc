@@ -1,8 +1,8 @@
 // Fusion within one step: the plans of all tables become one op, and so do their updates.
 //
 // An op costs the executor some microseconds, a plan twice as much, as it is asynchronous: with many tables and small
-// batches more than its work.  The plans of a batch become AscNextPlans, the updates by one formula with the same
-// parameters AscApplyTables.  Ops of which one waits for another stay apart, and those of different branches; so do all
+// batches more than its work.  The plans of a batch become AscPlans, the updates by one formula with the same
+// parameters AscUpdate.  Ops of which one waits for another stay apart, and those of different branches; so do all
 // plans of a step that evaluates, whose order OrderStep makes.
 #include <algorithm>
 #include <cstdint>
@@ -141,7 +141,7 @@ class TableFusion {
       TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(plan->attrs(), "slot_initial", &values));
       initial.insert(initial.end(), values.begin(), values.end());
     }
-    NodeBuilder builder(graph_.NewName("ascpipe/plan_together"), "AscNextPlans", graph_.op_registry());
+    NodeBuilder builder(graph_.NewName("ascpipe/plan_together"), "AscPlans", graph_.op_registry());
     builder.Input(Source(plans[0], 0).out()).Input(state);
     builder.Attr("tables", tables).Attr("features", features).Attr("states", states).Attr("slot_initial", initial);
     builder.Attr("send_counts", send_counts);
@@ -169,7 +169,7 @@ class TableFusion {
       indices.push_back(Source(update, gradient + 1).out());
     }
     for (int i = formula.states; i < gradient; ++i) numbers.push_back(Source(updates[0], i).out());
-    NodeBuilder builder(graph_.NewName("ascpipe/update_together"), "AscApplyTables", graph_.op_registry());
+    NodeBuilder builder(graph_.NewName("ascpipe/update_together"), "AscUpdate", graph_.op_registry());
     builder.Input(states).Input(numbers).Input(gradients).Input(indices);
     builder.Attr("rule", updates[0]->type_string());
     Node* together;

@@ -1,5 +1,5 @@
-// AscApplyGradientDescent, -Adagrad, -LazyAdam, -Ftrl: optimizers of rows that lie in variables.  AscApplyTables: the
-// same for several tables.
+// AscApplyGradientDescent, -Adagrad, -LazyAdam and -Ftrl are optimizers of rows that lie in variables.  AscUpdate applies
+// one of them to several tables.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -131,7 +131,7 @@ use_locking: whether updates of the same variables exclude each other.
 )doc");
 
 // Not stateful: a session caches kernels of stateful ops by name, and this op gets a new name for each set of fetches.
-REGISTER_OP("AscApplyTables")
+REGISTER_OP("AscUpdate")
     .Input("states: Ref(n_states * float)")
     .Input("numbers: m * float")
     .Input("grads: n * float")
@@ -211,64 +211,22 @@ struct TableUpdate {
   }
 };
 
-}  // namespace
-
-template <typename Rule, typename Index>
-class ApplyOp : public tensorflow::OpKernel {
+// The update of some tables by one formula.
+class UpdateRule {
  public:
-  explicit ApplyOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
-    OP_REQUIRES_OK(construction, construction->GetAttr("use_locking", &use_locking_));
-  }
-
-  void Compute(tensorflow::OpKernelContext* ctx) override {
-    std::vector<tensorflow::mutex*> locked = Lock(ctx);
-    const tensorflow::Status status = Apply(ctx);
-    for (tensorflow::mutex* mutex : locked) mutex->unlock();
-    OP_REQUIRES_OK(ctx, status);
-  }
-
- private:
-  // Locked in the order of their addresses, so that two updates never deadlock.
-  std::vector<tensorflow::mutex*> Lock(tensorflow::OpKernelContext* ctx) const {
-    std::vector<tensorflow::mutex*> mutexes;
-    if (!use_locking_) return mutexes;
-    for (int state = 0; state < Rule::kStates; ++state) mutexes.push_back(ctx->input_ref_mutex(state));
-    std::sort(mutexes.begin(), mutexes.end());
-    mutexes.erase(std::unique(mutexes.begin(), mutexes.end()), mutexes.end());
-    for (tensorflow::mutex* mutex : mutexes) mutex->lock();
-    return mutexes;
-  }
-
-  tensorflow::Status Apply(tensorflow::OpKernelContext* ctx) const {
-    Rule rule;
-    TF_RETURN_IF_ERROR(ReadRule(ctx, Rule::kStates, &rule));
-    const int grad = Rule::kStates + ParameterCount<Rule>();
-    TableUpdate<Rule, Index> table(0, grad, grad + 1);
-    TF_RETURN_IF_ERROR(table.Read(ctx, use_locking_));
-    if (table.count == 0) return tensorflow::Status::OK();
-    UpdateTogether(ctx, rule, table.update, table.count, [&table](std::int64_t i) { return table.index[i]; });
-    return tensorflow::Status::OK();
-  }
-
-  bool use_locking_;
-};
-
-// What AscApplyTables does for one formula.
-class TablesRule {
- public:
-  virtual ~TablesRule() = default;
+  virtual ~UpdateRule() = default;
   virtual int states() const = 0;
   virtual int numbers() const = 0;
-  virtual tensorflow::Status Apply(tensorflow::OpKernelContext* ctx, int tables) const = 0;
+  virtual tensorflow::Status Apply(tensorflow::OpKernelContext* ctx, int tables, bool locked) const = 0;
 };
 
 template <typename Rule, typename Index>
-class TablesRuleOf : public TablesRule {
+class UpdateRuleOf : public UpdateRule {
  public:
   int states() const override { return Rule::kStates; }
   int numbers() const override { return ParameterCount<Rule>(); }
 
-  tensorflow::Status Apply(tensorflow::OpKernelContext* ctx, int tables) const override {
+  tensorflow::Status Apply(tensorflow::OpKernelContext* ctx, int tables, bool locked) const override {
     Rule rule;
     TF_RETURN_IF_ERROR(ReadRule(ctx, tables * Rule::kStates, &rule));
     const int first = tables * Rule::kStates + ParameterCount<Rule>();
@@ -277,7 +235,7 @@ class TablesRuleOf : public TablesRule {
     std::int64_t total = 0, dim = 1;
     for (int table = 0; table < tables; ++table) {
       updates.emplace_back(table * Rule::kStates, first + table, first + tables + table);
-      TF_RETURN_IF_ERROR(updates.back().Read(ctx, false));
+      TF_RETURN_IF_ERROR(updates.back().Read(ctx, locked));
       total += updates.back().count;
       ends.push_back(total);
       dim = std::max(dim, updates.back().update.dim);
@@ -297,54 +255,74 @@ class TablesRuleOf : public TablesRule {
 };
 
 template <typename Index>
-std::unique_ptr<TablesRule> MakeTablesRule(const std::string& rule) {
-  if (rule == "AscApplyGradientDescent") return std::make_unique<TablesRuleOf<GradientDescent, Index>>();
-  if (rule == "AscApplyAdagrad") return std::make_unique<TablesRuleOf<Adagrad, Index>>();
-  if (rule == "AscApplyLazyAdam") return std::make_unique<TablesRuleOf<LazyAdam, Index>>();
-  if (rule == "AscApplyFtrl") return std::make_unique<TablesRuleOf<Ftrl, Index>>();
+std::unique_ptr<UpdateRule> MakeUpdateRule(const std::string& rule) {
+  if (rule == "AscApplyGradientDescent") return std::make_unique<UpdateRuleOf<GradientDescent, Index>>();
+  if (rule == "AscApplyAdagrad") return std::make_unique<UpdateRuleOf<Adagrad, Index>>();
+  if (rule == "AscApplyLazyAdam") return std::make_unique<UpdateRuleOf<LazyAdam, Index>>();
+  if (rule == "AscApplyFtrl") return std::make_unique<UpdateRuleOf<Ftrl, Index>>();
   return nullptr;
 }
 
-class ApplyTablesOp : public tensorflow::OpKernel {
+}  // namespace
+
+// Kernel of all five ops: an op other than AscUpdate is its own rule, and has one table.
+class UpdateOp : public tensorflow::OpKernel {
  public:
-  explicit ApplyTablesOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
-    std::string name;
-    int states, numbers;
+  explicit UpdateOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
+    std::string name = type_string();
     tensorflow::DataType index;
-    OP_REQUIRES_OK(construction, construction->GetAttr("rule", &name));
-    OP_REQUIRES_OK(construction, construction->GetAttr("n_states", &states));
-    OP_REQUIRES_OK(construction, construction->GetAttr("m", &numbers));
-    OP_REQUIRES_OK(construction, construction->GetAttr("n", &tables_));
     OP_REQUIRES_OK(construction, construction->GetAttr("Tindices", &index));
-    rule_ = index == tensorflow::DT_INT32 ? MakeTablesRule<tensorflow::int32>(name)
-                                          : MakeTablesRule<tensorflow::int64>(name);
-    OP_REQUIRES(construction, rule_ != nullptr && states == tables_ * rule_->states() && numbers == rule_->numbers(),
-                Refuse(Code::kInvalidArgument, "AscApplyTables: ", states, " variables and ", numbers,
-                       " parameters do not fit ", tables_, " tables of ", name));
+    const bool has_tables = construction->HasAttr("rule");
+    if (has_tables) {
+      OP_REQUIRES_OK(construction, construction->GetAttr("rule", &name));
+      OP_REQUIRES_OK(construction, construction->GetAttr("n", &tables_));
+    } else {
+      OP_REQUIRES_OK(construction, construction->GetAttr("use_locking", &use_locking_));
+    }
+    rule_ = index == tensorflow::DT_INT32 ? MakeUpdateRule<tensorflow::int32>(name)
+                                          : MakeUpdateRule<tensorflow::int64>(name);
+    if (has_tables) OP_REQUIRES_OK(construction, RequireFit(construction, name));
   }
 
-  void Compute(tensorflow::OpKernelContext* ctx) override { OP_REQUIRES_OK(ctx, rule_->Apply(ctx, tables_)); }
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    std::vector<tensorflow::mutex*> locked = Lock(ctx);
+    const tensorflow::Status status = rule_->Apply(ctx, tables_, use_locking_);
+    for (tensorflow::mutex* mutex : locked) mutex->unlock();
+    OP_REQUIRES_OK(ctx, status);
+  }
 
  private:
-  int tables_;
-  std::unique_ptr<TablesRule> rule_;
+  tensorflow::Status RequireFit(tensorflow::OpKernelConstruction* construction, const std::string& name) const {
+    int states, numbers;
+    TF_RETURN_IF_ERROR(construction->GetAttr("n_states", &states));
+    TF_RETURN_IF_ERROR(construction->GetAttr("m", &numbers));
+    if (rule_ != nullptr && states == tables_ * rule_->states() && numbers == rule_->numbers()) {
+      return tensorflow::Status::OK();
+    }
+    return Refuse(Code::kInvalidArgument, "AscUpdate: ", states, " variables and ", numbers,
+                  " parameters do not fit ", tables_, " tables of ", name);
+  }
+
+  // Locked in the order of their addresses, so that two updates never deadlock.
+  std::vector<tensorflow::mutex*> Lock(tensorflow::OpKernelContext* ctx) const {
+    std::vector<tensorflow::mutex*> mutexes;
+    if (!use_locking_) return mutexes;
+    for (int state = 0; state < tables_ * rule_->states(); ++state) mutexes.push_back(ctx->input_ref_mutex(state));
+    std::sort(mutexes.begin(), mutexes.end());
+    mutexes.erase(std::unique(mutexes.begin(), mutexes.end()), mutexes.end());
+    for (tensorflow::mutex* mutex : mutexes) mutex->lock();
+    return mutexes;
+  }
+
+  int tables_ = 1;
+  bool use_locking_ = false;
+  std::unique_ptr<UpdateRule> rule_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("AscApplyTables").Device(tensorflow::DEVICE_CPU), ApplyTablesOp);
-
-#define ASC_REGISTER(op, rule)                                                                                      \
-  REGISTER_KERNEL_BUILDER(                                                                                          \
-      Name(op).Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int32>("Tindices"),                        \
-      ApplyOp<rule, tensorflow::int32>);                                                                            \
-  REGISTER_KERNEL_BUILDER(                                                                                          \
-      Name(op).Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int64>("Tindices"),                        \
-      ApplyOp<rule, tensorflow::int64>)
-
-ASC_REGISTER("AscApplyGradientDescent", GradientDescent);
-ASC_REGISTER("AscApplyAdagrad", Adagrad);
-ASC_REGISTER("AscApplyLazyAdam", LazyAdam);
-ASC_REGISTER("AscApplyFtrl", Ftrl);
-
-#undef ASC_REGISTER
+REGISTER_KERNEL_BUILDER(Name("AscUpdate").Device(tensorflow::DEVICE_CPU), UpdateOp);
+REGISTER_KERNEL_BUILDER(Name("AscApplyGradientDescent").Device(tensorflow::DEVICE_CPU), UpdateOp);
+REGISTER_KERNEL_BUILDER(Name("AscApplyAdagrad").Device(tensorflow::DEVICE_CPU), UpdateOp);
+REGISTER_KERNEL_BUILDER(Name("AscApplyLazyAdam").Device(tensorflow::DEVICE_CPU), UpdateOp);
+REGISTER_KERNEL_BUILDER(Name("AscApplyFtrl").Device(tensorflow::DEVICE_CPU), UpdateOp);
 
 }  // namespace ascpipe

@@ -16,7 +16,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// Not stateful, as AscNextPlans.
+// Not stateful, as AscPlans.
 REGISTER_OP("AscForward")
     .Input("owned: int64")
     .Input("slots: n * int32")

@@ -14,7 +14,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// Not stateful, as AscNextPlans.
+// Not stateful, as AscPlans.
 REGISTER_OP("AscGate")
     .Input("has_batch: bool")
     .Input("components: T")

@@ -11,7 +11,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// Not stateful, as AscNextPlans.
+// Not stateful, as AscPlans.
 REGISTER_OP("AscLocalKeys")
     .Input("ticket: int64")
     .Input("owned: int64")

@@ -39,7 +39,7 @@ table: number of the table, at most 254.
 dim: length of an embedding.
 )doc");
 
-// Not stateful, as AscNextPlans.
+// Not stateful, as AscPlans.
 REGISTER_OP("AscNameRows")
     .Input("slots: int32")
     .Input("ticket: int64")

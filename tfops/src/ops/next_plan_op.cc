@@ -1,4 +1,4 @@
-// AscNextPlan, AscNextPlans: claim the plans of a batch for one table or several, and move their rows.
+// AscNextPlan and AscPlans claim the plans of a batch for one table or several tables, and move their rows.
 #include "bridge/known_shapes.h"
 #include "bridge/plan_group.h"
 #include "bridge/status.h"
@@ -56,7 +56,7 @@ slot_widths: of an expansion table, whose n_state is 1: floats of each optimizer
 )doc");
 
 // Not stateful: a session caches kernels of stateful ops by name, and this op gets a new name for each set of fetches.
-REGISTER_OP("AscNextPlans")
+REGISTER_OP("AscPlans")
     .Input("ticket: int64")
     .Input("state: Ref(n_state * float)")
     .Output("slots: n * int32")
@@ -96,8 +96,15 @@ send_counts: of each table.
 
 namespace ascpipe {
 
+// Kernel of both ops: AscNextPlan has one table.
 class NextPlanOp : public tensorflow::AsyncOpKernel {
  public:
+  explicit NextPlanOp(tensorflow::OpKernelConstruction* construction) : AsyncOpKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("stream", &stream_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("training", &training_));
+    OP_REQUIRES_OK(construction, construction->HasAttr("tables") ? ReadTables(construction) : ReadTable(construction));
+  }
+
   void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override {
     std::shared_ptr<Pipeline> pipeline;
     OP_REQUIRES_OK_ASYNC(ctx, ToStatus(CurrentPipeline(&pipeline)), done);
@@ -122,7 +129,7 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
     BeginPlanWaits(std::move(pipeline), step, std::move(requests), ctx, std::move(done));
   }
 
- protected:
+ private:
   // What the op does for one table.
   struct Part {
     int table;
@@ -134,22 +141,63 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
     int restore;  // number of the output that is its first restore index
   };
 
-  explicit NextPlanOp(tensorflow::OpKernelConstruction* construction) : AsyncOpKernel(construction) {
-    OP_REQUIRES_OK(construction, construction->GetAttr("stream", &stream_));
-    OP_REQUIRES_OK(construction, construction->GetAttr("training", &training_));
-  }
+  using Construction = tensorflow::OpKernelConstruction;
+  using Integers = std::vector<tensorflow::int32>;
 
-  // Adds a part behind those that were added; `count`: of all.
-  void Add(int table, int features, int states, int send_count, OptimizerSlots slots, int count) {
-    Part part = {table, features, states, send_count, std::move(slots), 1, count};
-    if (!parts_.empty()) {
-      part.state = parts_.back().state + parts_.back().states;
-      part.restore = parts_.back().restore + parts_.back().features;
+  // Reads the attributes of AscNextPlan.
+  tensorflow::Status ReadTable(Construction* construction) {
+    Part part = {0, 0, 0, 0, {}, 1, 1};
+    TF_RETURN_IF_ERROR(construction->GetAttr("table", &part.table));
+    TF_RETURN_IF_ERROR(construction->GetAttr("k", &part.features));
+    TF_RETURN_IF_ERROR(construction->GetAttr("n_state", &part.states));
+    TF_RETURN_IF_ERROR(construction->GetAttr("send_count", &part.send_count));
+    TF_RETURN_IF_ERROR(construction->GetAttr("slot_initial", &part.slots.initial));
+    TF_RETURN_IF_ERROR(construction->GetAttr("slot_widths", &part.slots.widths));
+    const std::size_t count = static_cast<std::size_t>(part.states - 1) + part.slots.widths.size();
+    if (part.slots.initial.size() != count) {
+      return Refuse(Code::kInvalidArgument, "AscNextPlan: ", part.slots.initial.size(), " values in slot_initial for ",
+                    count, " optimizer slots");
+    }
+    for (const tensorflow::int32 width : part.slots.widths) {
+      if (width >= 1) continue;
+      return Refuse(Code::kInvalidArgument, "AscNextPlan: slot_widths has an optimizer slot of ", width, " floats");
     }
     parts_.push_back(std::move(part));
+    return tensorflow::Status::OK();
   }
 
- private:
+  // Reads the attributes of AscPlans.
+  tensorflow::Status ReadTables(Construction* construction) {
+    Integers tables, features, states, send_counts;
+    std::vector<float> initial;
+    int n, k, n_state;
+    TF_RETURN_IF_ERROR(construction->GetAttr("tables", &tables));
+    TF_RETURN_IF_ERROR(construction->GetAttr("features", &features));
+    TF_RETURN_IF_ERROR(construction->GetAttr("states", &states));
+    TF_RETURN_IF_ERROR(construction->GetAttr("send_counts", &send_counts));
+    TF_RETURN_IF_ERROR(construction->GetAttr("slot_initial", &initial));
+    TF_RETURN_IF_ERROR(construction->GetAttr("n", &n));
+    TF_RETURN_IF_ERROR(construction->GetAttr("k", &k));
+    TF_RETURN_IF_ERROR(construction->GetAttr("n_state", &n_state));
+    const std::size_t count = static_cast<std::size_t>(n);
+    bool fits = tables.size() == count && features.size() == count && states.size() == count &&
+                send_counts.size() == count;
+    auto value = initial.begin();
+    int state = 1, restore = n;
+    for (std::size_t i = 0; fits && i < count; ++i) {
+      fits = features[i] >= 1 && states[i] >= 1 && initial.end() - value >= states[i] - 1;
+      if (!fits) break;
+      parts_.push_back({tables[i], features[i], states[i], send_counts[i], {{value, value + (states[i] - 1)}, {}},
+                        state, restore});
+      value += states[i] - 1;
+      state += states[i];
+      restore += features[i];
+    }
+    if (fits && restore == n + k && state == 1 + n_state && value == initial.end()) return tensorflow::Status::OK();
+    return Refuse(Code::kInvalidArgument, "AscPlans: tables, features, states, send_counts and slot_initial do not fit ",
+                  n, " tables with the features and variables that the op has");
+  }
+
   tensorflow::Status Examine(tensorflow::OpKernelContext* ctx, const Pipeline& pipeline, const Part& part,
                              PlanRequest* request) const {
     request->table = pipeline.table(part.table);
@@ -199,63 +247,7 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
   bool training_;
 };
 
-class NextPlanOfOneOp : public NextPlanOp {
- public:
-  explicit NextPlanOfOneOp(tensorflow::OpKernelConstruction* construction) : NextPlanOp(construction) {
-    int table, features, states, send_count;
-    OptimizerSlots slots;
-    OP_REQUIRES_OK(construction, construction->GetAttr("table", &table));
-    OP_REQUIRES_OK(construction, construction->GetAttr("k", &features));
-    OP_REQUIRES_OK(construction, construction->GetAttr("n_state", &states));
-    OP_REQUIRES_OK(construction, construction->GetAttr("send_count", &send_count));
-    OP_REQUIRES_OK(construction, construction->GetAttr("slot_initial", &slots.initial));
-    OP_REQUIRES_OK(construction, construction->GetAttr("slot_widths", &slots.widths));
-    const std::size_t count = static_cast<std::size_t>(states - 1) + slots.widths.size();
-    OP_REQUIRES(construction, slots.initial.size() == count,
-                Refuse(Code::kInvalidArgument, "AscNextPlan: ", slots.initial.size(), " values in slot_initial for ",
-                       count, " optimizer slots"));
-    for (const tensorflow::int32 width : slots.widths) {
-      OP_REQUIRES(construction, width >= 1,
-                  Refuse(Code::kInvalidArgument, "AscNextPlan: slot_widths has an optimizer slot of ", width,
-                         " floats"));
-    }
-    Add(table, features, states, send_count, std::move(slots), 1);
-  }
-};
-
-class NextPlansOp : public NextPlanOp {
- public:
-  explicit NextPlansOp(tensorflow::OpKernelConstruction* construction) : NextPlanOp(construction) {
-    std::vector<tensorflow::int32> tables, features, states, send_counts;
-    std::vector<float> initial;
-    int n, k, n_state;
-    OP_REQUIRES_OK(construction, construction->GetAttr("tables", &tables));
-    OP_REQUIRES_OK(construction, construction->GetAttr("features", &features));
-    OP_REQUIRES_OK(construction, construction->GetAttr("states", &states));
-    OP_REQUIRES_OK(construction, construction->GetAttr("send_counts", &send_counts));
-    OP_REQUIRES_OK(construction, construction->GetAttr("slot_initial", &initial));
-    OP_REQUIRES_OK(construction, construction->GetAttr("n", &n));
-    OP_REQUIRES_OK(construction, construction->GetAttr("k", &k));
-    OP_REQUIRES_OK(construction, construction->GetAttr("n_state", &n_state));
-    const std::size_t count = static_cast<std::size_t>(n);
-    bool fits = tables.size() == count && features.size() == count && states.size() == count &&
-                send_counts.size() == count;
-    auto value = initial.begin();
-    for (std::size_t i = 0; fits && i < count; ++i) {
-      k -= features[i];
-      n_state -= states[i];
-      fits = features[i] >= 1 && states[i] >= 1 && initial.end() - value >= states[i] - 1;
-      if (!fits) break;
-      Add(tables[i], features[i], states[i], send_counts[i], {{value, value + (states[i] - 1)}, {}}, n);
-      value += states[i] - 1;
-    }
-    OP_REQUIRES(construction, fits && k == 0 && n_state == 0 && value == initial.end(),
-                Refuse(Code::kInvalidArgument, "AscNextPlans: tables, features, states, send_counts and slot_initial do "
-                       "not fit ", n, " tables with the features and variables that the op has"));
-  }
-};
-
-REGISTER_KERNEL_BUILDER(Name("AscNextPlan").Device(tensorflow::DEVICE_CPU), NextPlanOfOneOp);
-REGISTER_KERNEL_BUILDER(Name("AscNextPlans").Device(tensorflow::DEVICE_CPU), NextPlansOp);
+REGISTER_KERNEL_BUILDER(Name("AscNextPlan").Device(tensorflow::DEVICE_CPU), NextPlanOp);
+REGISTER_KERNEL_BUILDER(Name("AscPlans").Device(tensorflow::DEVICE_CPU), NextPlanOp);
 
 }  // namespace ascpipe
