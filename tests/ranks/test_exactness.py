@@ -198,7 +198,7 @@ def ops_of(ran, kind):
     assert all(told["ops"] == ran.told[0]["ops"] for told in ran.told)
     ops = ran.told[0]["ops"][kind]
     return tuple(ops.get(name, 0) for name in (
-        "AscRestoreRows", "AscRestoreRowsConcat", "ConcatV2", "AscLookupGrad", "AscLookupConcatGrad"))
+        "AscRestoreRows", "AscRestoreRowsConcat", "ConcatV2", "AscLookupGrad", "AscSum"))
 
 
 WAYS = ("apart", "concat", "lookup_concat")

@@ -18,7 +18,7 @@ from tests.tf.test_ops_combine import fed
 
 BATCHES = [combined.random_bags(seed, bags=30, most=6) for seed in range(3)]
 DIMS = {"a": 4, "b": 1, "c": 3}
-KINDS = {"AscCombine", "AscCombineTables", "AscCombineGrad", "AscCombineTablesGrad", "AscCombineWeightsGrad",
+KINDS = {"AscCombine", "AscCombineTables", "AscSum", "AscCombineWeightsGrad",
          "AscLookup", "AscLookupGrad", "AscCombineRowsGrad", "ConcatV2", "SplitV", "Slice", "AscPlans",
          "AscUpdate"}
 
@@ -115,7 +115,7 @@ def test_bags_that_the_program_joins_are_combined_side_by_side_and_their_gradien
     found, ops = steps_of(build)
     expected, others = apart(build)
     require_same(found, expected)
-    assert ops == {"AscCombineTables": 1, "AscCombineTablesGrad": 1, "AscPlans": 1, "AscUpdate": 1}
+    assert ops == {"AscCombineTables": 1, "AscSum": 1, "AscPlans": 1, "AscUpdate": 1}
     assert others["ConcatV2"] == 1 and others["AscLookup"] == 3 and "AscCombineTables" not in others
 
 
@@ -140,7 +140,7 @@ def test_what_others_read_too_is_joined_by_the_program_s_concat():
 
     found, ops = steps_of(build)
     require_same(found, apart(build)[0])
-    assert ops["AscCombineTables"] == 1 and ops["AscCombineTablesGrad"] == 1
+    assert ops["AscCombineTables"] == 1 and ops["AscSum"] == 1
 
 
 def test_columns_that_come_of_other_bags_are_joined_after_these():
@@ -164,7 +164,7 @@ def test_weights_that_come_of_other_bags_leave_the_lookups_apart():
     found, ops = steps_of(build)
     require_same(found, apart(build)[0])
     assert (ops["AscCombineTables"], ops["AscCombine"]) == (1, 1)
-    assert ops["AscCombineTablesGrad"] + ops["AscCombineGrad"] == 2
+    assert ops["AscSum"] == 2
 
 
 @pytest.mark.parametrize("flags", [(True, True, True), (False, False, False), (False, True, False)])
@@ -209,7 +209,7 @@ def test_a_loop_that_reads_them_keeps_none_apart():
 
     found, ops = steps_of(build)
     require_same(found, apart(build)[0])
-    assert (ops["AscCombineTables"], ops["AscCombineTablesGrad"], ops["AscUpdate"]) == (1, 1, 1)
+    assert (ops["AscCombineTables"], ops["AscSum"], ops["AscUpdate"]) == (1, 1, 1)
 
 
 def test_updates_outside_of_conditionals_are_one_op_beside_them():
@@ -224,7 +224,7 @@ def test_updates_outside_of_conditionals_are_one_op_beside_them():
     flags = (True, False, True)
     found, ops = steps_of(build, flags)
     require_same(found, apart(build, flags)[0])
-    assert ops["AscUpdate"] == 1 and ops["AscCombineTablesGrad"] == 1
+    assert ops["AscUpdate"] == 1 and ops["AscSum"] == 1
 
 
 def test_bags_of_an_evaluation_are_combined_together():
@@ -347,7 +347,7 @@ class TestOps:
 
         def build(grad, restore, splits):
             slots = [tf.constant([2, 0])]
-            return native.ops().asc_combine_tables_grad([], slots, [restore], [grad], [splits], [], **how)
+            return native.ops().asc_sum([], slots, [restore], [grad], [splits], [], **how)
 
         return fed(1, build, restore=np.int32([0, 1, 0]), splits=np.int64([0, 1, 3]),
                    grad=np.arange(2 * width, dtype=np.float32).reshape(2, width))
@@ -359,10 +359,11 @@ class TestOps:
 
     @pytest.mark.parametrize("given, said", [
         ({"columns": (2,)}, r"gradient 0 has shape \[2,3\], expected \[2,2\] from column 2"),
-        ({"columns": (-1,)}, "all of them numbers of inputs"), ({"tables": [1]}, "all of them numbers of inputs"),
+        ({"columns": (-1,)}, r"gradient 0 has shape \[2,3\], expected \[2,2\]"),
+        ({"columns": (-2,)}, "all of them numbers of inputs"), ({"tables": [1]}, "all of them numbers of inputs"),
         ({"sources": [1]}, "all of them numbers of inputs"), ({"rows_of": [0]}, "all of them numbers of inputs"),
         ({"bags": [1]}, "has splits 1 of 1"), ({"max_norms": [1.0]}, "max_norm 1 without rows"),
         ({"weighted": []}, "another number of features than 1")])
     def test_gradients_that_do_not_fit_are_refused(self, given, said):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="AscCombineTablesGrad: .*" + said):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="AscSum: .*" + said):
             self.gradient(**given)

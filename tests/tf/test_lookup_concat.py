@@ -28,9 +28,17 @@ def inputs(dims, sources, columns):
 
 def gradient_of_one(slots, restore, grad, columns, *, dim):
     """The gradient op with one table."""
-    values, indices = native.ops().asc_lookup_concat_grad(
-        [slots], restore, grad, dims=[dim], sources=[0] * len(restore), columns=columns, partial=[False])
+    values, indices = sums_of_columns([slots], restore, grad, dims=[dim], sources=[0] * len(restore), columns=columns,
+                                      partial=[False])
     return Sums(values[0], indices[0])
+
+
+def sums_of_columns(slots, restore, grad, sources, **given):
+    """``asc_sum`` of columns of one tensor."""
+    none = [-1] * len(restore)
+    return native.ops().asc_sum(
+        [], slots, restore, [grad], [], [], rows_of=[-1] * len(slots), tables=sources, sources=[0] * len(restore),
+        bags=none, weighted=none, combiners=[""] * len(restore), max_norms=[0.0] * len(restore), **given)
 
 
 def of_ranks(rows, slots, tables, **others):
@@ -107,7 +115,7 @@ def test_the_gradients_of_several_tables_in_one_op_are_those_of_each(partial, th
     dims, sources, columns = [16, 3, 1], [1, 0, 2, 0], [37, 0, 36, 17]
 
     def build():
-        together = native.ops().asc_lookup_concat_grad(slots, restore, grad, dims=dims, sources=sources,
+        together = sums_of_columns(slots, restore, grad, dims=dims, sources=sources,
                                                        columns=columns, partial=[partial] * 3)
         apart = []
         for table, dim in enumerate(dims):
@@ -133,7 +141,7 @@ def test_gradients_of_tables_that_do_not_fit_are_refused(change, text):
              "partial": [False, False]}
     change(given)
     with pytest.raises(tf.errors.InvalidArgumentError, match=text):
-        programs.run_unfolded(lambda: native.ops().asc_lookup_concat_grad(**given), 1)
+        programs.run_unfolded(lambda: sums_of_columns(**given), 1)
 
 
 @pytest.mark.parametrize(("change", "text"), [
@@ -225,7 +233,7 @@ def test_a_program_trains_the_same_with_lookup_concat_as_with_tf_concat():
             found[join] = Program(join, batches(6)).losses(6)
     (joined, ours), (apart, theirs) = found.values()
     assert ours == theirs and len(set(ours)) == 6
-    assert {"AscLookupConcat", "AscLookupConcatGrad"} <= joined
+    assert {"AscLookupConcat", "AscSum"} <= joined
     assert not {"AscLookup", "AscLookupGrad", "Unique"} & joined
     assert "AscLookup" in apart
 

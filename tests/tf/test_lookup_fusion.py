@@ -12,7 +12,7 @@ from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import sparse_lookup
 from tests.tf import programs
 
-FUSED = ("AscLookupConcat", "AscLookupConcatGrad")
+FUSED = ("AscLookupConcat", "AscSum")
 APART = ("AscLookup", "AscLookupGrad")
 STEPS, SIZE = 5, 6
 

@@ -13,6 +13,7 @@ from tests.tf import combined, programs
 
 ROWS = 300
 Case = collections.namedtuple("Case", "dim batch table")
+Sums = collections.namedtuple("Sums", "values indices")
 
 
 def case(dim, bags=400, seed=0, most=30):
@@ -45,6 +46,15 @@ def restore_of(numbers, seed=3):
     return distinct[order].astype(np.int32), number[index].astype(np.int32)
 
 
+def sum_of_table(rows, slots, restore, grads, splits, weights, *, dim, partial=False, **attributes):
+    """``asc_sum`` of one table, with a gradient for each feature."""
+    count = len(restore)
+    values, indices = native.ops().asc_sum(
+        rows, [slots], restore, grads, splits, weights, dims=[dim], partial=[partial],
+        rows_of=[0 if rows else -1], tables=[0] * count, sources=list(range(count)), columns=[-1] * count, **attributes)
+    return Sums(values[0], indices[0])
+
+
 def ours(threads, given, combiner, weighted, max_norm, is_in_table=True):
     """Combined rows, the gradient by row number, and that of the weights."""
     slots, restore = restore_of(given.batch.numbers)
@@ -56,7 +66,7 @@ def ours(threads, given, combiner, weighted, max_norm, is_in_table=True):
         rows = table if is_in_table else tf.gather(table, tf.gather(slots, restore))
         made = [ops.asc_combine(rows, *at, splits, used, **how)]
         if is_in_table:
-            made += ops.asc_combine_grad(
+            made += sum_of_table(
                 [table] if max_norm else [], slots, [restore], [grad], [splits], used, bags=[0],
                 weighted=[0 if weighted else -1], combiners=[combiner], max_norms=[max_norm], dim=given.dim)
         else:
@@ -168,8 +178,8 @@ def test_keys_without_a_row_give_the_default_row_and_get_no_gradient_nor_do_padd
     def build(table, slots, restore, splits, grad):
         ops = native.ops()
         return [ops.asc_combine(table, [slots], [restore], [tf.constant([7.0, 8.0])], splits, [], combiner="sum"),
-                *ops.asc_combine_grad([], slots, [restore], [grad], [splits], [], bags=[0], weighted=[-1],
-                                      combiners=["sum"], max_norms=[0.0], dim=2)]
+                *sum_of_table([], slots, [restore], [grad], [splits], [], bags=[0], weighted=[-1],
+                              combiners=["sum"], max_norms=[0.0], dim=2)]
 
     found, values, indices = fed(
         1, build, table=np.float32([[1, 2], [3, 4], [5, 6]]), slots=np.int32([2, -1, 1 << 30]),
@@ -191,9 +201,9 @@ def test_a_table_s_other_lookups_are_in_the_same_sum(partial):
 
     def build(slots, a, b, c, x, y, z, s, t, weights):
         ops = native.ops()
-        fused = ops.asc_combine_grad([], slots, [a, b, c], [x, y, z], [s, t], [weights], bags=[0, -1, 1],
-                                     weighted=[-1, -1, 0], combiners=["mean", "", "sum"], max_norms=[0.0] * 3, dim=4,
-                                     partial=partial)
+        fused = sum_of_table([], slots, [a, b, c], [x, y, z], [s, t], [weights], bags=[0, -1, 1],
+                             weighted=[-1, -1, 0], combiners=["mean", "", "sum"], max_norms=[0.0] * 3, dim=4,
+                             partial=partial)
         apart = ops.asc_lookup_grad(
             slots, [a, b, c], [ops.asc_combine_rows_grad(x, s, [], [], combiner="mean"), y,
                                ops.asc_combine_rows_grad(z, t, [weights], [], combiner="sum")], dim=4, partial=partial)
@@ -215,7 +225,7 @@ def test_rows_are_cut_anew_for_each_feature_of_a_table():
 
     def build(table, slots, a, b, x, y, s, t):
         def sums(*chosen):
-            return native.ops().asc_combine_grad(
+            return sum_of_table(
                 [table], slots, [[a, b][i] for i in chosen], [[x, y][i] for i in chosen], [[s, t][i] for i in chosen],
                 [], bags=list(range(len(chosen))), weighted=[-1] * len(chosen),
                 combiners=[combiners[i] for i in chosen], max_norms=[max_norms[i] for i in chosen], dim=4).values
@@ -227,6 +237,35 @@ def test_rows_are_cut_anew_for_each_feature_of_a_table():
         s=splits_of(first.batch), t=splits_of(second.batch))
     assert of_first.any() and of_second.any()
     np.testing.assert_array_equal(together, of_first + of_second)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_one_op_sums_columns_of_bags_and_of_ids_for_several_tables(threads):
+    """Of one table with both kinds of features, and of one table without bags."""
+    bags = case(4, bags=700)
+    batch, random = len(bags.batch.sizes), np.random.RandomState(3)
+    plain, pairs = random.randint(0, ROWS, batch), random.randint(0, ROWS, [batch, 2])
+    slots, restore = restore_of(np.concatenate([bags.batch.numbers, pairs.ravel()]))
+    other_slots, other_restore = restore_of(plain)
+    of_bags, of_pairs = np.split(restore, [len(bags.batch.numbers)])
+    grad = random.randn(batch, 4 + 3 + 8).astype(np.float32)
+
+    def build(slots, other_slots, of_bags, of_pairs, plain, grad, splits):
+        together = native.ops().asc_sum(
+            [], [slots, other_slots], [of_bags, plain, of_pairs], [grad], [splits], [], dims=[4, 3],
+            partial=[False, False], rows_of=[-1, -1], tables=[0, 1, 0], sources=[0, 0, 0], columns=[0, 4, 7],
+            bags=[0, -1, -1], weighted=[-1, -1, -1], combiners=["mean", "", ""], max_norms=[0.0] * 3)
+        of_rows = native.ops().asc_combine_rows_grad(grad[:, :4], splits, [], [], combiner="mean")
+        first = native.ops().asc_lookup_grad(
+            slots, [of_bags, of_pairs], [of_rows, tf.reshape(grad[:, 7:], [batch, 2, 4])], dim=4)
+        second = native.ops().asc_lookup_grad(other_slots, [plain], [grad[:, 4:7]], dim=3)
+        return list(zip(*together)), [first, second]
+
+    for found, expected in zip(*fed(
+            threads, build, slots=slots, other_slots=other_slots, of_bags=of_bags,
+            of_pairs=of_pairs.reshape(batch, 2), plain=other_restore, grad=grad, splits=splits_of(bags.batch))):
+        np.testing.assert_array_equal(found[1], expected.indices)
+        np.testing.assert_array_equal(found[0], expected.values)
 
 
 class TestSplits:
@@ -289,8 +328,8 @@ def test_indices_that_are_outside_are_refused(restore, slots, said):
         return [ops.asc_combine(table, [slots], [restore], [0.0], splits, [], combiner="mean"),
                 ops.asc_combine_weights_grad(table, [slots], [restore], [0.0], splits, [1.0, 1.0], grad,
                                              combiner="mean"),
-                ops.asc_combine_grad([table], slots, [restore], [grad], [splits], [], bags=[0], weighted=[-1],
-                                     combiners=["mean"], max_norms=[1.0], dim=2).values]
+                sum_of_table([table], slots, [restore], [grad], [splits], [], bags=[0], weighted=[-1],
+                             combiners=["mean"], max_norms=[1.0], dim=2).values]
 
     for fetch in range(3):
         with pytest.raises(tf.errors.InvalidArgumentError, match=said.split(" at index")[0]):

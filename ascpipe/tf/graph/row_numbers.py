@@ -14,7 +14,7 @@ _OF_FIRST_INPUT = frozenset((
     "TopKV2", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", "Unpack"))
 #: Of these ops, only the first output contains row numbers; the other outputs are positions and counts.
 _FIRST_OUTPUT = frozenset(("Merge", "TopKV2", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"))
-SUMS = ("AscLookupGrad", "AscLookupConcatGrad")  #: ops that sum the gradient of a table's lookups
+SUMS = ("AscLookupGrad", "AscSum")  #: ops that sum the gradient of a table's lookups
 
 
 def inputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
@@ -59,7 +59,7 @@ def slots_summed_by(numbers: tf.Tensor) -> Optional[tf.Tensor]:
     op = numbers.op
     if op.type == "AscLookupGrad" and numbers.value_index == 1:
         return op.inputs[0]
-    if op.type == "AscLookupConcatGrad":
+    if op.type == "AscSum":
         tables = int(op.get_attr("n"))
         return op.inputs[numbers.value_index - tables] if numbers.value_index >= tables else None
     return None

@@ -144,9 +144,11 @@ def _gradient_of_lookup_concat(op: tf.Operation, gradient: tf.Tensor) -> List[An
         if not trained:
             sums.append(None)
             continue
-        values, indices = native.ops().asc_lookup_concat_grad(
-            slots=[slots[table]], restore=[restore[lookup] for lookup in trained], grad=gradient,
-            dims=[rows[table].shape[1].value], sources=[0] * len(trained),
+        zeros, none = [0] * len(trained), [-1] * len(trained)
+        values, indices = native.ops().asc_sum(
+            rows=[], slots=[slots[table]], restore=[restore[lookup] for lookup in trained], grads=[gradient], splits=[],
+            weights=[], dims=[rows[table].shape[1].value], tables=zeros, sources=zeros, rows_of=[-1], bags=none,
+            weighted=none, combiners=[""] * len(trained), max_norms=[0.0] * len(trained),
             columns=[begins[lookup] for lookup in trained], partial=[len(trained) < sources.count(table)])
         sums.append(tf.IndexedSlices(values[0], indices[0], tf.shape(rows[table])))
     columns = [gradient[:, begins[count + i]:begins[count + i] + widths[count + i]] for i in range(len(others))]

@@ -20,7 +20,7 @@ Status Read(const Node& node, const char* attr, std::vector<Value>* values) {
   return tensorflow::GetNodeAttr(node.attrs(), attr, values);
 }
 
-// One attribute of AscCombine or AscCombineGrad for each of the features.
+// One attribute of AscCombine for each of the features.
 template <typename Value>
 Status ReadOne(const Node& node, const char* attr, std::vector<Value>* values) {
   values->resize(1);
@@ -122,33 +122,33 @@ Status PlaceCombine(Graph* graph, const CombineNode& combine, const Nodes& after
   return Place(graph, &builder, after, beside, node);
 }
 
-bool IsSumOfBags(const Node& node) { return Is(&node, {"AscCombineGrad", "AscCombineTablesGrad"}); }
+bool IsSumOfBags(const Node& node) { return node.type_string() == "AscSum" && IntOf(&node, "b") > 0; }
 
 Status AddSum(const Node& node, SumNode* sum) {
-  const bool is_one = node.type_string() == "AscCombineGrad";
-  const int r = IntOf(&node, "r"), n = is_one ? 1 : IntOf(&node, "n"), k = IntOf(&node, "k");
-  const int g = is_one ? k : IntOf(&node, "g"), m = IntOf(&node, "m");
-  Integers dims, rows_of = {r > 0 ? 0 : -1}, tables(static_cast<std::size_t>(k)), columns = tables, sources, bags, weighted;
+  const int before = static_cast<int>(sum->tables.size()), k = IntOf(&node, "k");
+  if (node.type_string() == "AscLookupGrad") {
+    sum->tables.push_back({Port(), Source(&node, 0), IntOf(&node, "dim"), IsTrue(node, "partial")});
+    for (int i = 0; i < k; ++i) {
+      sum->features.push_back({before, Source(&node, 1 + i), Source(&node, 1 + k + i), -1, Port(), Port(), "", 0});
+    }
+    return Status::OK();
+  }
+  Integers dims, rows_of, tables, columns, sources, bags, weighted;
   std::vector<bool> partial;
   std::vector<std::string> combiners;
   std::vector<float> max_norms;
-  if (is_one) {
-    dims = {IntOf(&node, "dim")};
-    partial = {IsTrue(node, "partial")};
-    for (int i = 0; i < k; ++i) sources.push_back(i);
-  } else {
-    TF_RETURN_IF_ERROR(Read(node, "dims", &dims));
-    TF_RETURN_IF_ERROR(Read(node, "partial", &partial));
-    TF_RETURN_IF_ERROR(Read(node, "rows_of", &rows_of));
-    TF_RETURN_IF_ERROR(Read(node, "tables", &tables));
-    TF_RETURN_IF_ERROR(Read(node, "sources", &sources));
-    TF_RETURN_IF_ERROR(Read(node, "columns", &columns));
-  }
+  TF_RETURN_IF_ERROR(Read(node, "dims", &dims));
+  TF_RETURN_IF_ERROR(Read(node, "partial", &partial));
+  TF_RETURN_IF_ERROR(Read(node, "rows_of", &rows_of));
+  TF_RETURN_IF_ERROR(Read(node, "tables", &tables));
+  TF_RETURN_IF_ERROR(Read(node, "sources", &sources));
+  TF_RETURN_IF_ERROR(Read(node, "columns", &columns));
   TF_RETURN_IF_ERROR(Read(node, "bags", &bags));
   TF_RETURN_IF_ERROR(Read(node, "weighted", &weighted));
   TF_RETURN_IF_ERROR(Read(node, "combiners", &combiners));
   TF_RETURN_IF_ERROR(Read(node, "max_norms", &max_norms));
-  const int before = static_cast<int>(sum->tables.size()), restores = r + n, grads = restores + k, splits = grads + g;
+  const int r = IntOf(&node, "r"), n = IntOf(&node, "n"), restores = r + n, grads = restores + k;
+  const int splits = grads + IntOf(&node, "g"), weights = splits + IntOf(&node, "b");
   for (int i = 0; i < n; ++i) {
     const std::size_t place = static_cast<std::size_t>(i);
     sum->tables.push_back({SourceOrNone(node, 0, rows_of[place]), Source(&node, r + i), dims[place], partial[place]});
@@ -157,7 +157,7 @@ Status AddSum(const Node& node, SumNode* sum) {
     const std::size_t place = static_cast<std::size_t>(i);
     sum->features.push_back({before + tables[place], Source(&node, restores + i), Source(&node, grads + sources[place]),
                              columns[place], SourceOrNone(node, splits, bags[place]),
-                             SourceOrNone(node, splits + m, weighted[place]), combiners[place], max_norms[place]});
+                             SourceOrNone(node, weights, weighted[place]), combiners[place], max_norms[place]});
   }
   return Status::OK();
 }
@@ -185,7 +185,8 @@ Status PlaceSum(Graph* graph, const SumNode& sum, const Nodes& after, const Node
     combiners.push_back(feature.combiner);
     max_norms.push_back(feature.max_norm);
   }
-  NodeBuilder builder(graph->NewName("ascpipe/sum_bags_together"), "AscCombineTablesGrad", graph->op_registry());
+  const char* const name = splits.empty() ? "ascpipe/sum_together" : "ascpipe/sum_bags_together";
+  NodeBuilder builder(graph->NewName(name), "AscSum", graph->op_registry());
   builder.Input(OutsOf(rows)).Input(slots).Input(restore).Input(OutsOf(grads)).Input(OutsOf(splits));
   builder.Input(OutsOf(weights)).Attr("dims", dims).Attr("partial", partial).Attr("rows_of", rows_of);
   builder.Attr("tables", tables).Attr("sources", sources).Attr("columns", columns).Attr("bags", bags);

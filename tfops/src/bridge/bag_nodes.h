@@ -34,7 +34,7 @@ tensorflow::Status AddCombine(const tensorflow::Node& node, CombineNode* combine
 tensorflow::Status PlaceCombine(tensorflow::Graph* graph, const CombineNode& combine, const Nodes& after,
                                 const tensorflow::Node& beside, tensorflow::Node** node);
 
-// AscCombineGrad, or AscCombineTablesGrad.
+// AscLookupGrad or AscSum.
 struct SumNode {
   struct Table {
     Port rows;  // no node: none
@@ -45,7 +45,7 @@ struct SumNode {
   struct Feature {
     int table;
     Port restore, grads;
-    int column;
+    int column;            // of `grads`, where the gradient begins; -1: the gradient is the whole tensor
     Port splits, weights;  // no node: none
     std::string combiner;
     float max_norm;
@@ -55,12 +55,13 @@ struct SumNode {
   std::vector<Feature> features;
 };
 
+// AscSum with bags.
 bool IsSumOfBags(const tensorflow::Node& node);
 
 // Adds what a node sums, with its tables after those that are there.
 tensorflow::Status AddSum(const tensorflow::Node& node, SumNode* sum);
 
-// Places AscCombineTablesGrad.
+// Places AscSum.
 tensorflow::Status PlaceSum(tensorflow::Graph* graph, const SumNode& sum, const Nodes& after,
                             const tensorflow::Node& beside, tensorflow::Node** node);
 

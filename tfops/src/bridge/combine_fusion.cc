@@ -21,6 +21,8 @@ using tensorflow::Status;
 
 namespace {
 
+using Outs = std::vector<NodeBuilder::NodeOut>;
+
 // A node that reads rows of a lookup for each id.
 struct Reader {
   Node* node = nullptr;  // AscCombine or AscCombineWeightsGrad
@@ -71,11 +73,12 @@ class CombineFusion {
       any = any || gradients.back().of_rows != nullptr;
     }
     if (!any) return Status::OK();
-    std::vector<NodeBuilder::NodeOut> tables, restore, grads, splits, weights;
-    std::vector<int> bags, weighted;
+    Outs tables, restore, grads, splits, weights;
+    std::vector<int> bags, weighted, sources;
     std::vector<std::string> combiners;
     std::vector<float> max_norms;
     for (int i = 0; i < k; ++i) {
+      sources.push_back(i);
       const Node* const of_rows = gradients[static_cast<std::size_t>(i)].of_rows;
       const Node* const from = of_rows == nullptr ? sum : of_rows;
       restore.push_back(Source(sum, 1 + i).out());
@@ -92,10 +95,14 @@ class CombineFusion {
     }
     if (rows.node != nullptr) tables.push_back(rows.out());
     AddControlInputs(sum, &after);
-    NodeBuilder builder(graph_.NewName("ascpipe/sum_of_bags"), "AscCombineGrad", graph_.op_registry());
-    builder.Input(tables).Input(Source(sum, 0).out()).Input(restore).Input(grads).Input(splits).Input(weights);
+    NodeBuilder builder(graph_.NewName("ascpipe/sum_of_bags"), "AscSum", graph_.op_registry());
+    builder.Input(tables).Input(Outs{Source(sum, 0).out()}).Input(restore).Input(grads).Input(splits).Input(weights);
     builder.Attr("bags", bags).Attr("weighted", weighted).Attr("combiners", combiners).Attr("max_norms", max_norms);
-    builder.Attr("dim", IntOf(sum, "dim")).Attr("partial", IsTrue(*sum, "partial"));
+    builder.Attr("dims", std::vector<int>{IntOf(sum, "dim")});
+    builder.Attr("partial", std::vector<bool>{IsTrue(*sum, "partial")});
+    builder.Attr("rows_of", std::vector<int>{tables.empty() ? -1 : 0}).Attr("sources", sources);
+    builder.Attr("tables", std::vector<int>(static_cast<std::size_t>(k), 0));
+    builder.Attr("columns", std::vector<int>(static_cast<std::size_t>(k), -1));
     Node* fused;
     TF_RETURN_IF_ERROR(Place(&graph_, &builder, after, *sum, &fused));
     replaced_.insert(sum);

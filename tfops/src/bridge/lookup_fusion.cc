@@ -30,7 +30,7 @@ struct ConcatPart {
   Nodes after;     // what the value waits for, of the ops between the lookup and it
 };
 
-// An AscLookupGrad or AscCombineGrad whose gradients are columns of one tensor.
+// An AscLookupGrad, or an AscSum of one table, whose gradients are columns of one tensor.
 struct Sum {
   Node* gradient = nullptr;
   Port whole;
@@ -42,7 +42,7 @@ class LookupFusion {
   explicit LookupFusion(Graph* graph) : graph_(*graph) {
     for (Node* node : graph_.op_nodes()) {
       if ((IsLookupOfTable(*node) && HasZerosByDefault(node)) || IsCombineOfTable(*node)) lookups_.insert(node);
-      if (Is(node, {"AscLookupGrad", "AscCombineGrad"})) gradients_.push_back(node);
+      if (node->type_string() == "AscLookupGrad" || IsSumOfBags(*node)) gradients_.push_back(node);
       if (node->type_string() == "SplitV") splits_.push_back(node);
       if (IsConcatOfColumns(node)) concats_.push_back(node);
       changes_ = changes_ || IsChange(*node);
@@ -226,7 +226,7 @@ class LookupFusion {
       for (const Sum& sum : group) gradients.push_back(sum.gradient);
       // Where one waits for another, as the program may have it, they cannot be one.
       if (AreAlike(gradients) && !After(graph_, gradients).has_any(gradients)) {
-        TF_RETURN_IF_ERROR(has_bags ? ReplaceSumsOfBags(group, gradients) : ReplaceSums(group, gradients));
+        TF_RETURN_IF_ERROR(ReplaceSums(group, gradients));
         TF_RETURN_IF_ERROR(CutOthersOut(shapes, whole));
       }
     }
@@ -234,30 +234,6 @@ class LookupFusion {
   }
 
   Status ReplaceSums(const std::vector<Sum>& group, const Nodes& gradients) {
-    std::vector<NodeBuilder::NodeOut> slots, restore;
-    std::vector<tensorflow::int64> dims, sources, columns;
-    std::vector<bool> partial;
-    Nodes after;
-    for (const Sum& sum : group) {
-      slots.push_back(Source(sum.gradient, 0).out());
-      for (std::size_t i = 0; i < sum.columns.size(); ++i) {
-        restore.push_back(Source(sum.gradient, 1 + static_cast<int>(i)).out());
-        sources.push_back(static_cast<tensorflow::int64>(dims.size()));
-        columns.push_back(sum.columns[i]);
-      }
-      dims.push_back(IntOf(sum.gradient, "dim"));
-      partial.push_back(IsTrue(*sum.gradient, "partial"));
-      AddWaits(*sum.gradient, group[0].whole, &after);
-    }
-    NodeBuilder builder(graph_.NewName("ascpipe/sum_together"), "AscLookupConcatGrad", graph_.op_registry());
-    builder.Input(slots).Input(restore).Input(group[0].whole.out());
-    builder.Attr("dims", dims).Attr("sources", sources).Attr("columns", columns).Attr("partial", partial);
-    Node* together;
-    TF_RETURN_IF_ERROR(Place(&graph_, &builder, after, *gradients[0], &together));
-    return TakePlaceOf(gradients, together);
-  }
-
-  Status ReplaceSumsOfBags(const std::vector<Sum>& group, const Nodes& gradients) {
     SumNode sums;
     Nodes after;
     for (const Sum& sum : group) {

@@ -44,7 +44,7 @@ struct TablePlan {
   Node* keys = nullptr;   // AscLocalKeys
   Node* rows = nullptr;   // of what they ask for
   Node* named = nullptr;  // AscNameRows of an expansion table that is trained
-  Nodes sums;             // the program's: AscLookupGrad, or AscLookupConcatGrad of this table alone
+  Nodes sums;             // the program's: AscLookupGrad, or AscSum of this table alone
   Nodes locals;           // the program's AscLocalRows
   Port local;             // the rows that AscForward brings
 };
@@ -157,7 +157,7 @@ class RankExchange {
     for (Node* node : nodes) {
       if (IsLookup(*node)) {
         TF_RETURN_IF_ERROR(FindLookup(node));
-      } else if (Is(node, {"AscLookupGrad", "AscLookupConcatGrad"})) {
+      } else if (Is(node, {"AscLookupGrad", "AscSum"})) {
         TablePlan* const table = PlanOf(Source(node, 0));
         if (table == nullptr) continue;
         if (node->num_outputs() != 2) return NotBuiltForRanks(*node, "a sum of gradients of several tables");

@@ -29,7 +29,7 @@ inline tensorflow::Status NotBuiltForRanks(const tensorflow::Node& node, const c
 inline tensorflow::Status DescribeSum(const tensorflow::Node& sum, tensorflow::NodeBuilder* builder) {
   std::vector<int> dims;
   std::vector<bool> partial;
-  if (sum.type_string() == "AscLookupConcatGrad") {
+  if (sum.type_string() == "AscSum") {
     TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(sum.attrs(), "dims", &dims));
     TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(sum.attrs(), "partial", &partial));
   } else {

@@ -80,9 +80,10 @@ ASC_INLINE std::int64_t Add(const std::int32_t* places, std::int64_t place_count
                ? AddBags<constant_dim, whole, true>(places, place_count, lookup, dim, part, sums)
                : AddBags<constant_dim, whole, false>(places, place_count, lookup, dim, part, sums);
   }
-  for (std::int64_t i = 0; i < lookup.n; ++i) {
+  SideBySide<const float> grads(lookup.grads, dim, lookup.stride, lookup.side_by_side, 0);
+  for (std::int64_t i = 0; i < lookup.n; ++i, grads.Next()) {
     const std::int64_t bad = AddPositions<constant_dim, whole, false>(places, place_count, lookup, dim, part, i, i + 1,
-                                                                      lookup.grads + i * lookup.stride, sums);
+                                                                      grads.row(), sums);
     if (bad >= 0) return bad;
   }
   return -1;

@@ -11,11 +11,12 @@ namespace ascpipe {
 // The gradients of one lookup.
 struct BagGradient {
   const std::int32_t* restore;  // int32[n], -1 for a missing position
-  const float* grads;           // of bag b, or without bags of position b, float[dim] at grads + b * stride
+  const float* grads;           // of bag b, float[dim] at grads + b * stride; without bags as of LookupGradient
   std::int64_t stride;
   std::int64_t n;
   bool has_bags;
   Bags bags;
+  std::int64_t side_by_side = 1;  // positions in each row of `grads`; only without bags
 };
 
 // One of the equal parts of the sums of a table, which threads make at the same time.

@@ -104,8 +104,8 @@ REGISTER_OP("AscCombineRowsGrad")
     .Attr("max_norm: float = 0")
     .SetShapeFn(ShapeOfRows)
     .Doc(R"doc(
-The gradient of AscCombine with respect to the rows of positions.  Where a table's rows were combined, AscCombineGrad
-stands for it and for AscLookupGrad in the graph of a step.
+The gradient of AscCombine with respect to the rows of positions.  Where a table's rows were combined, AscSum stands
+for it and for AscLookupGrad in the graph of a step.
 
 grad: float[bags, dim], of what AscCombine gave.
 splits, weights, combiner, max_norm: as there.

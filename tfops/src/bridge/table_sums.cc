@@ -1,0 +1,171 @@
+#include "bridge/table_sums.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "bridge/parallel.h"
+#include "bridge/status.h"
+#include "core/dealt_gradients.h"
+#include "core/error_codes.gen.h"
+
+namespace ascpipe {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+namespace {
+
+constexpr std::int64_t kLeastThreads = 4;    // with fewer threads, dealing costs more than it gains
+constexpr std::int64_t kLeastShared = 4096;  // positions; a table with fewer is not shared among threads
+constexpr std::int64_t kMostParts = 8;       // of a table; each part reads all positions
+
+bool Clips(const BagGradient& lookup) { return lookup.has_bags && lookup.bags.max_norm != 0; }
+
+}  // namespace
+
+Status TableSums::Begin(const std::string& op, const Tensor& slots, const Tensor* rows, std::int64_t dim, bool partial,
+                        std::vector<BagGradient> lookups) {
+  if (slots.dims() != 1) {
+    return Refuse(Code::kInvalidArgument, op, ": slots have shape ", slots.shape().DebugString(),
+                  ", expected a vector");
+  }
+  slots_ = slots.flat<std::int32_t>().data();
+  count_ = slots.NumElements();
+  dim_ = dim;
+  rows_ = rows;
+  lookups_ = std::move(lookups);
+  bad_ = std::vector<FirstBad>(lookups_.size());
+  for (const BagGradient& lookup : lookups_) {
+    positions_ += lookup.n;
+    has_bags_ = has_bags_ || lookup.has_bags;
+    plain_.push_back({lookup.restore, lookup.grads, lookup.n, lookup.stride, lookup.side_by_side});
+  }
+  if (partial) KeepOwnSlots();
+  valid_ = std::count_if(slots_, slots_ + count_, IsTrained);
+  return Status::OK();
+}
+
+// A bad restore index is reported when gradients are added.
+void TableSums::KeepOwnSlots() {
+  own_slots_.assign(static_cast<std::size_t>(count_), -1);
+  for (const BagGradient& lookup : lookups_) {
+    for (std::int64_t i = 0; i < lookup.n; ++i) {
+      const std::int64_t index = lookup.restore[i];
+      if (index >= 0 && index < count_) own_slots_[static_cast<std::size_t>(index)] = slots_[index];
+    }
+  }
+  slots_ = own_slots_.data();
+}
+
+Status TableSums::Allocate(OpKernelContext* ctx, int values, int indices) {
+  Tensor* made;
+  TF_RETURN_IF_ERROR(ctx->allocate_output(values, TensorShape({valid_, dim_}), &made));
+  sums_ = made->flat<float>().data();
+  TF_RETURN_IF_ERROR(ctx->allocate_output(indices, TensorShape({valid_}), &made));
+  indices_ = made->flat<std::int32_t>().data();
+  if (!has_bags_) return Status::OK();  // slots are numbered by the thread that adds
+  Number();
+  if (rows_ != nullptr) TF_RETURN_IF_ERROR(RequireRows(ctx->op_kernel().type_string()));
+  if (!std::any_of(lookups_.begin(), lookups_.end(), Clips)) return Status::OK();
+  return ctx->allocate_temp(tensorflow::DT_FLOAT, TensorShape({valid_, dim_}), &clipped_);
+}
+
+void TableSums::Number() {
+  places_.resize(static_cast<std::size_t>(count_));
+  NumberValidSlots(slots_, count_, places_.data(), indices_);
+}
+
+// Whether all indices are of the rows.
+Status TableSums::RequireRows(const std::string& op) const {
+  const std::int64_t count = rows_->dims() == 2 && rows_->dim_size(1) == dim_ ? rows_->dim_size(0) : 0;
+  for (std::int64_t i = 0; i < valid_; ++i) {
+    if (indices_[i] < count) continue;
+    return Refuse(Code::kInvalidArgument, op, ": slot ", indices_[i], " is not of rows of shape ",
+                  rows_->shape().DebugString(), " with dim ", dim_);
+  }
+  return Status::OK();
+}
+
+void TableSums::Add(const SumPart& part) { has_bags_ ? AddBags(part) : AddLookups(); }
+
+void TableSums::AddLookups() {
+  Number();
+  std::fill(sums_, sums_ + valid_ * dim_, 0.0f);
+  for (std::size_t i = 0; i < plain_.size(); ++i) {
+    bad_[i].Note(AddGradients(places_.data(), count_, plain_[i], dim_, sums_));
+    if (!bad_[i].none()) return;
+  }
+}
+
+void TableSums::AddBags(const SumPart& part) {
+  ZeroPart(part, valid_, dim_, sums_);
+  for (std::size_t i = 0; i < lookups_.size(); ++i) {
+    const bool clips = Clips(lookups_[i]);
+    float* const into = clips ? clipped_.flat<float>().data() : sums_;
+    if (clips) ZeroPart(part, valid_, dim_, into);
+    bad_[i].Note(AddBagGradients(places_.data(), count_, lookups_[i], dim_, part, into));
+    if (!clips) continue;
+    AddClipped(rows_->flat<float>().data(), indices_, lookups_[i].bags.max_norm, into, valid_, dim_, part, sums_);
+  }
+}
+
+void TableSums::AddTogether(OpKernelContext* ctx) {
+  Number();
+  DealtGradients dealt(places_.data(), count_, plain_, dim_);
+  ShareBlocks(ctx, dealt.chunks(), 1, [&dealt](std::int64_t begin, std::int64_t end) { dealt.Deal(begin, end); });
+  const BadIndex bad = dealt.bad();
+  if (bad.position >= 0) return bad_[static_cast<std::size_t>(bad.lookup)].Note(bad.position);
+  ShareBlocks(ctx, DealtGradients::kHands, 1,
+              [&](std::int64_t begin, std::int64_t end) { dealt.Add(begin, end, valid_, sums_); });
+}
+
+Status TableSums::Outcome(const std::string& op) const {
+  for (std::size_t i = 0; i < lookups_.size(); ++i) {
+    if (bad_[i].none()) continue;
+    return Refuse(Code::kInvalidArgument, op, ": restore index ", lookups_[i].restore[bad_[i].at()], " at position ",
+                  bad_[i].at(), " of lookup ", i, " is outside [0, ", count_, ") and not -1");
+  }
+  return Status::OK();
+}
+
+Status SumTables(OpKernelContext* ctx, std::vector<TableSums>* tables) {
+  const int count = static_cast<int>(tables->size());
+  std::int64_t positions = 0;
+  for (int i = 0; i < count; ++i) {
+    TableSums& sums = (*tables)[static_cast<std::size_t>(i)];
+    TF_RETURN_IF_ERROR(sums.Allocate(ctx, i, count + i));
+    positions += sums.positions();
+  }
+  const std::int64_t threads = ctx->device()->tensorflow_cpu_worker_threads()->num_threads;
+  // If there are more threads than tables, they share the rows of each table without bags.
+  const auto is_dealt = [=](const TableSums& sums) {
+    return !sums.has_bags() && threads >= std::max<std::int64_t>(kLeastThreads, count + 1) &&
+           sums.positions() >= kLeastShared;
+  };
+  // A table with bags has as many parts as its share of the work asks for.
+  std::vector<std::pair<TableSums*, SumPart>> parts;
+  for (TableSums& sums : *tables) {
+    if (is_dealt(sums)) continue;
+    const bool shared = sums.has_bags() && sums.positions() >= kLeastShared;
+    const std::int64_t share = shared ? 2 * threads * sums.positions() / positions : 1;
+    const std::int64_t number_of_parts = std::max<std::int64_t>(1, std::min({share, threads, kMostParts}));
+    for (std::int64_t number = 0; number < number_of_parts; ++number) {
+      parts.push_back({&sums, {number, number_of_parts}});
+    }
+  }
+  ShareBlocks(ctx, static_cast<std::int64_t>(parts.size()), 1, [&parts](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto& part = parts[static_cast<std::size_t>(i)];
+      part.first->Add(part.second);
+    }
+  });
+  for (TableSums& sums : *tables) {
+    if (is_dealt(sums)) sums.AddTogether(ctx);
+    TF_RETURN_IF_ERROR(sums.Outcome(ctx->op_kernel().type_string()));
+  }
+  return Status::OK();
+}
+
+}  // namespace ascpipe

@@ -1,0 +1,64 @@
+// The sums of gradients of lookups, per distinct row of each table.
+#ifndef ASCPIPE_BRIDGE_TABLE_SUMS_H_
+#define ASCPIPE_BRIDGE_TABLE_SUMS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/bag_gradients.h"
+#include "core/blocks.h"
+#include "core/segment_sum.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace ascpipe {
+
+// The sums of one table.
+class TableSums {
+ public:
+  // The inputs stay the caller's.  `rows` may be null unless a lookup has a max_norm.  If the sums are partial, rows that
+  // no lookup has are left out.
+  tensorflow::Status Begin(const std::string& op, const tensorflow::Tensor& slots, const tensorflow::Tensor* rows,
+                           std::int64_t dim, bool partial, std::vector<BagGradient> lookups);
+
+  // Makes the outputs `values` and `indices`.
+  tensorflow::Status Allocate(tensorflow::OpKernelContext* ctx, int values, int indices);
+
+  std::int64_t positions() const { return positions_; }
+  bool has_bags() const { return has_bags_; }
+
+  // Adds one part, on this thread.  Threads may add different parts at the same time.  Without bags there is one part.
+  void Add(const SumPart& part);
+
+  // Adds all gradients on all threads.  Only without bags.
+  void AddTogether(tensorflow::OpKernelContext* ctx);
+
+  tensorflow::Status Outcome(const std::string& op) const;
+
+ private:
+  void AddLookups();
+  void AddBags(const SumPart& part);
+  void KeepOwnSlots();
+  void Number();
+  tensorflow::Status RequireRows(const std::string& op) const;
+
+  const std::int32_t* slots_ = nullptr;
+  std::int64_t count_ = 0, dim_ = 0, valid_ = 0, positions_ = 0;
+  bool has_bags_ = false;
+  std::vector<BagGradient> lookups_;
+  std::vector<LookupGradient> plain_;  // the same lookups, if none has bags
+  std::vector<FirstBad> bad_;          // by lookup
+  std::vector<std::int32_t> own_slots_, places_;
+  const tensorflow::Tensor* rows_ = nullptr;
+  tensorflow::Tensor clipped_;
+  float* sums_ = nullptr;
+  std::int32_t* indices_ = nullptr;
+};
+
+// Makes the sums of `tables`, whose outputs are first the values and then the indices of each.  A thread takes a whole
+// table or a part of one.  The sums are the same at any number of threads.
+tensorflow::Status SumTables(tensorflow::OpKernelContext* ctx, std::vector<TableSums>* tables);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_TABLE_SUMS_H_

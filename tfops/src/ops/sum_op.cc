@@ -1,0 +1,303 @@
+// AscLookupGrad sums the gradients of the lookups of one table per row; AscSum does so for several tables.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bridge/bag_inputs.h"
+#include "bridge/status.h"
+#include "bridge/table_sums.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace {
+
+using tensorflow::shape_inference::InferenceContext;
+
+// Sets the shapes of the outputs of table `i` of `n`, whose slots are an input.
+tensorflow::Status SetShapes(InferenceContext* c, int slots, int i, int n, tensorflow::int64 dim) {
+  tensorflow::shape_inference::ShapeHandle vector;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(slots), 1, &vector));
+  const auto valid = c->UnknownDim();
+  c->set_output(i, c->Matrix(valid, c->MakeDim(dim)));
+  c->set_output(n + i, c->Vector(valid));
+  return tensorflow::Status::OK();
+}
+
+tensorflow::Status ShapesOfTable(InferenceContext* c) {
+  tensorflow::int64 dim;
+  TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
+  return SetShapes(c, 0, 0, 1, dim);
+}
+
+tensorflow::Status ShapesOfTables(InferenceContext* c) {
+  std::vector<tensorflow::int32> dims;
+  int r;
+  TF_RETURN_IF_ERROR(c->GetAttr("dims", &dims));
+  TF_RETURN_IF_ERROR(c->GetAttr("r", &r));
+  const int n = c->num_outputs() / 2;
+  if (static_cast<int>(dims.size()) != n) {
+    return tensorflow::errors::InvalidArgument("AscSum: ", dims.size(), " dims for ", n, " tables");
+  }
+  for (int i = 0; i < n; ++i) TF_RETURN_IF_ERROR(SetShapes(c, r + i, i, n, dims[static_cast<std::size_t>(i)]));
+  return tensorflow::Status::OK();
+}
+
+}  // namespace
+
+REGISTER_OP("AscLookupGrad")
+    .Input("slots: int32")
+    .Input("restore: k * int32")
+    .Input("grads: k * float")
+    .Output("values: float")
+    .Output("indices: int32")
+    .Attr("k: int >= 1")
+    .Attr("dim: int >= 1")
+    .Attr("partial: bool = false")
+    .SetShapeFn(ShapesOfTable)
+    .Doc(R"doc(
+Sums the gradients of all features of a table per row, in canonical order.
+
+The order of the additions of a row is: feature 0 to k-1, then position in the batch.  So the sum is
+bit-equal to unsorted_segment_sum over the concatenated gradients, at any number of threads.
+
+slots: int32[distinct ids], as given to AscLookup.
+restore: int32, one per feature, as given to AscLookup.
+grads: float, the shape of restore_j followed by dim.
+values: float[valid, dim], sums of the distinct ids whose slot is neither -1 nor frozen, in the order of slots.
+indices: int32[valid], their slots: no repeats, none negative.
+k: number of features.
+dim: length of a row.
+partial: whether slots holds ids of other features too; those that none of these features has are left out,
+  since a row without a gradient is not trained.
+)doc");
+
+// Not stateful, as AscPlans.
+REGISTER_OP("AscSum")
+    .Input("rows: r * float")
+    .Input("slots: n * int32")
+    .Input("restore: k * int32")
+    .Input("grads: g * float")
+    .Input("splits: b * int64")
+    .Input("weights: w * float")
+    .Output("values: n * float")
+    .Output("indices: n * int32")
+    .Attr("r: int >= 0")
+    .Attr("n: int >= 1")
+    .Attr("k: int >= 1")
+    .Attr("g: int >= 1")
+    .Attr("b: int >= 0")
+    .Attr("w: int >= 0")
+    .Attr("dims: list(int)")
+    .Attr("partial: list(bool)")
+    .Attr("rows_of: list(int)")
+    .Attr("tables: list(int)")
+    .Attr("sources: list(int)")
+    .Attr("columns: list(int)")
+    .Attr("bags: list(int)")
+    .Attr("weighted: list(int)")
+    .Attr("combiners: list(string)")
+    .Attr("max_norms: list(float)")
+    .SetShapeFn(ShapesOfTables)
+    .Doc(R"doc(
+AscLookupGrad of several tables in one op.  Gradients may be those of combined rows, as AscCombine combines them: then
+there is no gradient for each id.  Gradients may also be columns of one tensor.
+
+The order of the additions of a row is that of AscLookupGrad.  For rows that max_norm cut, the gradient of the cut is
+computed once per feature, from the sum over the bags of the feature.
+
+rows: float[any, dim], the rows that the slots of a table name; needed with a max_norm.
+slots: int32[distinct ids], one for each table, as given to AscLookup.
+restore: int32, one for each feature, as given to AscLookup.
+grads: float; see columns.
+splits: int64[bags + 1], of AscBagSplits.
+weights: float[ids].
+values: float[valid, dim], of each table as of AscLookupGrad.
+indices: int32[valid], of each table as of AscLookupGrad.
+n: number of tables.
+k: number of features.
+dims: length of a row of each table.
+partial: of each table, as of AscLookupGrad.
+rows_of: of each table, which of `rows` it has; -1: none.
+tables: of each feature, which table it belongs to.  The sums of a table are made in the order of its features.
+sources: of each feature, which of `grads` has its gradient.
+columns: of each feature, where its gradient begins in a matrix.  Of a feature that is not combined, restore has the
+  shape [batch] or [batch, side by side], and rows of the matrix beyond the batch are not read; of a combined one, the
+  matrix has a row for each bag.  -1: the gradient is the whole tensor, which has the shape of restore followed by dim,
+  or [bags, dim].
+bags: of each feature, which of `splits` it has; -1: its rows are not combined.
+weighted: of each feature, which of `weights` it has; -1: none.
+combiners: of each feature sum, mean or sqrtn; ignored if it is not combined.
+max_norms: of each feature, as of AscCombine.
+)doc");
+
+namespace ascpipe {
+
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+// Kernel of both ops: AscLookupGrad has one table, no bags, and a tensor with the gradient of each feature.
+class SumOp : public tensorflow::OpKernel {
+ public:
+  explicit SumOp(OpKernelConstruction* construction) : OpKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("k", &k_));
+    if (!construction->HasAttr("dims")) {
+      OP_REQUIRES_OK(construction, ReadTable(construction));
+    } else {
+      OP_REQUIRES_OK(construction, ReadTables(construction));
+      OP_REQUIRES_OK(construction, ReadCombiners(construction));
+    }
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    std::vector<std::vector<BagGradient>> lookups(static_cast<std::size_t>(n_));
+    for (int i = 0; i < k_; ++i) {
+      BagGradient lookup;
+      OP_REQUIRES_OK(ctx, Read(ctx, i, &lookup));
+      lookups[static_cast<std::size_t>(At(tables_, i))].push_back(lookup);
+    }
+    std::vector<TableSums> sums(static_cast<std::size_t>(n_));
+    for (int i = 0; i < n_; ++i) {
+      const std::size_t table = static_cast<std::size_t>(i);
+      const Tensor* const rows = At(rows_of_, i) < 0 ? nullptr : &ctx->input(At(rows_of_, i));
+      OP_REQUIRES_OK(ctx, sums[table].Begin(type_string(), ctx->input(r_ + i), rows, At(dims_, i), partial_[table],
+                                            std::move(lookups[table])));
+    }
+    OP_REQUIRES_OK(ctx, SumTables(ctx, &sums));
+  }
+
+ private:
+  using Integers = std::vector<tensorflow::int32>;
+
+  static tensorflow::int32 At(const Integers& numbers, int place) { return numbers[static_cast<std::size_t>(place)]; }
+
+  // Reads the attributes of AscLookupGrad.
+  Status ReadTable(OpKernelConstruction* construction) {
+    const std::size_t k = static_cast<std::size_t>(k_);
+    dims_.resize(1);
+    bool partial;
+    TF_RETURN_IF_ERROR(construction->GetAttr("dim", &dims_[0]));
+    TF_RETURN_IF_ERROR(construction->GetAttr("partial", &partial));
+    g_ = k_;
+    partial_ = {partial};
+    rows_of_ = {-1};
+    tables_.assign(k, 0);
+    for (int i = 0; i < k_; ++i) sources_.push_back(i);
+    columns_.assign(k, -1);
+    bags_ = weighted_ = columns_;
+    known_.resize(k);
+    return Status::OK();
+  }
+
+  // Reads the attributes of AscSum.
+  Status ReadTables(OpKernelConstruction* construction) {
+    TF_RETURN_IF_ERROR(construction->GetAttr("r", &r_));
+    TF_RETURN_IF_ERROR(construction->GetAttr("n", &n_));
+    TF_RETURN_IF_ERROR(construction->GetAttr("g", &g_));
+    TF_RETURN_IF_ERROR(construction->GetAttr("b", &b_));
+    TF_RETURN_IF_ERROR(construction->GetAttr("w", &w_));
+    TF_RETURN_IF_ERROR(construction->GetAttr("dims", &dims_));
+    TF_RETURN_IF_ERROR(construction->GetAttr("partial", &partial_));
+    TF_RETURN_IF_ERROR(construction->GetAttr("rows_of", &rows_of_));
+    TF_RETURN_IF_ERROR(construction->GetAttr("tables", &tables_));
+    TF_RETURN_IF_ERROR(construction->GetAttr("sources", &sources_));
+    TF_RETURN_IF_ERROR(construction->GetAttr("columns", &columns_));
+    const std::size_t n = static_cast<std::size_t>(n_), k = static_cast<std::size_t>(k_);
+    const auto in = [](const Integers& numbers, int least, int end) {
+      return std::all_of(numbers.begin(), numbers.end(), [=](int number) { return number >= least && number < end; });
+    };
+    if (dims_.size() != n || partial_.size() != n || rows_of_.size() != n || tables_.size() != k ||
+        sources_.size() != k || columns_.size() != k || !in(rows_of_, -1, r_) || !in(tables_, 0, n_) ||
+        !in(sources_, 0, g_) || !in(columns_, -1, 1 << 30) || !in(dims_, 1, 1 << 30)) {
+      return Refuse(Code::kInvalidArgument, type_string(), ": dims, partial and rows_of must have ", n_,
+                    " values, tables, sources and columns ", k_, ", dims be at least 1, and the others, all of them ",
+                    "numbers of inputs or columns, be in range");
+    }
+    return Status::OK();
+  }
+
+  Status ReadCombiners(OpKernelConstruction* construction) {
+    std::vector<std::string> combiners;
+    std::vector<float> max_norms;
+    TF_RETURN_IF_ERROR(construction->GetAttr("bags", &bags_));
+    TF_RETURN_IF_ERROR(construction->GetAttr("weighted", &weighted_));
+    TF_RETURN_IF_ERROR(construction->GetAttr("combiners", &combiners));
+    TF_RETURN_IF_ERROR(construction->GetAttr("max_norms", &max_norms));
+    const std::size_t k = static_cast<std::size_t>(k_);
+    if (bags_.size() != k || weighted_.size() != k || combiners.size() != k || max_norms.size() != k) {
+      return Refuse(Code::kInvalidArgument, type_string(), ": attributes of another number of features than ", k_);
+    }
+    for (std::size_t i = 0; i < k; ++i) {
+      const bool has_rows = At(rows_of_, tables_[i]) >= 0;
+      if (bags_[i] >= b_ || weighted_[i] >= w_ || (max_norms[i] != 0 && !has_rows)) {
+        return Refuse(Code::kInvalidArgument, type_string(), ": feature ", i, " has splits ", bags_[i], " of ", b_,
+                      ", weights ", weighted_[i], " of ", w_, " and max_norm ", max_norms[i], has_rows ? " with" : " without",
+                      " rows");
+      }
+      Bags bags = {};
+      if (bags_[i] >= 0) {
+        TF_RETURN_IF_ERROR(ReadCombiner(combiners[i], &bags.combiner));
+        bags.max_norm = max_norms[i];
+      }
+      known_.push_back(bags);
+    }
+    return Status::OK();
+  }
+
+  Status Read(OpKernelContext* ctx, int feature, BagGradient* lookup) const {
+    const int first_grads = r_ + n_ + k_, first_splits = first_grads + g_;
+    const Tensor &restore = ctx->input(r_ + n_ + feature), &grads = ctx->input(first_grads + At(sources_, feature));
+    const int bags = At(bags_, feature), weighted = At(weighted_, feature), column = At(columns_, feature);
+    const std::int64_t dim = At(dims_, At(tables_, feature));
+    *lookup = {restore.flat<std::int32_t>().data(), grads.flat<float>().data() + std::max(0, column), dim,
+               restore.NumElements(), bags >= 0, known_[static_cast<std::size_t>(feature)]};
+    TensorShape rows = restore.shape();
+    if (lookup->has_bags) {
+      TF_RETURN_IF_ERROR(ReadBags(type_string(), ctx->input(first_splits + bags),
+                                  weighted < 0 ? nullptr : &ctx->input(first_splits + b_ + weighted), lookup->n,
+                                  &lookup->bags));
+      rows = TensorShape({lookup->bags.count});
+    }
+    if (column >= 0) return ReadColumns(grads, rows, feature, lookup);
+    rows.AddDim(dim);
+    if (grads.shape() == rows) return Status::OK();
+    return Refuse(Code::kInvalidArgument, type_string(), ": gradient ", At(sources_, feature), " has shape ",
+                  grads.shape().DebugString(), ", expected ", rows.DebugString());
+  }
+
+  // `rows`: the shape of the rows whose gradients are columns of a matrix.
+  Status ReadColumns(const Tensor& grads, const TensorShape& rows, int feature, BagGradient* lookup) const {
+    const bool has_rank = rows.dims() == 1 || rows.dims() == 2;
+    const std::int64_t batch = has_rank ? rows.dim_size(0) : -1, dim = At(dims_, At(tables_, feature));
+    const std::int64_t side_by_side = rows.dims() == 2 ? rows.dim_size(1) : 1;
+    const std::int64_t column = At(columns_, feature), end = column + side_by_side * dim;
+    if (has_rank && grads.dims() == 2 && end <= grads.dim_size(1) &&
+        (lookup->has_bags ? grads.dim_size(0) == batch : grads.dim_size(0) >= batch)) {
+      lookup->stride = grads.dim_size(1);
+      lookup->side_by_side = std::max<std::int64_t>(1, side_by_side);
+      return Status::OK();
+    }
+    if (lookup->has_bags) {
+      return Refuse(Code::kInvalidArgument, type_string(), ": gradient ", At(sources_, feature), " has shape ",
+                    grads.shape().DebugString(), ", expected [", batch, ",", dim, "] from column ", column);
+    }
+    return Refuse(Code::kInvalidArgument, type_string(), ": the gradient has shape ", grads.shape().DebugString(),
+                  ", expected columns ", column, " to ", end, " for feature ", feature, ", whose ids have shape ",
+                  rows.DebugString());
+  }
+
+  int r_ = 0, n_ = 1, k_, g_, b_ = 0, w_ = 0;
+  Integers dims_, rows_of_;  // by table
+  std::vector<bool> partial_;
+  Integers tables_, sources_, columns_, bags_, weighted_;  // by feature
+  std::vector<Bags> known_;                                // what attributes tell about them
+};
+
+REGISTER_KERNEL_BUILDER(Name("AscLookupGrad").Device(tensorflow::DEVICE_CPU), SumOp);
+REGISTER_KERNEL_BUILDER(Name("AscSum").Device(tensorflow::DEVICE_CPU), SumOp);
+
+}  // namespace ascpipe
