@@ -1,21 +1,26 @@
 """Makes a failed import of a name that ascpipe does not provide say what to use.
 
-Packages that stand for those of others have some of their names. For the rest ``import`` raises an error with the
-nearest name, or with what to do instead. ``hasattr`` stays False, and ``find_spec`` returns None. This module loads
-neither TensorFlow nor other modules of ascpipe.
+Packages that stand for those of others have some of their names, in files or in a table of names. For the rest
+``import`` raises an error with the nearest name, or with what to do instead. ``hasattr`` stays False, and ``find_spec``
+returns None. This module loads neither TensorFlow nor other modules of ascpipe, until a name of a table is imported.
 """
 import ast
 import difflib
 import dis
 import functools
+import importlib
 import os
 import pkgutil
 import sys
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Any, Dict, Mapping, NoReturn, Optional, Sequence, Tuple
 
 ANY = "*"  #: every name of a module
+#: Modules by their full names, and of each: public name -> its home, ``module``, ``module:attribute``, or
+#: ``module:function()`` for the result of a call; ``ANY`` -> the module whose public names it has.
+Homes = Mapping[str, Mapping[str, str]]
 
 #: Packages that only ``ascpipe run`` has: top-level names below which programs import.
 STAND_INS = ("mx_rec_common", "npu_bridge", "npu_device", "rec_sdk_common", "tf_adapter")
@@ -23,16 +28,35 @@ STAND_INS = ("mx_rec_common", "npu_bridge", "npu_device", "rec_sdk_common", "tf_
 _DOCUMENT = "docs/how-to/from-mx_rec.md says what programs find"
 
 
-def install(package: str, instead: Optional[Mapping[Tuple[str, str], str]] = None) -> None:
+def install(package: str, instead: Optional[Mapping[Tuple[str, str], str]] = None,
+            homes: Optional[Homes] = None) -> None:
     """Make failed imports below a package of ascpipe say what to use. Idempotent.
 
     Args:
         package: a top-level package that is being imported; it is ours, whatever else is installed.
         instead: by (module, name), or (module, ``ANY``), what to use instead of names that are not provided.
+        homes: modules of the package that have no files.
     """
     _FINDER.packages[package] = dict(instead or {})
+    _FINDER.homes.update(homes or {})
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)  # type: ignore[arg-type]  # before those that find our files and know no hints
+
+
+def fill(module: ModuleType, homes: Mapping[str, str]) -> None:
+    """Give a module the names of its row of ``Homes``."""
+    for name, home in homes.items():
+        path, _, attribute = home.partition(":")
+        found = importlib.import_module(path)
+        if name == ANY:
+            public = getattr(found, "__all__", None) or [known for known in vars(found) if not known.startswith("_")]
+            vars(module).update((known, getattr(found, known)) for known in public)
+        elif attribute.endswith("()"):
+            vars(module)[name] = getattr(found, attribute[:-2])()
+        else:
+            vars(module)[name] = getattr(found, attribute) if attribute else found
+    if _listed(homes):
+        vars(module)["__all__"] = list(_listed(homes))
 
 
 def point_to_run() -> None:
@@ -53,10 +77,12 @@ class _Finder:
 
     Attributes:
         packages: by name of the package, the argument ``instead`` of ``install``.
+        homes: modules that have no files.
     """
 
     def __init__(self) -> None:
         self.packages: Dict[str, Dict[Tuple[str, str], str]] = {}
+        self.homes: Dict[str, Mapping[str, str]] = {}
 
     def find_spec(self, fullname: str, path: Optional[Sequence[str]] = None,
                   target: Optional[ModuleType] = None) -> Optional[ModuleSpec]:
@@ -68,6 +94,8 @@ class _Finder:
         root = fullname.partition(".")[0]
         if root == fullname or root not in self.packages:
             return None
+        if fullname in self.homes:
+            return ModuleSpec(fullname, _HomesLoader(self.homes[fullname]), is_package=True)
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None:
             caller = sys._getframe(1)
@@ -109,6 +137,24 @@ class _Loader(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["__getattr__"] = functools.partial(_no_attribute, module.__name__)
         super().exec_module(module)
+
+
+class _HomesLoader(Loader):
+    """Makes a module of ours that has no file.
+
+    Args:
+        homes: its names.
+    """
+
+    def __init__(self, homes: Mapping[str, str]) -> None:
+        self._homes = homes
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """None: a plain module."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__["__getattr__"] = functools.partial(_no_attribute, module.__name__)
+        fill(module, self._homes)
 
 
 _FINDER, _LAST_FINDER = _Finder(), _LastFinder()
@@ -171,11 +217,12 @@ def _nearest(package: str, module: str, name: str) -> str:
 @functools.lru_cache(maxsize=None)
 def _exported_by_module(package: str) -> Dict[str, Tuple[str, ...]]:
     """What each module of a package exports; read, not imported."""
-    found: Dict[str, Tuple[str, ...]] = {}
+    found = {module: _listed(homes) for module, homes in _FINDER.homes.items()
+             if module.partition(".")[0] == package}
     todo = [(package, path) for path in getattr(sys.modules.get(package), "__path__", ())]
     while todo:
         module, path = todo.pop()
-        found[module] = _exported(os.path.join(path, "__init__.py"))
+        found.setdefault(module, _exported(os.path.join(path, "__init__.py")))
         for below in pkgutil.iter_modules([path], module + "."):
             stem = os.path.join(path, below.name.rpartition(".")[2])
             if below.ispkg:
@@ -183,6 +230,11 @@ def _exported_by_module(package: str) -> Dict[str, Tuple[str, ...]]:
             elif not os.path.basename(stem).startswith("_"):
                 found[below.name] = _exported(stem + ".py")
     return found
+
+
+def _listed(homes: Mapping[str, str]) -> Tuple[str, ...]:
+    """The public names in a row of ``Homes``."""
+    return tuple(name for name in homes if name != ANY and not name.startswith("_"))
 
 
 def _exported(path: str) -> Tuple[str, ...]:

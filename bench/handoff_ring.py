@@ -11,6 +11,7 @@ import numpy as np
 
 from ascpipe.kernels.atomics import exchange_i64, load_acquire_i64
 from ascpipe.layout import structs
+from ascpipe.layout.ring_shape import frame_bytes, ring_shape
 from ascpipe.layout.words import RETIRED, SUBMITTED
 from ascpipe.shm import segment
 from ascpipe.shm.bell import Bell
@@ -37,8 +38,8 @@ class Producer:
 
     def __init__(self, ids: int) -> None:
         parts = ((ids, 1),)
-        self._frame_bytes = structs.align(structs.frame_bytes(parts))
-        shape = structs.ring_shape(1, FRAMES * self._frame_bytes)
+        self._frame_bytes = structs.align(frame_bytes(parts))
+        shape = ring_shape(1, FRAMES * self._frame_bytes)
         self._sizes = (shape.total_bytes, structs.SESSION_BYTES)
         self._fds = [segment.create(size, "a measurement", use_memfd=True) for size in self._sizes]
         memory = segment.map(self._fds[0], self._sizes[0])

@@ -10,6 +10,7 @@ from ascpipe.kernels.ring_scan import dedup_parts
 from ascpipe.kernels.ring_steps import LEAVE, assign_frames, leave_frames, plan_frames, touch_frames
 from ascpipe.kernels.unique import scratch_cells
 from ascpipe.layout import structs
+from ascpipe.layout.ring_shape import PART_ARRAYS, frame_bytes, ring_shape
 from ascpipe.layout.words import PLAN_OK, TRAINED
 from ascpipe.shm.ring import PartView, RingView
 from ascpipe.tables.records import Truth
@@ -46,8 +47,8 @@ class Batches:
     """
 
     def __init__(self, truth: Truth, most_keys: int) -> None:
-        self._frame_bytes = structs.align(structs.frame_bytes(((most_keys, 0),)))
-        shape = structs.ring_shape(1, structs.MAX_FRAMES * self._frame_bytes)
+        self._frame_bytes = structs.align(frame_bytes(((most_keys, 0),)))
+        shape = ring_shape(1, structs.MAX_FRAMES * self._frame_bytes)
         self._memory, self._arena = np.zeros(shape.total_bytes, np.uint8), shape.arena_offset
         header = self._memory[:structs.RING.itemsize].view(structs.RING)[0]
         header["frame_count"], header["table_count"] = structs.MAX_FRAMES, 1
@@ -79,7 +80,7 @@ class Batches:
         frame["number"], frame["ticket"] = number, number + 1
         frame["offset"] = self._arena + number % structs.MAX_FRAMES * self._frame_bytes
         part, offset = self._ring.part(number, 0), structs.PART.itemsize
-        for name, size in structs.PART_ARRAYS:
+        for name, size in PART_ARRAYS:
             part[name] = offset
             offset += structs.align(size * self._most_keys)
         part["id_count"] = part["unique_count"] = count

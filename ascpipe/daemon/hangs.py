@@ -6,7 +6,7 @@ wrong verdict does no harm.
 from typing import Dict, FrozenSet, Hashable, Mapping, NamedTuple, Tuple
 
 from ascpipe.config import Settings
-from ascpipe.daemon.lifecycle import DISK_WORKER, KEY, TABLE, Worker
+from ascpipe.daemon.worker_identity import DISK_WORKER, KEY, TABLE, Worker
 from ascpipe.layout.words import WAIT_CUT, WAIT_DISK, WAIT_KEYS, WAIT_PLAN, WAIT_READ
 
 NAMED_AFTER_S = 5.0  #: a hang is written to the log then

@@ -1,4 +1,4 @@
-"""The state machine of a daemon: events in, actions out.  It does no I/O and reads no clock.
+"""The state machine of a daemon: ``events`` in, actions out.  It does no I/O and reads no clock.
 
 Killed workers (SIGKILL, which is also how the kernel ends one when memory runs out) are replaced: all
 truth is in shared memory that the supervisor holds.  A worker that ends in any other way may have
@@ -6,9 +6,32 @@ scribbled on it, so the session fails.
 """
 import signal
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from ascpipe.config import Settings
+from ascpipe.daemon.events import (
+    Action,
+    AttachWorkers,
+    ClearClaim,
+    CloseSession,
+    EndWorkers,
+    Event,
+    Exit,
+    FailSession,
+    HandOutStream,
+    HandOutTable,
+    LauncherGone,
+    RunDirLost,
+    SessionStarted,
+    StartWorker,
+    StopAsked,
+    StreamAdded,
+    TableAdded,
+    Tick,
+    TrainerGone,
+    TrainerRegistered,
+    WorkerEnded,
+)
+from ascpipe.daemon.worker_identity import DISK, DISK_WORKER, KEY, TABLE, Worker
 from ascpipe.errors import (
     AscpipeError,
     CrashLoopError,
@@ -17,8 +40,6 @@ from ascpipe.errors import (
     KeyWorkerDiedError,
     TableWorkerDiedError,
 )
-
-KEY, TABLE, DISK = "key", "table", "disk"
 
 # States of a daemon, and groups of them.
 IDLE = "idle"  #: workers wait, no trainer
@@ -34,183 +55,7 @@ RESTARTS = 5  #: allowed within the window
 WINDOW_S = 60.0
 PRIVATE_PATIENCE_S = 30.0  #: how long a private daemon waits for its trainer to register
 
-
-@dataclass(frozen=True)
-class Worker:
-    """Identity of a worker: it survives the process, which may be replaced.
-
-    Attributes:
-        kind: ``KEY``, ``TABLE`` or ``DISK``.
-        index: number among those of its kind.
-    """
-
-    kind: str
-    index: int
-
-    def __str__(self) -> str:
-        return "{}-{}".format(self.kind, self.index)
-
-    @property
-    def sentence(self) -> str:
-        """For messages: ``"key worker 0"``."""
-        return "{} worker {}".format(self.kind, self.index)
-
-
-def workers_of(settings: Settings) -> Tuple[Worker, ...]:
-    """All workers of a daemon, key workers first."""
-    return tuple(Worker(kind, index) for kind, count in ((KEY, settings.workers), (TABLE, settings.table_workers))
-                 for index in range(count))
-
-
-DISK_WORKER = Worker(DISK, 0)  #: there is one, in a session with rows on disk
 _DIED = {KEY: KeyWorkerDiedError, TABLE: TableWorkerDiedError, DISK: DiskWorkerDiedError}
-
-
-# ---- events
-
-@dataclass(frozen=True)
-class TrainerRegistered:
-    """A trainer has this daemon from now on."""
-
-
-@dataclass(frozen=True)
-class SessionStarted:
-    """The segments are there; ``has_disk`` if rows of some table go to disk."""
-
-    has_disk: bool = False
-
-
-@dataclass(frozen=True)
-class StreamAdded:
-    """The ring of one more stream is there; ``stream`` is its number."""
-
-    stream: int
-
-
-@dataclass(frozen=True)
-class TableAdded:
-    """A table has a segment that the workers have not mapped; ``has_disk`` if rows of it go to disk."""
-
-    table: int
-    has_disk: bool = False
-
-
-@dataclass(frozen=True)
-class TrainerGone:
-    """The trainer said ``bye``, or died."""
-
-
-@dataclass(frozen=True)
-class LauncherGone:
-    """The process that launched a private daemon ended before it registered."""
-
-
-@dataclass(frozen=True)
-class RunDirLost:
-    """No other trainer can find the daemon: its lock or a socket was removed."""
-
-
-@dataclass(frozen=True)
-class StopAsked:
-    """The daemon is to stop, by ``ascpipe stop`` or a signal; ``reason`` names it."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class WorkerEnded:
-    """A worker was reaped.
-
-    Attributes:
-        generation: of the process.
-        signal_number: that ended it, or 0.
-        cause: a sentence for the log and the error.
-        report: the error that it sent before it ended, or None.
-        broken_kernels: it could not read compiled kernels.
-        retry: these kernels have been removed.
-    """
-
-    worker: Worker
-    pid: int
-    generation: int
-    signal_number: int
-    cause: str
-    report: Optional[AscpipeError] = None
-    broken_kernels: bool = False
-    retry: bool = False
-
-
-@dataclass(frozen=True)
-class Tick:
-    """Time has passed."""
-
-
-Event = Union[TrainerRegistered, SessionStarted, StreamAdded, TableAdded, TrainerGone, LauncherGone, RunDirLost,
-              StopAsked, WorkerEnded, Tick]
-
-
-# ---- actions
-
-@dataclass(frozen=True)
-class StartWorker:
-    """Spawn a worker, and attach it if there are segments."""
-
-    worker: Worker
-    generation: int
-    restart: bool
-
-
-@dataclass(frozen=True)
-class AttachWorkers:
-    """Hand the new segments to all workers that run."""
-
-
-@dataclass(frozen=True)
-class HandOutStream:
-    """Hand a stream's ring to all workers that run; those that are started later are attached to it."""
-
-    stream: int
-
-
-@dataclass(frozen=True)
-class HandOutTable:
-    """Hand a table's segment to all workers that run; those that are started later are attached to it."""
-
-    table: int
-
-
-@dataclass(frozen=True)
-class ClearClaim:
-    """The worker of this generation is dead: what it had claimed is free, and what it had published and not rung for is
-    rung for."""
-
-    generation: int
-
-
-@dataclass(frozen=True)
-class FailSession:
-    """Store the error in shared memory, where the trainer reads it."""
-
-    error: AscpipeError
-
-
-@dataclass(frozen=True)
-class EndWorkers:
-    """Kill and reap all workers."""
-
-
-@dataclass(frozen=True)
-class CloseSession:
-    """Give the segments back, if there are any."""
-
-
-@dataclass(frozen=True)
-class Exit:
-    """Leave the loop."""
-
-
-Action = Union[StartWorker, AttachWorkers, HandOutStream, HandOutTable, ClearClaim, FailSession, EndWorkers,
-               CloseSession, Exit]
 
 
 @dataclass

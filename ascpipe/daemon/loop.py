@@ -1,7 +1,5 @@
 """The event loop of a daemon: turns sockets, children and signals into events, and actions into I/O."""
 import dataclasses
-import datetime
-import gc
 import logging
 import os
 import secrets
@@ -9,25 +7,24 @@ import select
 import signal
 import socket
 import time
-from typing import Any, Callable, Collection, Dict, List, Optional, Tuple
+from typing import Any, Callable, Collection, Dict, List, Optional
 
 from ascpipe import __version__, errors
 from ascpipe.config import Settings
-from ascpipe.control import fdsocket, messages
+from ascpipe.control import messages
 from ascpipe.control.proc_stat import read_stat
 from ascpipe.control.server import Peer, Server
-from ascpipe.daemon import hangs, kernel_cache, lifecycle, statistics, table_readers
-from ascpipe.daemon.lifecycle import HAS_TRAINER, REGISTERED, SERVING, Lifecycle, Worker
-from ascpipe.daemon.lifelines import Lifeline, Lifelines
+from ascpipe.daemon import events, hangs, kernel_cache, statistics, table_readers
+from ascpipe.daemon.lifecycle import IDLE, Lifecycle
+from ascpipe.daemon.lifelines import Lifelines
 from ascpipe.daemon.run_directory import OwnedRunDir
+from ascpipe.daemon.session import Session
 from ascpipe.daemon.session_memory import SessionMemory, bell_of
 from ascpipe.daemon.supervisor import Supervisor
 from ascpipe.daemon.tracing import Tracing
 from ascpipe.daemon.watching import Watch
-from ascpipe.layout import structs
-from ascpipe.layout.ticket import MOST_RUNS
+from ascpipe.daemon.worker_identity import DISK, DISK_WORKER, Worker, workers_of
 from ascpipe.shm.memory import Places
-from ascpipe.shm.segment import SHM_DIR
 
 _LONGEST_POLL_S = 1.0
 _ALONE_POLL_S = 0.1  # while a private daemon waits for its trainer, which may end
@@ -50,30 +47,29 @@ class Daemon:
                  watch: Watch, cache_dir: str, places: Places = Places()) -> None:  # noqa: B008  (immutable)
         self._log = logging.getLogger("ascpipe.daemon")
         self._owned, run = owned, owned.run
-        self._run, self._settings, self._private_to, self._places = run, settings, private_to, places
+        self._run, self._settings, self._private_to = run, settings, private_to
         self._supervisor, self._cache_dir = supervisor, cache_dir
-        self._life = Lifecycle(lifecycle.workers_of(settings), private_to != 0, time.monotonic())
+        self._life = Lifecycle(workers_of(settings), private_to != 0, time.monotonic())
         self._started = time.monotonic()
-        self._trainer: Optional[Lifeline] = None
-        self._trainer_pid, self._trainer_since = 0, ""
         self._tracing = Tracing(run, settings)
-        self._run_number = secrets.randbelow(MOST_RUNS)
         self._hash_seed = settings.hash_seed or secrets.randbits(64)
-        self._memory: Optional[SessionMemory] = None
         self._newest = self._cleared_after = 0  # generations: started last; so far when the kernels were cleared
         self._stop_reasons: List[str] = []
         self._is_over = False
         self._verbs: Dict[str, Callable[[Any], Dict[str, Any]]] = {
-            "status": self._status, "stop": self._stop, "register": self._register, "start": self._start,
-            "add_stream": self._add_stream, "add_table": self._add_table, "bye": self._bye, "trace": self._trace}
+            "status": self._status, "stop": self._stop, "trace": self._trace}
         self._actions: Dict[type, Callable[[Any], None]] = {
-            lifecycle.StartWorker: self._start_worker, lifecycle.AttachWorkers: self._attach_workers,
-            lifecycle.HandOutStream: self._hand_out_stream, lifecycle.HandOutTable: self._hand_out_table,
-            lifecycle.ClearClaim: self._clear_claim, lifecycle.FailSession: self._fail_session,
-            lifecycle.EndWorkers: self._end_workers, lifecycle.CloseSession: lambda _: self._drop_memory(),
-            lifecycle.Exit: self._exit}
+            events.StartWorker: self._start_worker, events.AttachWorkers: self._attach_workers,
+            events.HandOutStream: self._hand_out_stream, events.HandOutTable: self._hand_out_table,
+            events.ClearClaim: self._clear_claim, events.FailSession: self._fail_session,
+            events.EndWorkers: self._end_workers, events.CloseSession: lambda _: self._session.close_memory(),
+            events.Exit: self._exit}
         self._waker, self._wake_end = socket.socketpair()
         self._lifelines = Lifelines(run.lifeline)
+        self._session = Session(
+            run, self._lifelines, self._tracing, self._life, self._handle,
+            lambda start, number: SessionMemory(start, settings, number, places, private=private_to != 0))
+        self._verbs.update(self._session.verbs)
         self._server = Server(run.control)
         owned.remember_sockets()
         self._watch, self._lost = watch, ""
@@ -85,34 +81,32 @@ class Daemon:
             ready: called once, when requests are answered.
         """
         self._catch_signals()
-        self._handle(lifecycle.Tick())
+        self._handle(events.Tick())
         ready()
         while not self._is_over:
             fds = self._poll()
             self._drain_signals(fds)
             for reason in self._stop_reasons[:1]:
-                self._handle(lifecycle.StopAsked(reason))
+                self._handle(events.StopAsked(reason))
             if self._private_to and os.getppid() != self._private_to:
-                self._handle(lifecycle.LauncherGone())
+                self._handle(events.LauncherGone())
             self._lifelines.serve(fds)
-            if self._trainer is not None and any(fd in fds for fd in self._trainer.fds()):
-                self._trainer_gone("died or closed its lifeline")
+            if any(fd in fds for fd in self._session.fds()):
+                self._session.leave("died or closed its lifeline")
             self._watch_workers()
             lost = self._watch.look(self._awaited, self._memory)
             if lost:
                 self._run_dir_lost(lost)
             if self._watch.silent is not None:
-                self._handle(self._supervisor.given_up(lifecycle.DISK_WORKER, self._watch.silent))
-            for peer, request in self._server.requests(None if self._trainer is None else self._trainer.pid):
+                self._handle(self._supervisor.given_up(DISK_WORKER, self._watch.silent))
+            for peer, request in self._server.requests(self._session.connected_pid):
                 self._answer(peer, request)
-            self._handle(lifecycle.Tick())
+            self._handle(events.Tick())
 
     def close(self) -> None:
         """Give everything back; also after an exception in ``serve``."""
         self._supervisor.close()
-        if self._trainer is not None:
-            self._trainer.close()
-        self._drop_memory()
+        self._session.close()
         self._lifelines.close()
         self._server.close()
         signal.set_wakeup_fd(-1)
@@ -124,10 +118,10 @@ class Daemon:
     def _poll(self) -> List[int]:
         poll = select.poll()
         fds = [self._waker.fileno(), *self._server.fds(), *self._lifelines.fds(), *self._supervisor.channels()]
-        for fd in fds + (self._trainer.fds() if self._trainer is not None else []):
+        for fd in fds + self._session.fds():
             poll.register(fd, select.POLLIN)
         look = self._life.next_look()
-        longest_s = _ALONE_POLL_S if self._private_to and self._life.state == lifecycle.IDLE else _LONGEST_POLL_S
+        longest_s = _ALONE_POLL_S if self._private_to and self._life.state == IDLE else _LONGEST_POLL_S
         wait_s = longest_s if look is None else min(longest_s, max(0.0, look - time.monotonic()))
         return [fd for fd, _ in poll.poll(1 + int(1000 * wait_s))]
 
@@ -170,33 +164,28 @@ class Daemon:
         if path != self._lost:
             self._lost = path
             self._log.error("%s was removed, or is another daemon's; this one ends%s", path,
-                            "" if self._trainer is None else " with its trainer")
-        self._handle(lifecycle.RunDirLost())
+                            "" if self._session.connected_pid is None else " with its trainer")
+        self._handle(events.RunDirLost())
 
     def _awaited(self) -> Collection[Worker]:
         """Workers that the trainer waits for, unless it is stopped itself."""
-        trainer = read_stat(self._trainer_pid) if self._memory is not None else None
+        trainer = read_stat(self._session.pid) if self._memory is not None else None
         if self._memory is None or trainer is None or trainer.is_stopped:
             return ()
         waits_for, table = self._memory.trainer_waits()
         return hangs.awaited(waits_for, table, self._settings)
 
-    def _trainer_gone(self, how: str) -> None:
-        self._log.info("trainer (pid %d) %s", self._trainer_pid, how)
-        if self._trainer is not None:
-            self._trainer.close()
-            self._trainer = None
-        self._handle(lifecycle.TrainerGone())
-        if self._life.state == lifecycle.IDLE:
-            gc.collect()  # each session leaves a kilobyte or two of garbage, which Python would keep for long
-
-    def _handle(self, event: lifecycle.Event) -> None:
+    def _handle(self, event: events.Event) -> None:
         for action in self._life.handle(event, time.monotonic()):
             self._do(action)
 
-    def _do(self, action: lifecycle.Action) -> None:
-        """Carry out an action. Raises ``KeyError`` for a kind that ``lifecycle.Action`` does not list."""
+    def _do(self, action: events.Action) -> None:
+        """Carry out an action. Raises ``KeyError`` for a kind that ``events.Action`` does not list."""
         self._actions[type(action)](action)
+
+    @property
+    def _memory(self) -> Optional[SessionMemory]:
+        return self._session.memory
 
     def _with_memory(self) -> SessionMemory:
         """The session's memory. Raises ``RuntimeError``: this action belongs to a session, and there is none."""
@@ -204,46 +193,41 @@ class Daemon:
             raise RuntimeError("there is no session in state {!r}".format(self._life.state))
         return self._memory
 
-    def _attach_workers(self, action: lifecycle.AttachWorkers) -> None:
+    def _attach_workers(self, action: events.AttachWorkers) -> None:
         for worker in self._supervisor.running():
             self._attach(self._with_memory(), worker, restart=False)
 
-    def _hand_out_stream(self, action: lifecycle.HandOutStream) -> None:
+    def _hand_out_stream(self, action: events.HandOutStream) -> None:
         self._hand_out(*self._with_memory().stream_body(action.stream))
 
-    def _hand_out_table(self, action: lifecycle.HandOutTable) -> None:
+    def _hand_out_table(self, action: events.HandOutTable) -> None:
         memory = self._with_memory()
         for worker in self._supervisor.running():
-            self._supervisor.attach(worker, *memory.table_body(action.table, with_files=worker.kind == lifecycle.DISK))
+            self._supervisor.attach(worker, *memory.table_body(action.table, with_files=worker.kind == DISK))
         memory.ring_all()  # as below
 
-    def _clear_claim(self, action: lifecycle.ClearClaim) -> None:
+    def _clear_claim(self, action: events.ClearClaim) -> None:
         self._with_memory().clear_claims(action.generation)
 
-    def _fail_session(self, action: lifecycle.FailSession) -> None:
+    def _fail_session(self, action: events.FailSession) -> None:
         self._log.error("session failed: %s", action.error)
         self._with_memory().fail(action.error, self._owned.session_failed(action.error))
 
-    def _end_workers(self, action: lifecycle.EndWorkers) -> None:
+    def _end_workers(self, action: events.EndWorkers) -> None:
         for pid in self._supervisor.end_all():
             self._log.error("a worker (pid %d) was killed and has not ended: it waits for a disk; it ends when that "
                             "answers, and touches nothing of later sessions", pid)
 
-    def _drop_memory(self) -> None:
-        if self._memory is not None:
-            self._memory.close()
-            self._memory = None
-
-    def _exit(self, action: lifecycle.Exit) -> None:
+    def _exit(self, action: events.Exit) -> None:
         self._is_over = True
 
-    def _start_worker(self, action: lifecycle.StartWorker) -> None:
+    def _start_worker(self, action: events.StartWorker) -> None:
         self._newest = action.generation
         try:
             self._supervisor.start(action.worker, action.generation)
         except OSError as error:  # too many processes or files
             cause = "it cannot be started: {}".format(error)
-            self._handle(lifecycle.WorkerEnded(action.worker, 0, action.generation, 0, cause))
+            self._handle(events.WorkerEnded(action.worker, 0, action.generation, 0, cause))
             return
         if self._memory is not None:
             self._attach(self._memory, action.worker, restart=action.restart)
@@ -256,7 +240,7 @@ class Daemon:
     def _attach(self, memory: SessionMemory, worker: Worker, *, restart: bool) -> None:
         self._note_pid(worker)
         body = memory.attach_body(self._hash_seed, restart=restart)
-        files, fds = memory.row_files() if worker.kind == lifecycle.DISK else ([], [])
+        files, fds = memory.row_files() if worker.kind == DISK else ([], [])
         self._supervisor.attach(worker, {**body, "row_files": files, "spans": self._tracing.body_of(worker)},
                                 memory.fds() + fds)
 
@@ -280,93 +264,9 @@ class Daemon:
             self._log.exception("cannot answer %r", request.verb)
             self._server.refuse(peer, request.id, errors.DaemonError("{}: {}".format(request.verb, error)))
 
-    def _register(self, body: messages.Register) -> Dict[str, Any]:
-        if body.layout != structs.layout_hash():
-            raise errors.VersionError(body.version, body.layout, __version__, structs.layout_hash())
-        if self._life.state in HAS_TRAINER:
-            raise errors.BusyError(self._run.name, self._trainer_pid, self._trainer_since)
-        self._trainer = self._lifelines.take(body.pid, body.token)
-        self._trainer_pid = body.pid
-        self._trainer_since = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
-        self._run_number = self._run_number % MOST_RUNS + 1
-        self._handle(lifecycle.TrainerRegistered())
-        self._log.info("trainer (pid %d) registered as run %d", body.pid, self._run_number)
-        return {"run": self._run_number, "pid": os.getpid(), "name": self._run.name}
-
-    def _start(self, body: messages.Start) -> Dict[str, Any]:
-        trainer = self._trainer_with("start", body.token)
-        if self._life.state != REGISTERED:
-            raise errors.WrongStateError("start", self._life.state, "a trainer starts once, after it has registered")
-        with self._tracing.exchange_spans(body, self._trainer_pid) as (spans, spans_bytes):
-            self._memory = SessionMemory(body, self._settings, self._run_number, self._places,
-                                         private=self._private_to != 0)
-            self._memory.set_pid(structs.BELL_TRAINER, self._trainer_pid)
-            self._memory.set_pid(structs.BELL_PUMP, self._trainer_pid)
-            sizes, uses_memfd = self._memory.sizes(), self._memory.use_memfd
-            sizes["exchange_spans_bytes"] = spans_bytes
-            self._send_segments(trainer, self._memory.fds() + spans, self._drop_memory)
-        self._handle(lifecycle.SessionStarted(any(table.disk_rows for table in body.tables)))
-        kind = "memfds ({} is too small or read-only)".format(SHM_DIR) if uses_memfd else SHM_DIR
-        self._log.info("session started, streams: %d, tables: %d, segments in %s", len(body.streams),
-                       len(body.tables), kind)
-        if self._life.error is not None:  # workers cannot run
-            raise self._life.error
-        return sizes
-
-    def _add_stream(self, body: messages.AddStream) -> Dict[str, Any]:
-        memory, trainer = self._serving("add_stream", body.token)
-        ring = memory.add_stream(body.stream)
-        self._send_segments(trainer, [ring.fd], memory.drop_stream)
-        self._handle(lifecycle.StreamAdded(body.stream.stream))
-        self._log.info("stream %d added, tables: %d, %d bytes", body.stream.stream, len(body.stream.tables), ring.size)
-        return {"bytes": ring.size}
-
-    def _add_table(self, body: messages.AddTable) -> Dict[str, Any]:
-        memory, trainer = self._serving("add_table", body.token)
-        made = memory.make_table(body.table)
-        self._send_segments(trainer, [made.fd], lambda: memory.give_back(made))
-        memory.add_table(body.table, made)
-        self._handle(lifecycle.TableAdded(body.table.table, body.table.disk_rows > 0))
-        self._log.info("table %r added", body.table.name)
-        return {"bytes": made.size}
-
-    def _send_segments(self, trainer: Lifeline, fds: List[int], take_back: Callable[[], None]) -> None:
-        """Hand segments to the trainer; ``take_back`` is called if it does not get them."""
-        try:
-            fdsocket.send(trainer.sock, {"verb": "segments"}, fds)
-        except (errors.MessageError, OSError):
-            take_back()
-            raise
-
-    def _trainer_with(self, verb: str, token: bytes) -> Lifeline:
-        """The trainer that is registered, if it is the one that asks."""
-        if self._trainer is None:
-            raise errors.WrongStateError(verb, self._life.state, "no trainer is registered")
-        if not secrets.compare_digest(self._trainer.token or b"", token):
-            raise errors.PeerRefusedError(
-                "{} does not come from the trainer that is registered (pid {}, since {}): it has another token. Its "
-                "session is as before; only it may change or end it, 'ascpipe stop' ends the daemon".format(
-                    verb, self._trainer_pid, self._trainer_since))
-        return self._trainer
-
-    def _serving(self, verb: str, token: bytes) -> Tuple[SessionMemory, Lifeline]:
-        """The session that goes on, and its trainer, which asks."""
-        trainer = self._trainer_with(verb, token)
-        if self._life.error is not None:
-            raise self._life.error
-        if self._life.state != SERVING or self._memory is None:
-            raise errors.WrongStateError(verb, self._life.state,
-                                         "streams and tables are added to a session that was started")
-        return self._memory, trainer
-
-    def _bye(self, body: messages.Bye) -> Dict[str, Any]:
-        self._trainer_with("bye", body.token)
-        self._trainer_gone("said bye")
-        return {}
-
     def _stop(self, body: messages.Stop) -> Dict[str, Any]:
         self._stop_reasons.append("ascpipe stop")
-        self._handle(lifecycle.StopAsked("ascpipe stop"))
+        self._handle(events.StopAsked("ascpipe stop"))
         return {"pid": os.getpid()}
 
     def _trace(self, body: messages.Trace) -> Dict[str, Any]:
@@ -381,9 +281,6 @@ class Daemon:
         return self._tracing.told()
 
     def _status(self, body: messages.Status) -> Dict[str, Any]:
-        trainer = None
-        if self._trainer is not None:
-            trainer = {"pid": self._trainer_pid, "since": self._trainer_since, "run": self._run_number}
         workers = [{
             "kind": worker.kind, "index": worker.index, "pid": self._supervisor.pid(worker),
             "generation": self._supervisor.generation(worker),
@@ -392,7 +289,8 @@ class Daemon:
             for worker in self._life.workers]
         return {
             "name": self._run.name, "pid": os.getpid(), "version": __version__, "state": self._life.state,
-            "private": self._private_to != 0, "uptime_s": time.monotonic() - self._started, "trainer": trainer,
+            "private": self._private_to != 0, "uptime_s": time.monotonic() - self._started,
+            "trainer": self._session.told(),
             "failure": None if self._life.error is None else str(self._life.error)[:1000], "workers": workers,
             "template": self._supervisor.template_state(), "trace": self._tracing.told(),
             "messages": {"refused": self._server.refused, "dropped": self._server.dropped},

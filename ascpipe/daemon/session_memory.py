@@ -1,66 +1,24 @@
-"""Allocates the shared-memory segments of one trainer, writes their headers, and frees them.
+"""Allocates the shared-memory segments of one trainer, and frees them.
 
 The supervisor writes headers, the failure text and cleared claims, reads counters, and nothing else.
 """
 import dataclasses
 import os
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
-
-import numpy as np
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ascpipe.config import Settings
 from ascpipe.control import messages
 from ascpipe.daemon.disk_room import require_room
-from ascpipe.daemon.lifecycle import DISK, KEY, TABLE, Worker
-from ascpipe.daemon.ring_sizes import RingSizes, ring_sizes
+from ascpipe.daemon.ring_sizes import ring_sizes
+from ascpipe.daemon.segment_headers import Segment, shape_of, write_ring, write_session, write_table
+from ascpipe.daemon.worker_identity import DISK, KEY, TABLE, Worker
 from ascpipe.disk.row_engine import RowEngineError, RowFile, create_file
 from ascpipe.errors import AscpipeError, RowFileError, number_of
 from ascpipe.layout import structs
-from ascpipe.layout.table_shape import TableShape, asks_room, log_capacity, table_shape
+from ascpipe.layout.ring_shape import RingShape, ring_shape
 from ascpipe.layout.ticket import sequence_of
 from ascpipe.layout.words import SUBMITTED
 from ascpipe.shm import bell, memory, segment
-
-Array = "np.ndarray[Any, Any]"
-
-
-class Segment(NamedTuple):
-    """A mapped segment.
-
-    Attributes:
-        fd: descriptor, ours.
-        size: bytes.
-        array: uint8[size].
-    """
-
-    fd: int
-    size: int
-    array: Any
-
-    def view(self, struct: np.dtype, offset: int = 0, count: int = 1) -> Any:
-        """``count`` records of ``struct`` at ``offset`` bytes, writable."""
-        return self.array[offset:offset + count * struct.itemsize].view(struct)
-
-
-#: Names of keys in the window that have no row yet: entries for them cost nothing before they are used.
-_WINDOW_ENTRIES = 1 << 22
-#: Keys that admission counts, for each row that the table may have.
-_COUNTED_PER_ROW = 8
-_MAX_ENTRIES = 2**31 - 1
-
-
-def entry_capacity(table: messages.Table) -> int:
-    """Entries of a table at most: its rows, keys that are counted only, and names of keys in the window."""
-    rows = max(table.device_rows, table.home_rows, table.disk_rows)
-    if table.access_threshold >= 0:
-        rows *= _COUNTED_PER_ROW
-    return min(_MAX_ENTRIES, rows + max(_WINDOW_ENTRIES, rows // 8))
-
-
-def shape_of(table: messages.Table) -> TableShape:
-    """Where the pieces of a table's segment lie."""
-    return table_shape(table.device_rows, entry_capacity(table), table.home_rows, table.row_floats,
-                               table.disk_rows)
 
 
 class SessionMemory:
@@ -99,8 +57,8 @@ class SessionMemory:
             self.tables = [self._make(shape.total_bytes, "table {!r}".format(table.name), shape.entries_offset)
                            for shape, table in zip(tables, start.tables)]
             for made, shape, table in zip(self.tables, tables, start.tables):
-                _write_table(made, shape, table)
-            _write_session(self.session, run, self._ring_sizes)
+                write_table(made, shape, table)
+            write_session(self.session, run, self._ring_sizes)
         except BaseException:
             self.close()
             raise
@@ -120,17 +78,17 @@ class SessionMemory:
         self.rings.append(made)
         return made
 
-    def _ring_shape(self, stream: messages.Stream) -> structs.RingShape:
-        return structs.ring_shape(len(stream.tables), self._ring_sizes.reserved)
+    def _ring_shape(self, stream: messages.Stream) -> RingShape:
+        return ring_shape(len(stream.tables), self._ring_sizes.reserved)
 
-    def _present(self, shape: structs.RingShape) -> int:
+    def _present(self, shape: RingShape) -> int:
         """Bytes of a ring that have memory from the start."""
         return structs.align(shape.arena_offset + self._ring_sizes.first, structs.PAGE)
 
-    def _make_ring(self, shape: structs.RingShape, stream: messages.Stream, *, use_memfd: bool) -> Segment:
+    def _make_ring(self, shape: RingShape, stream: messages.Stream, *, use_memfd: bool) -> Segment:
         made = self._make(shape.total_bytes, _name_of(stream), self._present(shape),
                           use_memfd=self._ring_sizes.use_memfd(use_memfd, self._places))
-        _write_ring(made, shape, self._present(shape), stream, self._settings)
+        write_ring(made, shape, self._present(shape), stream, self._settings)
         return made
 
     def drop_stream(self) -> None:
@@ -150,7 +108,7 @@ class SessionMemory:
         self._make_row_files(table, [*self.start.tables, table])
         made = self._make(shape.total_bytes, what, shape.entries_offset,
                           use_memfd=memory.preflight(shape.entries_offset, what, self._places))
-        _write_table(made, shape, table)
+        write_table(made, shape, table)
         return made
 
     def add_table(self, table: messages.Table, made: Segment) -> None:
@@ -333,58 +291,3 @@ def _cut(text: str, size: int) -> bytes:
 
 def _name_of(stream: messages.Stream) -> str:
     return "the ring of stream {}".format(stream.stream)
-
-
-def _write_session(made: Segment, run: int, rings: RingSizes) -> None:
-    header = made.view(structs.SESSION)[0]
-    for record in made.view(structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS):
-        record["waits_table"] = -1
-    header["magic"], header["run"] = structs.MAGIC, run
-    header["rings_ample"], header["rings_most"], header["is_private"] = rings.ample, rings.most, rings.private
-    header["version"] = structs.VERSION
-
-
-def _write_ring(made: Segment, shape: structs.RingShape, present: int, stream: messages.Stream,
-                settings: Settings) -> None:
-    fields: List[Tuple[str, int]] = [
-        ("magic", structs.MAGIC), ("stream", stream.stream), ("channel", stream.channel),
-        ("rank_size", stream.rank_size), ("frame_count", settings.ring_frames), ("table_count", len(stream.tables)),
-        ("look_ahead", settings.look_ahead), ("plan_ahead", settings.plan_ahead),
-        ("arena_offset", shape.arena_offset), ("arena_bytes", present - shape.arena_offset),
-        ("frames_offset", shape.frames_offset), ("tables_offset", shape.tables_offset),
-    ]
-    places = made.view(structs.RING_TABLE, shape.tables_offset, len(stream.tables))
-    for place, table in zip(places, stream.tables):
-        place["table"] = table
-        place["worker"] = settings.table_worker_of(table)
-    _write_header(made.view(structs.RING)[0], fields)
-
-
-def _write_table(made: Segment, shape: TableShape, table: messages.Table) -> None:
-    slots = made.view(np.dtype("<i4"), shape.slots_offset, table.device_rows)
-    slots[:] = -1
-    if table.disk_rows:
-        for begin, end in ((shape.disk_offset, shape.requests_offset), (shape.reads_offset, shape.total_bytes)):
-            segment.fill(made.fd, begin, end - begin, "requests of table {!r}".format(table.name))
-        disk = made.view(structs.DISK_TABLE, shape.disk_offset)[0]
-        for name, value in (
-                ("disk_slots", table.disk_rows), ("asks_room", asks_room(table.home_rows)),
-                ("asks_offset", shape.asks_offset), ("requests_offset", shape.requests_offset), ("epoch", 1),
-                ("reads_offset", shape.reads_offset), ("read_rows_offset", shape.read_rows_offset)):
-            disk[name] = value
-    _write_header(made.view(structs.TABLE)[0], [
-        ("magic", structs.MAGIC), ("table", table.table), ("dim", table.dim), ("device_rows", table.device_rows),
-        ("entry_capacity", entry_capacity(table)), ("entries_offset", shape.entries_offset),
-        ("slots_offset", shape.slots_offset), ("home_offset", shape.home_offset), ("home_capacity", table.home_rows),
-        ("row_floats", table.row_floats), ("log_offset", shape.log_offset),
-        ("log_capacity", log_capacity(entry_capacity(table))),
-        ("access_threshold", table.access_threshold), ("counting", 1),
-        ("faae_coefficient", table.faae_coefficient), ("eviction_threshold", table.eviction_threshold),
-        ("disk_offset", shape.disk_offset if table.disk_rows else 0),
-    ])
-
-
-def _write_header(header: Any, fields: List[Tuple[str, int]]) -> None:
-    for name, value in fields:
-        header[name] = value
-    header["version"] = structs.VERSION  # last: a reader that sees it may read the rest

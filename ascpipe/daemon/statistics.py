@@ -6,8 +6,9 @@ import time
 from typing import Any, Dict, List, Optional, Sequence
 
 from ascpipe.control import messages
-from ascpipe.daemon.lifecycle import Worker
-from ascpipe.daemon.session_memory import Segment, SessionMemory, bell_of, shape_of
+from ascpipe.daemon.segment_headers import Segment, shape_of
+from ascpipe.daemon.session_memory import SessionMemory, bell_of
+from ascpipe.daemon.worker_identity import Worker
 from ascpipe.layout import structs
 from ascpipe.layout.words import EVAL, EXCHANGE_SENTENCES, LOCAL, TRAIN, WAIT_SENTENCES
 

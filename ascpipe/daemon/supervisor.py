@@ -1,6 +1,5 @@
 """Spawns, watches and ends the worker processes, and reports how each one ended."""
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -12,36 +11,27 @@ from typing import Any, Collection, Dict, Hashable, List, Mapping, Optional, Seq
 from ascpipe.config import Settings, processors
 from ascpipe.control import exec_worker, fdsocket
 from ascpipe.control.child import BEGIN_S, Child
-from ascpipe.control.exec_worker import BROKEN_KERNELS, NO_ROOM_FOR_KERNELS
+from ascpipe.control.exec_worker import NO_ROOM_FOR_KERNELS
 from ascpipe.control.proc_stat import read_stat
+from ascpipe.daemon.events import WorkerEnded
 from ascpipe.daemon.hangs import Seen
-from ascpipe.daemon.lifecycle import DISK, KEY, TABLE, Worker, WorkerEnded, workers_of
 from ascpipe.daemon.template import GONE, LOADING, Adopted, Template
-from ascpipe.directories import room
-from ascpipe.errors import (
-    AscpipeError,
-    ConfigError,
-    DirectoryFullError,
-    MessageError,
-    MessageTimeoutError,
-    WorkerError,
-    received,
-)
+from ascpipe.daemon.worker_ends import WorkerEnds, met_broken_kernels
+from ascpipe.daemon.worker_identity import DISK, KEY, TABLE, Worker, workers_of
+from ascpipe.errors import AscpipeError, ConfigError, MessageError, MessageTimeoutError, WorkerError, received
 from ascpipe.layout import kernel_library
 from ascpipe.names import RunDir
-from ascpipe.shm import memory, syscalls
+from ascpipe.shm import syscalls
 
 #: how the two kinds are executed
 COMMANDS: Mapping[str, Sequence[str]] = {
     kind: (sys.executable, "-m", "ascpipe.workers.loading", kind) for kind in (KEY, TABLE, DISK)}
 _OOM_SCORE_ADJ = {KEY: "500", TABLE: "100", DISK: "100"}  # when memory runs out, a stateless worker goes first
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-_LOG_TAIL_BYTES = 1 << 16  # of a traceback through all imports
 _RENEWAL_S = 10.0  # between two beginnings of a template: one that cannot load takes a second of a processor
 _END_S = 5.0  # for a process that was killed; one that waits for a disk ends when that answers
 _PAUSE_S = 0.002
 TEMPLATE = "template"  #: its name among workers
-_EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Warning)\b.*")
 
 
 @dataclass
@@ -78,10 +68,10 @@ class Supervisor:
                  processors: Optional[Mapping[Worker, int]] = None, template: Optional[Template] = None) -> None:
         self._run, self._environment, self._commands = run, dict(environment), commands
         self._processors = processors or {}
+        self._ends = WorkerEnds(run, environment.get("NUMBA_CACHE_DIR", ""))
         self._processes: Dict[Worker, _Process] = {}
         self._killed: List[Union[subprocess.Popen[bytes], Adopted]] = []  # not reaped yet
         self._template = template
-        self._oom_kills = memory.oom_kills() or 0  # that were told
         self._renewal_at = 0.0  # no template is begun again before
         if template is not None:
             self._load(template)
@@ -264,12 +254,12 @@ class Supervisor:
             self._read_one(process)
             pid, code = self.pid(worker), code or 0
             if code == NO_ROOM_FOR_KERNELS:
-                process.report = self._no_room_for_kernels(worker)
+                process.report = self._ends.no_room_for_kernels(worker)
             process.channel.close()
             del self._processes[worker]
             ended.append(WorkerEnded(
                 worker, pid, process.generation, max(0, -code),
-                process.cannot_start or process.hung or self._cause(worker, code), process.report,
+                process.cannot_start or process.hung or self._ends.cause(worker, code), process.report,
                 broken_kernels=not process.attached and met_broken_kernels(code, process.loaded)))
         return ended
 
@@ -323,37 +313,6 @@ class Supervisor:
                 if not isinstance(process.report, WorkerError):
                     process.report = received(WorkerError.code, "{}: {}".format(code, text))
 
-    def _cause(self, worker: Worker, code: int) -> str:
-        if code < 0:
-            name = signal.Signals(-code).name if -code in list(signal.Signals) else "signal {}".format(-code)
-            return "killed by {}{}".format(name, self._oom() if -code == signal.SIGKILL else "")
-        last = self._last_words(worker)
-        return "exit code {}{}".format(code, " ({})".format(last) if last else "")
-
-    def _oom(self) -> str:
-        """Whether the kernel has ended a process of our control group since the last worker was killed."""
-        before, self._oom_kills = self._oom_kills, memory.oom_kills() or 0
-        return "" if self._oom_kills <= before else (
-            " as memory ran out: the control group is at its limit, and the kernel has ended {} of its processes in all"
-            .format(self._oom_kills))
-
-    def _no_room_for_kernels(self, worker: Worker) -> DirectoryFullError:
-        folder = self._environment.get("NUMBA_CACHE_DIR", "")
-        return DirectoryFullError(folder, self._last_words(worker) or "compiled kernels cannot be kept", room(folder))
-
-    def _last_words(self, worker: Worker) -> str:
-        """The line of its log that names an exception, if any."""
-        named = [line for line in self._log_tail(worker).splitlines() if _EXCEPTION_LINE.match(line)]
-        return "".join(c for c in (named or [""])[-1][:300] if c.isprintable())
-
-    def _log_tail(self, worker: Worker) -> str:
-        try:
-            with open(self._run.worker_log(str(worker)), "rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL_BYTES))
-                return file.read().decode("utf-8", "replace")
-        except OSError:
-            return ""
-
 
 def bound_processors(settings: Settings) -> Dict[Worker, int]:
     """Processor of each worker that is bound: those of ``bind_cpu`` are dealt out, key workers first.
@@ -369,14 +328,3 @@ def bound_processors(settings: Settings) -> Dict[Worker, int]:
                                   processor, ",".join(map(str, sorted(allowed)))))
     workers = workers_of(settings)
     return {worker: wanted[place % len(wanted)] for place, worker in enumerate(workers)} if wanted else {}
-
-
-def met_broken_kernels(code: int, loaded: bool = False) -> bool:
-    """Whether a process ended because it could not read compiled kernels.
-
-    Args:
-        code: its exit code, or the number of a signal below 0. A damaged kernel raises an exception in numba, which the
-            process states by its exit code, or brings the process down while it loads.
-        loaded: it had said that it has all of its code.
-    """
-    return code == BROKEN_KERNELS or code < 0 and code != -signal.SIGKILL and not loaded

@@ -6,7 +6,8 @@ import contextlib
 import os
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from ascpipe.daemon.session_memory import SessionMemory, entry_capacity, shape_of
+from ascpipe.daemon.segment_headers import entry_capacity, shape_of
+from ascpipe.daemon.session_memory import SessionMemory
 from ascpipe.errors import WrongStateError
 from ascpipe.layout.words import TRAIN
 

@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ascpipe.config import Settings
 from ascpipe.control import messages
-from ascpipe.daemon.lifecycle import DISK, Worker
+from ascpipe.daemon.worker_identity import DISK, Worker
 from ascpipe.errors import WrongStateError
 from ascpipe.names import RunDir
 from ascpipe.shm import exchange_spans

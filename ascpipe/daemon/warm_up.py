@@ -6,7 +6,7 @@ from typing import Mapping, NamedTuple, Sequence, Tuple
 from ascpipe.control.exec_worker import NO_ROOM_FOR_KERNELS
 from ascpipe.control.launch import child_environment
 from ascpipe.daemon import kernel_cache
-from ascpipe.daemon.supervisor import met_broken_kernels
+from ascpipe.daemon.worker_ends import met_broken_kernels
 from ascpipe.directories import refusing, room
 from ascpipe.errors import DirectoryFullError, WorkerError
 

@@ -10,10 +10,10 @@ from ascpipe.daemon import statistics
 from ascpipe.daemon.disk_silence import DiskSilence
 from ascpipe.daemon.exporter import Exporter
 from ascpipe.daemon.hangs import NAMED_AFTER_S, Hangs
-from ascpipe.daemon.lifecycle import DISK_WORKER, Worker
 from ascpipe.daemon.run_directory import OwnedRunDir
 from ascpipe.daemon.session_memory import SessionMemory
 from ascpipe.daemon.supervisor import TEMPLATE, Supervisor
+from ascpipe.daemon.worker_identity import DISK_WORKER, Worker
 from ascpipe.errors import DiskSilentError
 
 _WATCH_S = 1.0  # between two looks

@@ -9,7 +9,7 @@ from numba import config
 from numba.core import caching
 from numba.core.registry import CPUDispatcher
 
-from ascpipe.kernels import records
+from ascpipe.kernels import signatures
 from ascpipe.kernels.compiler import types
 from ascpipe.layout.kernel_library import NUMBA_FOLDER
 
@@ -106,7 +106,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
 def _meant(node: ast.AST) -> Any:
     """What a part of a signature means: a name, a type of some arguments, or an array of a type."""
     if isinstance(node, ast.Name):
-        return records.numba_types().get(node.id) or getattr(types, node.id)
+        return signatures.numba_types().get(node.id) or getattr(types, node.id)
     if isinstance(node, ast.Num):
         return node.n
     if isinstance(node, ast.Call):

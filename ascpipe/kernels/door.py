@@ -1,6 +1,6 @@
 """How a kernel is declared: ``entry`` if Python code calls it, ``inner`` if only other kernels do.
 
-Both take signatures, in which the names of ``records`` stand beside numba's own, and keep machine code in the cache.
+Both take signatures, in which the names of ``signatures`` stand beside numba's own, and keep machine code in the cache.
 An entry is loaded, or compiled, when its module is imported.  An inner kernel is part of the machine code of its
 callers: to load its own would take as long again and serve nothing, so it is loaded when a caller is compiled, or when
 a test calls it.  With NUMBA_DISABLE_JIT both leave the function as it is.

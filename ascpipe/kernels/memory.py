@@ -3,7 +3,7 @@
 The owner of an address keeps the memory alive, and gives a new address when the memory moves.
 """
 import ctypes
-from typing import Any, Tuple
+from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -29,3 +29,40 @@ else:
     def array_at(address: int, n: int, kind: Any) -> np.ndarray:
         """n items of a numpy type, constant at compile time, at an address."""
         return carray(_pointer(address), (n,), kind)
+
+
+class Lent(NamedTuple):
+    """An array whose address a struct has in its field ``<name>_at``; 0 = there is none.
+
+    Attributes:
+        name: of the array.
+        kind: numpy type of an item.
+        length: the field of the struct that has the number of items; "" for one struct; "?": no ``accessor`` makes it.
+    """
+
+    name: str
+    kind: Any
+    length: str = "?"
+
+
+def addresses(arrays: Sequence[Lent]) -> List[Tuple[str, str]]:
+    """Return the fields of a struct that has the addresses of these arrays."""
+    return [(array.name + "_at", "<i8") for array in arrays]
+
+
+def accessor(arrays: Sequence[Lent], name: str) -> Callable[[Any], Any]:
+    """Return the function that makes one of these arrays, or its struct, from a struct that has the address.
+
+    It is inlined.
+    """
+    declared = {array.name: array for array in arrays}[name]
+    field, kind, length = name + "_at", declared.kind, declared.length
+
+    def struct(owner: Any) -> Any:
+        return array_at(owner[field], 1, kind)[0]
+
+    def items(owner: Any) -> Any:
+        return array_at(owner[field], owner[length], kind)
+
+    made: Callable[[Any], Any] = register_jitable(items if length else struct)
+    return made

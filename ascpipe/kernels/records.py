@@ -1,15 +1,15 @@
 """Declares the structs and arrays that kernels take.
 
-Those of shared memory are in ``ascpipe.layout.structs``.  Here are the private ones of a table worker, the arrays that
-belong together, and the numba type of each.  A kernel names a field by ``record["field"]``, with the JIT on and off;
-numba reads it from the struct's address, so nothing is copied.
+Structs of shared memory are in ``ascpipe.layout.structs``.  Here are private structs of workers, and the arrays that
+belong together; what a table worker knows of a table is in ``planner_memory`` and ``tier_memory``.  A kernel names a
+field by ``record["field"]``, with the JIT on and off; numba reads it from the struct's address, so nothing is copied.
+``signatures`` has the numba type of each.
 """
-import functools
 from typing import Any, Dict, NamedTuple
 
 import numpy as np
 
-from ascpipe.kernels.compiler import from_dtype, types
+from ascpipe.kernels.compiler import register_jitable
 from ascpipe.layout import structs
 from ascpipe.layout.structs import MAX_FRAMES
 
@@ -61,140 +61,6 @@ ORDER = np.dtype([
     ("late_next", "<i8"),
     ("late_end", "<i8"),
     ("late_sorted", "<i8"),  # end of those that are in order
-])
-
-#: what a table worker knows of one table beyond shared memory: numbers, and the addresses of its arrays;
-#: "slot" is always one of the device
-PLANNER = np.dtype([
-    # what changes with each batch
-    ("rows", "<i8"),  # of the view: keys that have a row
-    ("time", "<i8"),  # of the view: greatest timestamp
-    ("free_entries", "<i8"),  # height of the stack of free entries
-    ("free_slots", "<i8"),
-    ("home_high_water", "<i8"),  # all home rows from here on are free
-    ("free_homes", "<i8"),  # height of the stack of free home rows below
-    ("rows_used", "<i8"),  # rows of the view from here on were never used
-    ("rows_held", "<i8"),  # rows whose entry is in the window
-    ("row_hand", "<i8"),  # the row that is looked at next when one is to be used again
-    ("oldest_change", "<i8"),  # numbers, which only grow, of the view's changes: the oldest one,
-    ("next_change", "<i8"),  # and the next one
-    ("touched", "<u8"),  # bits of the frames in the window
-    ("unplanned", "<u8"),  # bits of touched frames that are neither planned nor counted
-    ("newest", "<i8"),  # number of the newest frame of the window, while there is one
-    ("first_record", "<i8"),  # numbers, which only grow, of the records that are not retired: the oldest one,
-    ("next_record", "<i8"),  # and the next one
-    ("missing", "<i8"),  # keys of the frame that was touched last that had no entry
-    # what has changed between two steps
-    ("touch_blocked", "<i8"),  # 1 = the last touch found too few free entries, and none was freed since
-    ("is_loading", "<i8"),  # 1 = the table is granted to the trainer
-    ("has_images", "<i8"),  # 1 = a snapshot is being copied, or just ended: images are kept before a record is assigned
-    ("images_kept_for", "<i8"),  # number of the frame whose images are kept, -1 = none
-    ("home_reach", "<i8"),  # what ``home_high_water`` will be after the plan that lacks home rows
-    ("home_memory_ended", "<i8"),  # 1 = there is no memory for them
-    # sizes
-    ("capacity", "<i8"),  # entries at most
-    ("device_rows", "<i8"),
-    ("home_rows", "<i8"),  # at most, 0 = a table without home rows
-    ("least_rows", "<i8"),  # rows of the view that are made before one is used again
-    ("change_room", "<i8"),  # changes that there is memory for, a power of two
-    ("slot_words", "<i8"),  # uint64 of the tree of free slots
-    ("home_stack_room", "<i8"),
-    ("scratch_room", "<i8"),  # keys of a frame
-    ("list_room", "<i8"),  # rows that a frame may take: of its keys and its victims
-    ("victims_filled", "<i8"),  # 1 = the victim order has the slots in use, and no others
-    ("first_use", "<i8"),  # number of the frame that scores in the victim order count from
-    # addresses; 0 = there is no such array
-    ("header_at", "<i8"),  # TABLE
-    ("entries_at", "<i8"),  # ENTRY[capacity]
-    ("slot_entries_at", "<i8"),  # int32[device_rows]: of the truth
-    ("view_at", "<i8"),  # ROW[capacity]
-    ("row_of_at", "<i8"),  # int32[capacity]
-    ("lists_at", "<i8"),  # int32[MAX_FRAMES, list_room]: rows that each frame of the window took, first those it holds
-    ("changes_at", "<i8"),  # CHANGE[change_room]
-    ("index_at", "<i8"),  # EXTENT: of the key index
-    ("free_entries_at", "<i8"),  # int32[capacity]
-    ("slot_words_at", "<i8"),  # uint64[slot_words]
-    ("free_homes_at", "<i8"),  # int32[home_stack_room]
-    ("scratch_at", "<i8"),  # int32[scratch_room]
-    ("lists_scratch_at", "<i8"),  # int32[2 * list_room]
-    ("freed_keys_at", "<i8"),  # int64[list_room]
-    ("slot_owners_at", "<i8"),  # int32[device_rows]: of the view
-    ("order_at", "<i8"),  # ORDER
-    ("scores_at", "<i8"),  # int32[device_rows + 1]
-    ("numbers_at", "<i8"),  # int64[2 * device_rows]
-    ("late_at", "<i8"),  # int64[2 * late_room(device_rows)]
-    ("tier_at", "<i8"),  # TIER, of a table with rows on disk
-    # by position of the frame in the ring, ``number % MAX_FRAMES``
-    ("held_count", "<i8", (MAX_FRAMES,)),  # entries that the frame holds
-    ("listed_count", "<i8", (MAX_FRAMES,)),  # rows in its list
-    ("time_before", "<i8", (MAX_FRAMES,)),  # ``time`` before the frame's record
-    ("record_frame", "<i8", (MAX_FRAMES,)),  # by number of the record: the frame
-])
-
-#: a home row or disk slot that no entry has any more, and that readers may still look at
-REST = np.dtype([
-    ("number", "<i8"),
-    ("epoch", "<i8"),  # in which it was left
-])
-
-#: what a table worker knows of a table's home rows and disk slots; numbers, and the addresses of its arrays
-TIER = np.dtype([
-    # what changes with each batch
-    ("near", "<i8"),  # number of the newest near frame: rows of frames up to it are to be at home
-    ("near_frames", "<u8"),  # bits of near frames, also of those that have a record
-    ("lacking", "<i8"),  # keys of near frames that have no home row and none that comes
-    ("candidates", "<i8"),  # home rows that may leave, which the victim order has
-    ("leaving", "<i8"),  # home rows that are on their way to disk
-    ("wanted_next", "<i8"),  # positions, which only grow, in the ring of entries that wait for a home row: the next,
-    ("wanted_end", "<i8"),  # and the end
-    ("coming_end", "<i8"),  # no row of the view from here on ever had one that comes
-    ("under_way", "<i8"),  # requests in their list
-    ("homes_rest", "<i8"),  # positions in the ring of home rows that rest: the oldest one,
-    ("homes_rest_end", "<i8"),  # and the end
-    ("slots_rest", "<i8"),  # the same of disk slots
-    ("slots_rest_end", "<i8"),
-    ("rests_until", "<i8"),  # readers of up to this epoch may look at whatever is free; 0 = there are none
-    ("here_frame", "<i8"),  # number of the frame whose rows were looked for last,
-    ("here", "<i8"),  # and how many of its keys have theirs
-    ("ordered", "<i8"),  # 1 = the victim order has the home rows that may leave, and no others
-    ("first_use", "<i8"),  # number of the frame that scores in the victim order count from
-    ("disk_rows", "<i8"),  # entries whose row is on disk
-    ("fetch_ahead", "<i8"),  # frames after the next one to plan that may be near
-    ("is_derived", "<i8"),  # 1 = all of this is
-    # what the disk says
-    ("lost", "<i8"),  # home row whose request failed to read the row of an entry, -1 = none
-    ("failed_writes", "<i8"),
-    ("last_error", "<i8"),  # of these
-    # sizes
-    ("home_rows", "<i8"),
-    ("view_rows", "<i8"),
-    ("blocks", "<i8"),
-    ("per_block", "<i8"),
-    ("wanted_room", "<i8"),  # powers of two
-    ("resting_homes_room", "<i8"),
-    ("resting_slots_room", "<i8"),
-    # addresses
-    ("disk_table_at", "<i8"),  # DISK_TABLE
-    ("asks_at", "<i8"),  # int32[its asks_room]
-    ("requests_at", "<i8"),  # REQUEST[home_rows]
-    ("status_at", "<i8"),  # uint8[home_rows]
-    ("owners_at", "<i8"),  # int32[home_rows]
-    ("coming_at", "<i8"),  # int32[view_rows]
-    ("wanted_at", "<i8"),  # int32[wanted_room]
-    ("under_way_at", "<i8"),  # int32[home_rows]
-    ("resting_homes_at", "<i8"),  # REST[resting_homes_room]
-    ("resting_slots_at", "<i8"),  # REST[resting_slots_room]
-    ("order_at", "<i8"),  # ORDER
-    ("scores_at", "<i8"),  # int32[home_rows + 1]
-    ("numbers_at", "<i8"),  # int64[2 * home_rows]
-    ("late_at", "<i8"),  # int64[2 * late_room(home_rows)]
-    ("masks_at", "<i8"),  # of the slots of the row files; see ``DiskRoom``
-    ("counts_at", "<i8"),
-    ("following_at", "<i8"),
-    ("before_at", "<i8"),
-    ("first_at", "<i8"),
-    # by position of the frame in the ring
-    ("new_keys", "<i8", (MAX_FRAMES,)),  # keys of the frame that count as lacking since they have no row at all
 ])
 
 #: one table in its ring: what was seen of it and what it has to do next
@@ -328,6 +194,15 @@ class View(NamedTuple):
     row_of: np.ndarray
 
 
+MOST_SORTED = 1 << 16  #: about as many slots of a victim order are sorted at once: more would take long
+
+
+@register_jitable  # type: ignore[misc]  # numba has no types
+def late_room(rows: int) -> int:
+    """Late slots that a victim order of ``rows`` slots has room for."""
+    return 64 + min(rows, MOST_SORTED)
+
+
 class Victims(NamedTuple):
     """The victim order of a table; see ``victims``.
 
@@ -377,24 +252,3 @@ class Rules(NamedTuple):
     threshold: int
     coefficient: int
     now: int
-
-
-@functools.lru_cache(maxsize=None)
-def numba_types() -> Dict[str, Any]:
-    """The names that stand in signatures of kernels."""
-    found = {name: from_dtype(kind) for name, kind in (
-        ("Ring", structs.RING), ("Frame", structs.FRAME), ("RingTable", structs.RING_TABLE), ("Part", structs.PART),
-        ("Table", structs.TABLE), ("Entry", structs.ENTRY), ("Image", IMAGE), ("Line", LINE),
-        ("Extent", EXTENT), ("Row", ROW), ("Change", CHANGE), ("Order", ORDER), ("Planner", PLANNER), ("Turn", TURN),
-        ("Rounds", ROUNDS), ("Claims", CLAIMS), ("Listener", LISTENER), ("Tier", TIER), ("Rest", REST),
-        ("DiskTable", structs.DISK_TABLE), ("Request", structs.REQUEST))}
-    ints, longs = (types.Array(kind, 1, "C") for kind in (types.int32, types.int64))
-    found["Index"] = types.NamedTuple((found["Extent"][::1], found["Line"][::1]), Index)
-    found["View"] = types.NamedTuple((found["Row"][::1], found["Change"][::1], ints), View)
-    found["Victims"] = types.NamedTuple((found["Order"][::1], ints, longs, longs), Victims)
-    found["Rules"] = types.NamedUniTuple(types.int64, len(Rules._fields), Rules)
-    found["Record"] = types.NamedTuple([longs if field == "counts" else ints for field in Record._fields], Record)
-    found["Dedup"] = types.NamedTuple((longs, longs, ints, ints, ints), Dedup)
-    found["DiskRoom"] = types.NamedTuple((types.Array(types.uint64, 1, "C"), ints, ints, ints, ints), DiskRoom)
-    found["Spread"] = types.UniTuple(types.uint64, 3)
-    return found

@@ -6,10 +6,10 @@ each is inlined.
 import numpy as np
 
 from ascpipe.kernels.compiler import register_jitable
-from ascpipe.kernels.memory import array_at
-from ascpipe.kernels.records import ORDER, REST, TIER, DiskRoom, Victims
-from ascpipe.kernels.victims import late_room
-from ascpipe.layout.structs import DISK_TABLE, REQUEST
+from ascpipe.kernels.memory import Lent, accessor, addresses, array_at
+from ascpipe.kernels.planner_memory import VICTIM_ARRAYS, order_of
+from ascpipe.kernels.records import DiskRoom
+from ascpipe.layout.structs import DISK_TABLE, MAX_FRAMES, REQUEST
 
 # What may become of a home row.
 FREE = 0  #: it has no row
@@ -27,23 +27,88 @@ NOT_COMING = 0
 TO_COME = 1  #: a near frame needs it, and no home row was free yet
 COMES = 2  #: and all above: less this, the home row that it comes to, or has come to as a copy
 
+#: a home row or disk slot that no entry has any more, and that readers may still look at
+REST = np.dtype([
+    ("number", "<i8"),
+    ("epoch", "<i8"),  # in which it was left
+])
+
+#: the arrays of a tier
+ARRAYS = (
+    Lent("disk_table", DISK_TABLE, ""),
+    Lent("asks", np.int32),  # its asks_room: the ring of numbers of requests that are asked
+    Lent("requests", REQUEST, "home_rows"),
+    Lent("status", np.uint8, "home_rows"),  # what may become of each
+    Lent("owners", np.int32, "home_rows"),  # the entry whose row each has, or gets, while its status says that it does
+    Lent("coming", np.int32, "view_rows"),  # of each row of the view, whether the row of its entry comes home
+    Lent("wanted", np.int32, "wanted_room"),  # a ring: entries whose rows are TO_COME
+    Lent("under_way", np.int32, "home_rows"),  # numbers of requests that were ASKED when they were looked at last
+    Lent("resting_homes", REST, "resting_homes_room"),  # rings, in the order of their epochs
+    Lent("resting_slots", REST, "resting_slots_room"),
+    *VICTIM_ARRAYS,  # of home rows
+    Lent("masks", np.uint64),  # of the slots of the row files; see ``DiskRoom``
+    Lent("counts", np.int32),
+    Lent("following", np.int32),
+    Lent("before", np.int32),
+    Lent("first", np.int32),
+)
+
+#: what a table worker knows of a table's home rows and disk slots; numbers, and the addresses of its arrays
+TIER = np.dtype([
+    # what changes with each batch
+    ("near", "<i8"),  # number of the newest near frame: rows of frames up to it are to be at home
+    ("near_frames", "<u8"),  # bits of near frames, also of those that have a record
+    ("lacking", "<i8"),  # keys of near frames that have no home row and none that comes
+    ("candidates", "<i8"),  # home rows that may leave, which the victim order has
+    ("leaving", "<i8"),  # home rows that are on their way to disk
+    ("wanted_next", "<i8"),  # positions, which only grow, in the ring of entries that wait for a home row: the next,
+    ("wanted_end", "<i8"),  # and the end
+    ("coming_end", "<i8"),  # no row of the view from here on ever had one that comes
+    ("under_way", "<i8"),  # requests in their list
+    ("homes_rest", "<i8"),  # positions in the ring of home rows that rest: the oldest one,
+    ("homes_rest_end", "<i8"),  # and the end
+    ("slots_rest", "<i8"),  # the same of disk slots
+    ("slots_rest_end", "<i8"),
+    ("rests_until", "<i8"),  # readers of up to this epoch may look at whatever is free; 0 = there are none
+    ("here_frame", "<i8"),  # number of the frame whose rows were looked for last,
+    ("here", "<i8"),  # and how many of its keys have theirs
+    ("ordered", "<i8"),  # 1 = the victim order has the home rows that may leave, and no others
+    ("first_use", "<i8"),  # number of the frame that scores in the victim order count from
+    ("disk_rows", "<i8"),  # entries whose row is on disk
+    ("fetch_ahead", "<i8"),  # frames after the next one to plan that may be near
+    ("is_derived", "<i8"),  # 1 = all of this is
+    # what the disk says
+    ("lost", "<i8"),  # home row whose request failed to read the row of an entry, -1 = none
+    ("failed_writes", "<i8"),
+    ("last_error", "<i8"),  # of these
+    # sizes
+    ("home_rows", "<i8"),
+    ("view_rows", "<i8"),
+    ("blocks", "<i8"),
+    ("per_block", "<i8"),
+    ("wanted_room", "<i8"),  # powers of two
+    ("resting_homes_room", "<i8"),
+    ("resting_slots_room", "<i8"),
+    *addresses(ARRAYS),
+    # by position of the frame in the ring
+    ("new_keys", "<i8", (MAX_FRAMES,)),  # keys of the frame that count as lacking since they have no row at all
+])
+
+disk_table_of = accessor(ARRAYS, "disk_table")
+requests_of = accessor(ARRAYS, "requests")
+status_of = accessor(ARRAYS, "status")
+owners_of = accessor(ARRAYS, "owners")
+coming_of = accessor(ARRAYS, "coming")
+wanted_of = accessor(ARRAYS, "wanted")
+under_way_of = accessor(ARRAYS, "under_way")
+resting_homes_of = accessor(ARRAYS, "resting_homes")
+resting_slots_of = accessor(ARRAYS, "resting_slots")
+
 
 @register_jitable
 def tier_at(address):
     """The TIER at an address."""
     return array_at(address, 1, TIER)[0]
-
-
-@register_jitable
-def disk_table_of(tier):
-    """DISK_TABLE."""
-    return array_at(tier["disk_table_at"], 1, DISK_TABLE)[0]
-
-
-@register_jitable
-def requests_of(tier):
-    """REQUEST[home rows]."""
-    return array_at(tier["requests_at"], tier["home_rows"], REQUEST)
 
 
 @register_jitable
@@ -53,54 +118,9 @@ def asks_of(tier):
 
 
 @register_jitable
-def status_of(tier):
-    """uint8[home rows]; what may become of each."""
-    return array_at(tier["status_at"], tier["home_rows"], np.uint8)
-
-
-@register_jitable
-def owners_of(tier):
-    """int32[home rows]; the entry whose row each has, or gets, while its status says that it does."""
-    return array_at(tier["owners_at"], tier["home_rows"], np.int32)
-
-
-@register_jitable
-def coming_of(tier):
-    """int32[rows of the view]; of each, whether the row of its entry comes home."""
-    return array_at(tier["coming_at"], tier["view_rows"], np.int32)
-
-
-@register_jitable
-def wanted_of(tier):
-    """int32[a power of two]; a ring: entries whose rows are TO_COME."""
-    return array_at(tier["wanted_at"], tier["wanted_room"], np.int32)
-
-
-@register_jitable
-def under_way_of(tier):
-    """int32[home rows]; the numbers of requests that were ASKED when they were looked at last."""
-    return array_at(tier["under_way_at"], tier["home_rows"], np.int32)
-
-
-@register_jitable
-def resting_homes_of(tier):
-    """REST[a power of two]; a ring, in the order of their epochs."""
-    return array_at(tier["resting_homes_at"], tier["resting_homes_room"], REST)
-
-
-@register_jitable
-def resting_slots_of(tier):
-    """REST[a power of two]; a ring, in the order of their epochs."""
-    return array_at(tier["resting_slots_at"], tier["resting_slots_room"], REST)
-
-
-@register_jitable
 def home_order_of(tier):
     """The victim order of home rows."""
-    rows = tier["home_rows"]
-    return Victims(array_at(tier["order_at"], 1, ORDER), array_at(tier["scores_at"], rows + 1, np.int32),
-                   array_at(tier["numbers_at"], 2 * rows, np.int64),
-                   array_at(tier["late_at"], 2 * late_room(rows), np.int64))
+    return order_of(tier, tier["home_rows"])
 
 
 @register_jitable

@@ -13,13 +13,12 @@ The readable version is ``tests/reference/victims.py``.
 """
 import numpy as np
 
-from ascpipe.kernels.compiler import register_jitable
 from ascpipe.kernels.door import inner
 from ascpipe.kernels.prefetch import prefetch
+from ascpipe.kernels.records import MOST_SORTED
 
 NOT_IN = np.int32(-2**31)  #: score of a slot that is not in the order
-_PART = 8  # one slot in eight is collected
-_MOST = 1 << 16  # in a large table about this number: more would take long to sort at once
+_PART = 8  # one slot in eight is collected, in a large table about MOST_SORTED
 _RANK = 32  # scores of the sample that lie below the bound
 _AHEAD = 8  # numbers between the one at hand and the one whose score is prefetched
 _DIGIT_BITS = 8
@@ -27,12 +26,6 @@ _DIGITS = 1 << _DIGIT_BITS
 _FEW = 64  # fewer numbers are sorted without counting
 SLOT_MASK = np.int64(0xFFFFFFFF)  #: the lower half of a number: its slot
 _END = np.int64(2**63 - 1)  # above every number
-
-
-@register_jitable  # type: ignore[misc]  # numba has no types
-def late_room(rows: int) -> int:
-    """Late slots that a table of ``rows`` slots has room for."""
-    return 64 + min(rows, _MOST)
 
 
 @inner("void(Victims)")
@@ -156,7 +149,7 @@ def _collect(victims):
         How many there are: 0 if no slot is in.
     """
     order, scores, numbers, rows = victims.order[0], victims.scores, victims.numbers, victims.scores.shape[0] - 1
-    sample = np.full(_RANK * max(_PART, rows // _MOST), 2**31 - 1, np.int32)
+    sample = np.full(_RANK * max(_PART, rows // MOST_SORTED), 2**31 - 1, np.int32)
     for i in range(min(rows, sample.shape[0])):
         score = scores[i * max(1, rows // sample.shape[0])]
         if score != NOT_IN:

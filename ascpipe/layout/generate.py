@@ -11,7 +11,7 @@ from typing import Dict, Iterator, Sequence, Tuple
 
 import numpy as np
 
-from ascpipe.layout import bells, calls, codes, initial_kinds, structs, ticket, words
+from ascpipe.layout import bells, calls, codes, declaring, initial_kinds, ring_shape, structs, ticket, words
 
 _SCALARS = {np.dtype("<" + kind): "std::" + name for kind, name in (
     ("u2", "uint16_t"), ("i4", "int32_t"), ("u4", "uint32_t"), ("i8", "int64_t"), ("u8", "uint64_t"))}
@@ -88,12 +88,12 @@ def _member(name: str, kind: np.dtype) -> str:
     if kind.subdtype is not None:
         base, shape = kind.subdtype
         return "{} {}[{}];".format(_SCALARS[base], name, shape[0])
-    struct = [other for other, dtype in structs.STRUCTS.items() if dtype == kind]
+    struct = [other for other, dtype in declaring.STRUCTS.items() if dtype == kind]
     return "{} {};".format(struct[0] if struct else _SCALARS[kind], name)
 
 
 def _struct(struct: str) -> Iterator[str]:
-    dtype, comments = structs.STRUCTS[struct], structs.COMMENTS[struct]
+    dtype, comments = declaring.STRUCTS[struct], declaring.COMMENTS[struct]
     fields = sorted((dtype.fields[name][1], name, dtype.fields[name][0]) for name in dtype.names)
     yield "struct {} {{".format(struct)
     end = 0
@@ -119,12 +119,12 @@ def layout_header() -> str:
         lines += ["  {} = {},".format(cpp_name(name), value) for name, value in values.items()] + ["};", ""]
     lines += ["// What a thread waits for, by WaitsFor.", "constexpr const char* kWaitSentences[] = {"]
     lines += ['  "{}",'.format(words.WAIT_SENTENCES[reason]) for reason in sorted(words.WAIT_SENTENCES)] + ["};", ""]
-    for struct in structs.STRUCTS:
+    for struct in declaring.STRUCTS:
         lines += _struct(struct)
     lines += ["// The arrays of a part in the order in which they lie in a frame.", "struct PartArray {",
               "  std::int64_t Part::*field;", "  std::int64_t bytes_per_id;", "};",
               "constexpr PartArray kPartArrays[] = {"]
-    lines += ["  {{&Part::{}, {}}},".format(name, size) for name, size in structs.PART_ARRAYS]
+    lines += ["  {{&Part::{}, {}}},".format(name, size) for name, size in ring_shape.PART_ARRAYS]
     lines += ["};", "", "}  // namespace layout"]
     return _HEADER.format(guard="LAYOUT", includes="#include <cstddef>\n#include <cstdint>", body="\n".join(lines))
 

@@ -19,10 +19,8 @@ S supervisor.
 Of an offset in a ``PART``, which the pump writes with the frame, it is the writer of the array.
 """
 import hashlib
-from typing import Dict, NamedTuple, Tuple, Union
 
-import numpy as np
-
+from ascpipe.layout.declaring import STRUCTS, struct
 from ascpipe.layout.words import WORD_NAMES
 
 VERSION = 10  #: of this file; any change of a byte below raises it
@@ -47,25 +45,7 @@ BELLS = BELL_DISK_WORKER + 1
 
 FAILURE_TEXT_BYTES = 2048
 
-
-#: name in C++ -> dtype, in the order of this file
-STRUCTS: Dict[str, np.dtype] = {}
-#: name in C++ -> what is known of each field: its writers, then what it holds
-COMMENTS: Dict[str, Dict[str, str]] = {}
-
-
-def _struct(struct: str, itemsize: int, **fields: Tuple[Union[str, np.dtype], int, str]) -> np.dtype:
-    """A struct of ``itemsize`` bytes with ``name=(type, offset in bytes, comment)`` for each field."""
-    dtype = np.dtype({
-        "names": list(fields), "formats": [field[0] for field in fields.values()],
-        "offsets": [field[1] for field in fields.values()], "itemsize": itemsize,
-    })
-    STRUCTS[struct] = dtype
-    COMMENTS[struct] = {name: field[2] for name, field in fields.items()}
-    return dtype
-
-
-BELL = _struct(
+BELL = struct(
     "Bell", 64,
     futex=("<u4", 0, "all: raised by each process that rings, after it has published"),
     waiting=("<u4", 4, "owner: bells.ASLEEP or PAUSING while it is, or is about to be"),
@@ -77,7 +57,7 @@ BELL = _struct(
     pid=("<i4", 40, "owner"),
 )
 
-SESSION = _struct(
+SESSION = struct(
     "Session", 4096,
     version=("<u4", 0, "S, last"),
     magic=("<u4", 4, "S"),
@@ -91,7 +71,7 @@ SESSION = _struct(
 )
 SESSION_BELLS_OFFSET = 4096
 
-EXCHANGES = _struct(
+EXCHANGES = struct(
     "Exchanges", 128,
     rank=("<i4", 0, "T: of this process"),
     ranks=("<i4", 4, "T: 0 = there is one rank, and all else is 0"),
@@ -107,7 +87,7 @@ EXCHANGES = _struct(
     slowest=("<i4", 72, "T: rank that the others have waited for longest"),
     slowest_us=("<i8", 80, "T: how long"),
 )
-DISK = _struct(
+DISK = struct(
     "Disk", 128,
     used=("<u4", 0, "D, last: 1 = row files lie on this disk"),
     table=("<i4", 4, "D: number of a table with a file there"),
@@ -130,7 +110,7 @@ MAX_DISKS = 6  #: that ``ascpipe status`` shows
 SESSION_EXCHANGES_OFFSET = 7168
 SESSION_BYTES = 8192
 
-EXCHANGE_SPANS = _struct(
+EXCHANGE_SPANS = struct(
     "ExchangeSpans", 128,
     version=("<u4", 0, "S, last"),
     magic=("<u4", 4, "S"),
@@ -141,7 +121,7 @@ EXCHANGE_SPANS = _struct(
     count=("<i8", 64, "T: spans so far; span n lies at n % capacity"),
 )
 
-EXCHANGE_SPAN = _struct(
+EXCHANGE_SPAN = struct(
     "ExchangeSpan", 72,
     start_ns=("<i8", 0, "T: of its begin, since 1970"),
     duration_ns=("<i8", 8, "T"),
@@ -155,7 +135,7 @@ EXCHANGE_SPAN = _struct(
     last=("<i4", 64, "T: rank that began it last, -1 = not known"),
 )
 
-RING = _struct(
+RING = struct(
     "Ring", 320,
     version=("<u4", 0, "S, last"),
     magic=("<u4", 4, "S"),
@@ -181,7 +161,7 @@ RING = _struct(
     trained=("<i8", 256, "T: tickets claimed by some table"),
 )
 
-FRAME = _struct(
+FRAME = struct(
     "Frame", 64,
     number=("<i8", 0, "P: frames are numbered without gaps; position in the ring = number % MAX_FRAMES"),
     ticket=("<i8", 8, "P"),
@@ -193,7 +173,7 @@ FRAME = _struct(
     timestamp=("<i8", 48, "P: of the batch, 0 = it has none"),
 )
 
-RING_TABLE = _struct(
+RING_TABLE = struct(
     "RingTable", 64 + 4 * MAX_FRAMES,
     finished=("<i8", 0, "T before DONE, W before count-only DONE: last ticket this table finished"),
     wanted=("<i8", 8, "T: ticket a claim waits for, or 0"),
@@ -202,7 +182,7 @@ RING_TABLE = _struct(
     words=("(%d,)<u4" % MAX_FRAMES, 64, "P, K, W, T, see docs/internals/protocol.md: word of each frame, by position"),
 )
 
-TABLE = _struct(
+TABLE = struct(
     "Table", 512,
     version=("<u4", 0, "S, last"),
     magic=("<u4", 4, "S"),
@@ -258,7 +238,7 @@ TABLE = _struct(
     snapshot_waits=("<i8", 464, "W: times it waited because the log was full"),
 )
 
-ENTRY = _struct(  # W; between cut_granted and cut_filled T
+ENTRY = struct(  # W; between cut_granted and cut_filled T
     "Entry", 48,
     key=("<i8", 0, "W"),
     count=("<i8", 8, "W: occurrences in trained batches"),
@@ -272,13 +252,13 @@ ENTRY = _struct(  # W; between cut_granted and cut_filled T
     home=("<i4", 44, "W: home row, or -1 = none, or -2 - disk slot"),
 )
 
-IMAGE = _struct(
+IMAGE = struct(
     "Image", 56,
     entry=("<i8", 0, "W: its number"),
     content=(ENTRY, 8, "W: the entry as it was when the snapshot began"),
 )
 
-DISK_TABLE = _struct(
+DISK_TABLE = struct(
     "DiskTable", 256,
     disk_slots=("<i8", 0, "S: at most"),
     asks_room=("<i8", 8, "S: numbers in the ring of requests, a power of two"),
@@ -299,7 +279,7 @@ DISK_TABLE = _struct(
     reads_asked=("(%d,)<i8" % DISK_READERS, 208, "T, last: how often each reader has asked for rows"),
 )
 
-REQUEST = _struct(
+REQUEST = struct(
     "Request", 32,
     key=("<i8", 0, "W"),
     slot=("<i4", 8, "W: disk slot"),
@@ -310,14 +290,14 @@ REQUEST = _struct(
     word=("<u4", 28, "W: EMPTY to ASKED, DONE or FAILED to EMPTY; D: ASKED to TAKEN, to DONE or FAILED; last"),
 )
 
-SPEC = _struct(
+SPEC = struct(
     "Spec", 64,
     count=("<i8", 0, "P: ids of this feature"),
     rank=("<i8", 8, "P"),
     shape=("(%d,)<i8" % MAX_SPEC_RANK, 16, "P"),
 )
 
-PART = _struct(
+PART = struct(
     "Part", 256,
     id_count=("<i8", 0, "P"),
     spec_count=("<i8", 8, "P"),
@@ -354,8 +334,8 @@ PART = _struct(
 
 def layout_hash() -> int:
     """63-bit digest of every offset above; both sides exchange it before they map anything."""
-    fields = [(name, struct.itemsize, sorted((field, str(kind[0]), kind[1]) for field, kind in struct.fields.items()))
-              for name, struct in sorted(STRUCTS.items())]
+    fields = [(name, made.itemsize, sorted((field, str(kind[0]), kind[1]) for field, kind in made.fields.items()))
+              for name, made in sorted(STRUCTS.items())]
     text = repr((fields, sorted(WORD_NAMES.items()), VERSION))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
 
@@ -363,38 +343,3 @@ def layout_hash() -> int:
 def align(size: int, unit: int = CACHE_LINE) -> int:
     """The smallest multiple of ``unit`` (a power of two) that is at least ``size``."""
     return (size + unit - 1) & ~(unit - 1)
-
-
-#: arrays of a part in the order in which they lie in a frame: name of the offset field, bytes per id; weights lie
-#: where counts will: a table worker plans a part when its key worker is done with them
-PART_ARRAYS = (
-    ("ids", 8), ("unique", 8), ("restore", 4), ("occurrences", 4), ("entries", 4), ("slots", 4), ("counts", 8),
-    ("frequencies", 4), ("move_in", 4), ("out_slots", 4), ("out_entries", 4), ("homes", 4), ("out_homes", 4),
-)
-
-
-def part_bytes(id_count: int, spec_count: int) -> int:
-    """Bytes that the specs and arrays of one part take in a frame (without its PART)."""
-    return spec_count * SPEC.itemsize + sum(align(size * id_count) for _, size in PART_ARRAYS)
-
-
-def frame_bytes(parts: Tuple[Tuple[int, int], ...]) -> int:
-    """Bytes of a frame whose parts are (id_count, spec_count)."""
-    return len(parts) * PART.itemsize + sum(part_bytes(*part) for part in parts)
-
-
-class RingShape(NamedTuple):
-    """Where the pieces of a ring segment lie, all in bytes."""
-
-    frames_offset: int
-    tables_offset: int
-    arena_offset: int
-    total_bytes: int
-
-
-def ring_shape(table_count: int, arena_bytes: int) -> RingShape:
-    """Offsets of a ring segment for ``table_count`` tables and an arena of ``arena_bytes``."""
-    frames = align(RING.itemsize)
-    tables = frames + MAX_FRAMES * FRAME.itemsize
-    arena = align(tables + table_count * RING_TABLE.itemsize, PAGE)
-    return RingShape(frames, tables, arena, align(arena + arena_bytes, PAGE))

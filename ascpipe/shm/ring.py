@@ -11,9 +11,10 @@ from ascpipe.kernels import atomics
 from ascpipe.kernels.records import IMAGE, TURN, Record
 from ascpipe.kernels.ring_scan import look
 from ascpipe.layout import structs
+from ascpipe.layout.ring_shape import PART_ARRAYS
 from ascpipe.shm.growing_part import GrowingPart
 
-_LONG_ARRAYS = frozenset(field for field, size in structs.PART_ARRAYS if size == 8)
+_LONG_ARRAYS = frozenset(field for field, size in PART_ARRAYS if size == 8)
 _KEY_ARRAYS = ("entries", "slots", "homes", "counts", "frequencies")
 _OUT_ARRAYS = ("out_slots", "out_entries", "out_homes")
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ascpipe.errors import WrongStateError
 from ascpipe.layout import structs
+from ascpipe.layout.ring_shape import ring_shape
 from ascpipe.layout.words import DEDUPED, DONE, FREE, HOME_DISK, RETIRED, TOUCHED, TRAINED
 
 Read = Callable[[int, int], bytes]  #: (offset, size) -> bytes of a segment; fewer at its end
@@ -100,7 +101,7 @@ class RingReader:
     """
 
     def __init__(self, read: Read, size: int, table_count: int, column: int) -> None:
-        shape = structs.ring_shape(table_count, 0)
+        shape = ring_shape(table_count, 0)
         self._read, self._size, self._column = read, size, column
         self._frames = shape.frames_offset
         self._table = shape.tables_offset + column * structs.RING_TABLE.itemsize

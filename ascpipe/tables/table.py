@@ -19,9 +19,9 @@ from ascpipe.kernels.free_slots import free_slot_words, rebuild_free_slots
 from ascpipe.kernels.hashing import Spread
 from ascpipe.kernels.index import find_keys
 from ascpipe.kernels.plan import draft_count_only
-from ascpipe.kernels.records import CHANGE, ORDER, PLANNER, ROW, View
+from ascpipe.kernels.planner_memory import PLANNER
+from ascpipe.kernels.records import CHANGE, ORDER, ROW, View, late_room
 from ascpipe.kernels.retire import evict_entries, resolve_entries
-from ascpipe.kernels.victims import late_room
 from ascpipe.kernels.view import clear_rows, derive_view, move_changes
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.words import FREE, HOME_NONE

@@ -7,9 +7,9 @@ import numpy as np
 from ascpipe.errors import DiskFullError, RowUnreadableError, WorkerError
 from ascpipe.kernels import deriving
 from ascpipe.kernels.disk_slots import mask_words
-from ascpipe.kernels.records import ORDER, REST, TIER, Record
+from ascpipe.kernels.records import ORDER, Record, late_room
 from ascpipe.kernels.settling import settle_requests
-from ascpipe.kernels.victims import late_room
+from ascpipe.kernels.tier_memory import REST, TIER
 from ascpipe.layout.row_blocks import TRAILER_BYTES, file_of, slots_per_block
 from ascpipe.tables import lazy_arrays
 from ascpipe.tables.records import Truth

@@ -9,7 +9,7 @@ from threading import Event
 import psutil
 import pytest
 
-from ascpipe.daemon.lifecycle import KEY, TABLE, Worker
+from ascpipe.daemon.worker_identity import KEY, TABLE, Worker
 from tests.fault.test_template_deaths import replaced, template, title, was_executed, workers
 from tests.fault.test_trainer_deaths import Trainer
 from tests.support.daemons import DaemonProcess, is_alive

@@ -5,7 +5,7 @@ import signal
 import psutil
 import pytest
 
-from ascpipe.daemon.lifecycle import KEY, TABLE, Worker
+from ascpipe.daemon.worker_identity import KEY, TABLE, Worker
 from tests.support.daemons import DaemonProcess, is_alive
 from tests.support.waiting import wait_until
 

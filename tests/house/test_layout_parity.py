@@ -4,7 +4,8 @@ import subprocess
 
 import pytest
 
-from ascpipe.layout import bells, calls, generate, initial_kinds, structs, ticket, words
+from ascpipe.layout import bells, calls, declaring, generate, initial_kinds, structs, ticket, words
+from ascpipe.layout.ring_shape import PART_ARRAYS, part_bytes
 from tests.support import tree
 
 PARTS = [(0, 0), (1, 1), (7, 0), (8, 3), (16, 1), (1000, 26), (65537, 2)]
@@ -37,7 +38,7 @@ def constants():
 def printed(tmp_path_factory):
     """What the header's compiled values are, by a name like ``Ring.head.offset``."""
     lines = []
-    for struct, dtype in structs.STRUCTS.items():
+    for struct, dtype in declaring.STRUCTS.items():
         lines.append('std::printf("{0}.size %zu\\n", sizeof({0}));'.format(struct))
         for field in dtype.names:
             lines.append('std::printf("{0}.{1}.offset %zu\\n", offsetof({0}, {1}));'.format(struct, field))
@@ -50,7 +51,7 @@ def printed(tmp_path_factory):
     for ids, specs in PARTS:
         lines.append("{{ Part part; std::printf(\"part.{0}.{1}.end %lld\\n\", "
                      "static_cast<long long>(PlacePart(&part, {0}, {1}, 4096)));".format(ids, specs))
-        for field in ["specs"] + [field for field, _ in structs.PART_ARRAYS]:
+        for field in ["specs"] + [field for field, _ in PART_ARRAYS]:
             lines.append('std::printf("part.{0}.{1}.{2} %lld\\n", static_cast<long long>(part.{2}));'.format(
                 ids, specs, field))
         lines.append("}")
@@ -64,9 +65,9 @@ def printed(tmp_path_factory):
     return {key: int(value) for key, value in (line.split() for line in output.splitlines())}
 
 
-@pytest.mark.parametrize("struct", sorted(structs.STRUCTS))
+@pytest.mark.parametrize("struct", sorted(declaring.STRUCTS))
 def test_every_field_has_its_python_offset_and_size(struct, printed):
-    dtype = structs.STRUCTS[struct]
+    dtype = declaring.STRUCTS[struct]
     expected = {"{}.size".format(struct): dtype.itemsize}
     for field, (kind, offset) in ((field, dtype.fields[field][:2]) for field in dtype.names):
         expected["{}.{}.offset".format(struct, field)] = offset
@@ -89,8 +90,8 @@ def test_every_constant_has_its_python_value(printed):
 def test_every_field_has_a_writer_in_its_comment_on_both_sides():
     text = generate.layout_header()
     writers = r"(S|P|K|T|W|D|all|owner)\b"
-    for struct, comments in structs.COMMENTS.items():
-        assert list(comments) == list(structs.STRUCTS[struct].names)
+    for struct, comments in declaring.COMMENTS.items():
+        assert list(comments) == list(declaring.STRUCTS[struct].names)
         for field, comment in comments.items():
             assert re.match(writers, comment), "{}.{}: {}".format(struct, field, comment)
             assert re.search(r" {}(\[\d+\])?;  // {}\n".format(field, re.escape(comment)), text), field
@@ -109,7 +110,7 @@ def test_a_header_whose_text_is_the_same_is_not_written_again(tmp_path):
 
 
 def test_no_field_overlaps_another():
-    for struct, dtype in structs.STRUCTS.items():
+    for struct, dtype in declaring.STRUCTS.items():
         end = 0
         for field in sorted(dtype.names, key=lambda name: dtype.fields[name][1]):
             kind, offset = dtype.fields[field][:2]
@@ -134,11 +135,11 @@ def test_a_ticket_is_its_run_and_its_sequence():
 @pytest.mark.parametrize("ids, specs", PARTS)
 def test_a_part_is_placed_as_python_computes_it(ids, specs, printed):
     prefix = "part.{}.{}.".format(ids, specs)
-    assert printed[prefix + "end"] - 4096 == structs.part_bytes(ids, specs)
+    assert printed[prefix + "end"] - 4096 == part_bytes(ids, specs)
     offset = 4096
     assert printed[prefix + "specs"] == offset
     offset += specs * structs.SPEC.itemsize
-    for field, bytes_per_id in structs.PART_ARRAYS:
+    for field, bytes_per_id in PART_ARRAYS:
         assert printed[prefix + field] == offset, field
         offset += structs.align(bytes_per_id * ids)
 
@@ -146,4 +147,4 @@ def test_a_part_is_placed_as_python_computes_it(ids, specs, printed):
 def test_the_arrays_of_a_part_are_its_offset_fields():
     place = {name: structs.PART.fields[name][1] for name in structs.PART.names}
     offsets = [name for name in structs.PART.names if place["specs"] < place[name] < place["unique_count"]]
-    assert [name for name, _ in structs.PART_ARRAYS] == offsets
+    assert [name for name, _ in PART_ARRAYS] == offsets

@@ -12,7 +12,7 @@ import sys
 import click
 import tomli
 
-from ascpipe import errors
+from ascpipe import errors, import_hints, standins
 from ascpipe.checkpoint import errors as checkpoint_errors
 from ascpipe.layout import codes
 from tests.support import tree
@@ -24,6 +24,10 @@ def exported():
     for path in tree.python_files("ascpipe", "mx_rec"):
         for name in tree.assigned_list(path, "__all__") or []:
             yield "{}.{}".format(tree.module_name(path), name)
+    for module, homes in standins.HOMES.items():
+        for name in homes:
+            if name != import_hints.ANY and not name.startswith("_"):
+                yield "ascpipe.standins.{}.{}".format(module, name)
 
 
 def settings():

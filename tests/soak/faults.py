@@ -7,7 +7,8 @@ import collections
 import random
 from typing import Deque, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
-from ascpipe.daemon.lifecycle import DISK, KEY, RESTARTS, TABLE, WINDOW_S
+from ascpipe.daemon.lifecycle import RESTARTS, WINDOW_S
+from ascpipe.daemon.worker_identity import DISK, KEY, TABLE
 
 KILL, STALL, STOP, MESSAGES = "kill", "stall", "stop", "messages"
 TEMPLATE = "template"

@@ -5,6 +5,7 @@ import numpy as np
 
 from ascpipe.kernels import atomics
 from ascpipe.layout import structs
+from ascpipe.layout.ring_shape import PART_ARRAYS, ring_shape
 from ascpipe.layout.table_shape import log_capacity, table_shape
 from ascpipe.layout.words import CUT_EVICT, CUT_RESET, CUT_THRESHOLD
 from ascpipe.shm import segment
@@ -18,7 +19,7 @@ class FakeRing:
     """Views of one ring segment; positions are frame numbers % MAX_FRAMES."""
 
     def __init__(self, stream: StreamShape, frames: int, arena_bytes: int, ring: Callable[[], None]) -> None:
-        shape = structs.ring_shape(len(stream.tables), arena_bytes)
+        shape = ring_shape(len(stream.tables), arena_bytes)
         self.stream = stream
         self._ring = ring
         self.bytes = shape.total_bytes
@@ -62,7 +63,7 @@ class FakeRing:
 
     def array(self, number: int, index: int, name: str, count: Optional[int] = None) -> np.ndarray:
         part = self.part(number, index)
-        size = dict(structs.PART_ARRAYS)[name]
+        size = dict(PART_ARRAYS)[name]
         at = int(self.frame(number)["offset"]) + int(part[name])
         count = int(part["id_count"]) if count is None else count
         return self.memory[at:at + count * size].view("<i8" if size == 8 else "<i4")

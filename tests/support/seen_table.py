@@ -3,7 +3,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ascpipe.kernels import view
-from ascpipe.kernels.records import CHANGE, PLANNER, ROW, Record, View
+from ascpipe.kernels.planner_memory import PLANNER
+from ascpipe.kernels.records import CHANGE, ROW, Record, View
 from ascpipe.layout.structs import ENTRY
 from ascpipe.layout.words import FREE, NAMED, TRAINED
 from tests.reference import retire as retire_reference

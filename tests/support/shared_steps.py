@@ -6,7 +6,7 @@ import numpy as np
 
 from ascpipe.kernels import batch_steps
 from ascpipe.kernels.next_action import PLAN, RETIRE
-from ascpipe.kernels.records import PLANNER
+from ascpipe.kernels.planner_memory import PLANNER
 from ascpipe.layout import structs
 from ascpipe.shm.ring import PartView, RingView
 

@@ -5,6 +5,7 @@ import numpy as np
 
 from ascpipe.kernels.atomics import exchange_i64
 from ascpipe.layout import structs
+from ascpipe.layout.ring_shape import PART_ARRAYS, frame_bytes, ring_shape
 from ascpipe.layout.table_shape import asks_room, log_capacity, table_shape
 from ascpipe.layout.words import DEDUPED, LOCAL, RETIRED, SUBMITTED, TRAIN, TRAINED
 from ascpipe.shm.ring import RingView, TableView
@@ -22,7 +23,7 @@ def aligned(size: int) -> np.ndarray:
 def make_ring(tables: int, frames: int, arena_bytes: int, look_ahead: int = 32, plan_ahead: int = 2,
               channel: int = TRAIN, allocate: Allocate = aligned, rank_size: int = 1) -> RingView:
     """An empty ring as the supervisor makes it."""
-    shape = structs.ring_shape(tables, arena_bytes)
+    shape = ring_shape(tables, arena_bytes)
     memory = allocate(shape.total_bytes)
     header = memory[:structs.RING.itemsize].view(structs.RING)[0]
     for name, value in (("channel", channel), ("rank_size", rank_size),
@@ -131,7 +132,7 @@ class SimRing:
         """Put one batch into a frame; None if there is no room.  ``weights``: none, or those of each table's keys."""
         self.free_frames()
         header = self.ring.header
-        need = structs.frame_bytes(tuple((len(k), 1) for k in keys))
+        need = frame_bytes(tuple((len(k), 1) for k in keys))
         start, size = int(header["arena_tail"]), int(header["arena_bytes"])
         if start % size + need > size:
             start += size - start % size
@@ -150,7 +151,7 @@ class SimRing:
             part.fields.fill(0)
             part["id_count"], part["spec_count"], part["specs"] = len(part_keys), 1, place
             place += structs.SPEC.itemsize
-            for name, width in structs.PART_ARRAYS:
+            for name, width in PART_ARRAYS:
                 part[name] = place
                 place += structs.align(width * len(part_keys))
             part.array("ids", len(part_keys))[:] = part_keys

@@ -4,8 +4,7 @@ import ctypes
 import numpy as np
 
 from ascpipe.kernels.disk_slots import mask_words
-from ascpipe.kernels.records import REST
-from ascpipe.kernels.tier_memory import NOT_COMING
+from ascpipe.kernels.tier_memory import NOT_COMING, REST
 from ascpipe.kernels.victims import NOT_IN
 from ascpipe.layout.words import HOME_DISK
 from tests.reference.bits import frame_bit

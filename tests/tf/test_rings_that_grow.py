@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.layout import structs
+from ascpipe.layout.ring_shape import frame_bytes
 from ascpipe.shm import memory
 from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import start_asc_pipeline
@@ -23,7 +24,7 @@ def ids_of(*sizes):
 
 
 def frame_mib(ids):
-    return structs.frame_bytes(((ids, 1),)) / MIB
+    return frame_bytes(((ids, 1),)) / MIB
 
 
 def rings():
@@ -128,7 +129,7 @@ def failing_text(counted, number):
 
 
 def needs(ids, has):
-    return "needs {} bytes in the ring, which has {}".format(structs.frame_bytes(((ids, 1),)), has)
+    return "needs {} bytes in the ring, which has {}".format(frame_bytes(((ids, 1),)), has)
 
 
 def test_a_private_daemon_whose_ring_was_set_names_the_variable(monkeypatch):

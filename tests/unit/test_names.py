@@ -4,7 +4,7 @@ import os
 import pytest
 
 from ascpipe import names
-from ascpipe.daemon import lifecycle
+from ascpipe.daemon import worker_identity
 from ascpipe.errors import EndpointTooLongError, NameRefusedError, RunDirError
 
 
@@ -83,10 +83,10 @@ def test_a_directory_of_another_user_is_refused(tmp_path):
         names.make_private_dir(str(tmp_path / "squatted"))
 
 
-@pytest.mark.parametrize("kind", [lifecycle.KEY, lifecycle.TABLE, lifecycle.DISK])
+@pytest.mark.parametrize("kind", [worker_identity.KEY, worker_identity.TABLE, worker_identity.DISK])
 def test_files_of_each_kind_of_worker_are_of_our_making(kind, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    worker = str(lifecycle.Worker(kind, 3))
+    worker = str(worker_identity.Worker(kind, 3))
     found = names.RunDir("a")
     (tmp_path / "ascpipe" / "a").mkdir(parents=True)
     for path in (found.worker_log(worker), found.worker_spans(worker)):

@@ -1,4 +1,4 @@
 """Stand-in for what the incumbent's packages share."""
-from ascpipe import import_hints
+from ascpipe import standins
 
-import_hints.install(__name__)
+standins.stand_in(__name__)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from ascpipe.errors import AscpipeError
 from ascpipe.layout import structs
+from ascpipe.layout.ring_shape import PART_ARRAYS, ring_shape
 from ascpipe.shm.ring import RingView, TableView
 from tests.support.programs.counted import Feed, is_table, segments, two_tiers
 from tests.support.programs.scenarios import Background, main, started
@@ -21,7 +22,7 @@ CODE = re.compile(r"\bE[1-9][0-9][0-9]\b")
 def is_ring(memory: np.ndarray) -> bool:
     """Of a segment of the session, whether it is a ring."""
     header = memory[:structs.RING.itemsize].view(structs.RING)[0]
-    shape = structs.ring_shape(int(header["table_count"]), int(header["arena_bytes"]))
+    shape = ring_shape(int(header["table_count"]), int(header["arena_bytes"]))
     return tuple(int(header[name]) for name in ("frames_offset", "tables_offset", "arena_offset")) == shape[:3]
 
 
@@ -49,7 +50,7 @@ class Ring:
         found = [parts[name] for name in structs.PART.names]
         for part in parts:
             count = int(part["id_count"])
-            for name, size in structs.PART_ARRAYS:
+            for name, size in PART_ARRAYS:
                 begin = offset + int(part[name])
                 if 0 < count < 1000 and self._begin <= begin <= self._end - size * count and begin % size == 0:
                     found.append(memory[begin:begin + size * count].view(np.int64 if size == 8 else np.int32))

@@ -4,8 +4,8 @@ import os
 import pytest
 
 from ascpipe.config import load_settings
-from ascpipe.daemon.lifecycle import KEY, TABLE, Worker
 from ascpipe.daemon.supervisor import bound_processors
+from ascpipe.daemon.worker_identity import KEY, TABLE, Worker
 from ascpipe.errors import ConfigError
 
 

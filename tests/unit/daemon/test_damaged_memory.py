@@ -4,11 +4,12 @@ import pytest
 
 from ascpipe.config import load_settings
 from ascpipe.control import codec, messages
-from ascpipe.daemon.lifecycle import DISK_WORKER, KEY, TABLE, Worker
 from ascpipe.daemon.session_memory import SessionMemory
 from ascpipe.daemon.statistics import describe_memory
+from ascpipe.daemon.worker_identity import DISK_WORKER, KEY, TABLE, Worker
 from ascpipe.errors import DaemonStoppedError, KeyWorkerDiedError, number_of
 from ascpipe.layout import structs
+from ascpipe.layout.ring_shape import ring_shape
 from ascpipe.layout.words import DEDUPED, SUBMITTED
 from ascpipe.shm.memory import Places
 
@@ -47,7 +48,7 @@ def test_no_word_in_shared_memory_is_an_error_of_what_the_daemon_does_there(memo
 
 
 def test_the_claim_of_a_frame_that_one_of_two_tables_has_deduped_is_cleared(memory):
-    shape = structs.ring_shape(2, 0)
+    shape = ring_shape(2, 0)
     ring = memory.rings[0]
     frames = ring.view(structs.FRAME, shape.frames_offset, structs.MAX_FRAMES)
     words = ring.view(structs.RING_TABLE, shape.tables_offset, 2)["words"]
@@ -67,7 +68,7 @@ def test_the_first_failure_of_a_session_stays(memory):
 
 
 def test_claims_are_cleared_wherever_the_header_of_the_ring_says_that_frames_lie(memory):
-    shape = structs.ring_shape(2, 0)
+    shape = ring_shape(2, 0)
     ring = memory.rings[0]
     frames = ring.view(structs.FRAME, shape.frames_offset, structs.MAX_FRAMES)
     ring.view(structs.RING_TABLE, shape.tables_offset, 2)["words"][1, 5] = SUBMITTED

@@ -3,7 +3,7 @@ import pytest
 
 from ascpipe.config import load_settings
 from ascpipe.daemon.hangs import Hangs, Seen, awaited
-from ascpipe.daemon.lifecycle import DISK, KEY, TABLE, Worker
+from ascpipe.daemon.worker_identity import DISK, KEY, TABLE, Worker
 from ascpipe.layout.words import WAIT_CUT, WAIT_DISK, WAIT_KEYS, WAIT_PLAN, WAIT_READ, WAIT_SENTENCES
 
 SETTINGS = load_settings({"workers": 2, "table_workers": 2}, {})

@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascpipe.daemon import lifecycle
-from ascpipe.daemon.lifecycle import (
-    BACKOFF_S,
-    KEY,
-    PRIVATE_PATIENCE_S,
-    RESTARTS,
-    TABLE,
-    WINDOW_S,
+from ascpipe.daemon.events import (
     AttachWorkers,
     ClearClaim,
     CloseSession,
@@ -24,7 +18,6 @@ from ascpipe.daemon.lifecycle import (
     HandOutStream,
     HandOutTable,
     LauncherGone,
-    Lifecycle,
     SessionStarted,
     StartWorker,
     StopAsked,
@@ -33,9 +26,10 @@ from ascpipe.daemon.lifecycle import (
     Tick,
     TrainerGone,
     TrainerRegistered,
-    Worker,
     WorkerEnded,
 )
+from ascpipe.daemon.lifecycle import BACKOFF_S, PRIVATE_PATIENCE_S, RESTARTS, WINDOW_S, Lifecycle
+from ascpipe.daemon.worker_identity import KEY, TABLE, Worker
 from ascpipe.errors import CrashLoopError, DaemonStoppedError, KeyWorkerDiedError, TableWorkerDiedError, received
 
 K0, K1, T0 = Worker(KEY, 0), Worker(KEY, 1), Worker(TABLE, 0)

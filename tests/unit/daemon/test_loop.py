@@ -5,7 +5,7 @@ import weakref
 import pytest
 
 from ascpipe.config import load_settings
-from ascpipe.daemon import lifecycle
+from ascpipe.daemon import events
 from ascpipe.daemon.exporter import Exporter
 from ascpipe.daemon.loop import Daemon
 from ascpipe.daemon.run_directory import OwnedRunDir
@@ -25,17 +25,17 @@ def daemon(tmp_path):
 
 
 def test_each_kind_of_action_is_carried_out_by_a_method_of_its_own(daemon):
-    assert set(daemon._actions) == set(lifecycle.Action.__args__)
+    assert set(daemon._actions) == set(events.Action.__args__)
 
 
 def test_an_action_of_another_kind_is_an_error(daemon):
     with pytest.raises(KeyError):
-        daemon._do(lifecycle.Tick())
+        daemon._do(events.Tick())
 
 
 @pytest.mark.parametrize("action", [
-    lifecycle.HandOutStream(0), lifecycle.HandOutTable(0), lifecycle.ClearClaim(1),
-    lifecycle.FailSession(None)], ids=lambda action: type(action).__name__)
+    events.HandOutStream(0), events.HandOutTable(0), events.ClearClaim(1),
+    events.FailSession(None)], ids=lambda action: type(action).__name__)
 def test_an_action_that_belongs_to_a_session_is_an_error_without_one(daemon, action):
     with pytest.raises(RuntimeError, match="there is no session in state 'idle'"):
         daemon._do(action)
@@ -50,10 +50,10 @@ def test_a_daemon_that_goes_on_after_a_session_keeps_nothing_of_it(daemon):
     gc.collect()
     garbage = weakref.ref(Cycle())
     assert garbage() is not None
-    daemon._trainer_gone("said bye")
+    daemon._session.leave("said bye")
     assert garbage() is None
 
 
 def test_a_daemon_without_a_session_closes_none(daemon):
-    daemon._do(lifecycle.CloseSession())
+    daemon._do(events.CloseSession())
     assert daemon._memory is None

@@ -6,8 +6,8 @@ import pytest
 
 from ascpipe import names
 from ascpipe.control import fdsocket
-from ascpipe.daemon.lifecycle import KEY, Worker
 from ascpipe.daemon.supervisor import Supervisor
+from ascpipe.daemon.worker_identity import KEY, Worker
 from tests.support.waiting import wait_until
 
 WORKER = Worker(KEY, 0)

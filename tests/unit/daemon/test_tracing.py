@@ -5,8 +5,8 @@ import pytest
 
 from ascpipe.config import load_settings
 from ascpipe.control import messages
-from ascpipe.daemon.lifecycle import DISK, KEY, TABLE, Worker
 from ascpipe.daemon.tracing import Tracing
+from ascpipe.daemon.worker_identity import DISK, KEY, TABLE, Worker
 from ascpipe.errors import WrongStateError
 from ascpipe.names import RunDir
 

@@ -20,7 +20,8 @@ USER = '''
 import sys
 import numpy as np
 from ascpipe.kernels import atomics, batch_steps, index, plan, ring_scan
-from ascpipe.kernels.records import LINE, PLANNER, Index
+from ascpipe.kernels.planner_memory import PLANNER
+from ascpipe.kernels.records import LINE, Index
 from ascpipe.layout.structs import TABLE
 from ascpipe.tables.key_index import KeyIndex
 from ascpipe.workers import key_worker, table_worker

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascpipe.kernels import plan, retire, swaps, view
-from ascpipe.kernels.records import ORDER, Rules, Victims
-from ascpipe.kernels.victims import NOT_IN, clear_order, late_room, take_least
+from ascpipe.kernels.records import ORDER, Rules, Victims, late_room
+from ascpipe.kernels.victims import NOT_IN, clear_order, take_least
 from ascpipe.layout.words import TRAINED
 from tests.reference import plan as plan_reference
 from tests.reference import retire as retire_reference

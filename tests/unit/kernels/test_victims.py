@@ -7,8 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ascpipe.kernels import victims
-from ascpipe.kernels.records import ORDER, Victims
-from ascpipe.kernels.victims import NOT_IN, late_room
+from ascpipe.kernels.records import ORDER, Victims, late_room
+from ascpipe.kernels.victims import NOT_IN
 from tests.reference import victims as reference
 
 ROWS = 40

@@ -4,7 +4,8 @@ import itertools
 
 import pytest
 
-from ascpipe.daemon.lifecycle import KEY, RESTARTS, TABLE, WINDOW_S
+from ascpipe.daemon.lifecycle import RESTARTS, WINDOW_S
+from ascpipe.daemon.worker_identity import KEY, TABLE
 from tests.soak import events, faults
 from tests.soak.faults import KILL, MESSAGES, ROLES, STALL, STOP, Pace
 

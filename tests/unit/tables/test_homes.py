@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascpipe.kernels import free_homes as kernels
-from ascpipe.kernels.records import PLANNER
+from ascpipe.kernels.planner_memory import PLANNER
 from ascpipe.tables import lazy_arrays
 from ascpipe.tables.homes import free_homes
 from tests.reference import free_homes as reference

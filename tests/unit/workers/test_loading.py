@@ -7,7 +7,7 @@ import pytest
 from numba.core import caching
 
 from ascpipe.control.exec_worker import BROKEN_KERNELS, NO_ROOM_FOR_KERNELS
-from ascpipe.daemon.supervisor import met_broken_kernels
+from ascpipe.daemon.worker_ends import met_broken_kernels
 from ascpipe.workers.loading import exit_code
 
 

@@ -1,0 +1,108 @@
+"""Writes the headers of the segments of a session, as the supervisor makes them."""
+from typing import Any, List, NamedTuple, Tuple
+
+import numpy as np
+
+from ascpipe.config import Settings
+from ascpipe.control import messages
+from ascpipe.daemon.ring_sizes import RingSizes
+from ascpipe.layout import structs
+from ascpipe.layout.ring_shape import RingShape
+from ascpipe.layout.table_shape import TableShape, asks_room, log_capacity, table_shape
+from ascpipe.shm import segment
+
+
+class Segment(NamedTuple):
+    """A mapped segment.
+
+    Attributes:
+        fd: descriptor, ours.
+        size: bytes.
+        array: uint8[size].
+    """
+
+    fd: int
+    size: int
+    array: Any
+
+    def view(self, struct: np.dtype, offset: int = 0, count: int = 1) -> Any:
+        """``count`` records of ``struct`` at ``offset`` bytes, writable."""
+        return self.array[offset:offset + count * struct.itemsize].view(struct)
+
+
+#: Names of keys in the window that have no row yet: entries for them cost nothing before they are used.
+_WINDOW_ENTRIES = 1 << 22
+#: Keys that admission counts, for each row that the table may have.
+_COUNTED_PER_ROW = 8
+_MAX_ENTRIES = 2**31 - 1
+
+
+def entry_capacity(table: messages.Table) -> int:
+    """Entries of a table at most: its rows, keys that are counted only, and names of keys in the window."""
+    rows = max(table.device_rows, table.home_rows, table.disk_rows)
+    if table.access_threshold >= 0:
+        rows *= _COUNTED_PER_ROW
+    return min(_MAX_ENTRIES, rows + max(_WINDOW_ENTRIES, rows // 8))
+
+
+def shape_of(table: messages.Table) -> TableShape:
+    """Where the pieces of a table's segment lie."""
+    return table_shape(table.device_rows, entry_capacity(table), table.home_rows, table.row_floats, table.disk_rows)
+
+
+def write_session(made: Segment, run: int, rings: RingSizes) -> None:
+    """Write the header of the session segment."""
+    header = made.view(structs.SESSION)[0]
+    for record in made.view(structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS):
+        record["waits_table"] = -1
+    header["magic"], header["run"] = structs.MAGIC, run
+    header["rings_ample"], header["rings_most"], header["is_private"] = rings.ample, rings.most, rings.private
+    header["version"] = structs.VERSION
+
+
+def write_ring(made: Segment, shape: RingShape, present: int, stream: messages.Stream,
+               settings: Settings) -> None:
+    """Write the header of a ring of which ``present`` bytes have memory."""
+    fields: List[Tuple[str, int]] = [
+        ("magic", structs.MAGIC), ("stream", stream.stream), ("channel", stream.channel),
+        ("rank_size", stream.rank_size), ("frame_count", settings.ring_frames), ("table_count", len(stream.tables)),
+        ("look_ahead", settings.look_ahead), ("plan_ahead", settings.plan_ahead),
+        ("arena_offset", shape.arena_offset), ("arena_bytes", present - shape.arena_offset),
+        ("frames_offset", shape.frames_offset), ("tables_offset", shape.tables_offset),
+    ]
+    places = made.view(structs.RING_TABLE, shape.tables_offset, len(stream.tables))
+    for place, table in zip(places, stream.tables):
+        place["table"] = table
+        place["worker"] = settings.table_worker_of(table)
+    _write_header(made.view(structs.RING)[0], fields)
+
+
+def write_table(made: Segment, shape: TableShape, table: messages.Table) -> None:
+    """Write the header of a table, its empty slots, and what its disk worker finds."""
+    slots = made.view(np.dtype("<i4"), shape.slots_offset, table.device_rows)
+    slots[:] = -1
+    if table.disk_rows:
+        for begin, end in ((shape.disk_offset, shape.requests_offset), (shape.reads_offset, shape.total_bytes)):
+            segment.fill(made.fd, begin, end - begin, "requests of table {!r}".format(table.name))
+        disk = made.view(structs.DISK_TABLE, shape.disk_offset)[0]
+        for name, value in (
+                ("disk_slots", table.disk_rows), ("asks_room", asks_room(table.home_rows)),
+                ("asks_offset", shape.asks_offset), ("requests_offset", shape.requests_offset), ("epoch", 1),
+                ("reads_offset", shape.reads_offset), ("read_rows_offset", shape.read_rows_offset)):
+            disk[name] = value
+    _write_header(made.view(structs.TABLE)[0], [
+        ("magic", structs.MAGIC), ("table", table.table), ("dim", table.dim), ("device_rows", table.device_rows),
+        ("entry_capacity", entry_capacity(table)), ("entries_offset", shape.entries_offset),
+        ("slots_offset", shape.slots_offset), ("home_offset", shape.home_offset), ("home_capacity", table.home_rows),
+        ("row_floats", table.row_floats), ("log_offset", shape.log_offset),
+        ("log_capacity", log_capacity(entry_capacity(table))),
+        ("access_threshold", table.access_threshold), ("counting", 1),
+        ("faae_coefficient", table.faae_coefficient), ("eviction_threshold", table.eviction_threshold),
+        ("disk_offset", shape.disk_offset if table.disk_rows else 0),
+    ])
+
+
+def _write_header(header: Any, fields: List[Tuple[str, int]]) -> None:
+    for name, value in fields:
+        header[name] = value
+    header["version"] = structs.VERSION  # last: a reader that sees it may read the rest

@@ -1,0 +1,171 @@
+"""The session of a daemon with its trainer, and the requests by which the trainer begins, extends and ends it."""
+import datetime
+import gc
+import logging
+import os
+import secrets
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from ascpipe import __version__, errors
+from ascpipe.control import fdsocket, messages
+from ascpipe.daemon import events
+from ascpipe.daemon.lifecycle import HAS_TRAINER, IDLE, REGISTERED, SERVING, Lifecycle
+from ascpipe.daemon.lifelines import Lifeline, Lifelines
+from ascpipe.daemon.session_memory import SessionMemory
+from ascpipe.daemon.tracing import Tracing
+from ascpipe.layout import structs
+from ascpipe.layout.ticket import MOST_RUNS
+from ascpipe.names import RunDir
+from ascpipe.shm.segment import SHM_DIR
+
+
+class Session:
+    """The trainer that is registered, if there is one, and the memory of its session, once it has started.
+
+    Args:
+        run: directory of the daemon.
+        lifelines: of processes that may register.
+        tracing: what the trainer records.
+        life: state of the daemon.
+        handle: receives each event.
+        make_memory: makes the memory of a session from what the trainer wants and the number of the run.
+
+    Attributes:
+        verbs: the requests, by name.
+        pid: of the trainer that was registered last.
+        memory: of the session; None: there is none.
+    """
+
+    def __init__(self, run: RunDir, lifelines: Lifelines, tracing: Tracing, life: Lifecycle,
+                 handle: Callable[[events.Event], None],
+                 make_memory: Callable[[messages.Start, int], SessionMemory]) -> None:
+        self._log = logging.getLogger("ascpipe.daemon")
+        self._run, self._lifelines, self._tracing = run, lifelines, tracing
+        self._life, self._handle, self._make_memory = life, handle, make_memory
+        self._trainer: Optional[Lifeline] = None
+        self.pid, self._since = 0, ""
+        self._number = secrets.randbelow(MOST_RUNS)
+        self.memory: Optional[SessionMemory] = None
+        self.verbs: Dict[str, Callable[[Any], Dict[str, Any]]] = {
+            "register": self._register, "start": self._start, "add_stream": self._add_stream,
+            "add_table": self._add_table, "bye": self._bye}
+
+    @property
+    def connected_pid(self) -> Optional[int]:
+        """Pid of the trainer; None: no trainer is registered."""
+        return None if self._trainer is None else self._trainer.pid
+
+    def fds(self) -> List[int]:
+        """Descriptors that become readable when the trainer ends."""
+        return [] if self._trainer is None else self._trainer.fds()
+
+    def told(self) -> Optional[Dict[str, Any]]:
+        """The trainer, for ``status``."""
+        return None if self._trainer is None else {"pid": self.pid, "since": self._since, "run": self._number}
+
+    def leave(self, how: str) -> None:
+        """End the session, as the trainer said ``bye`` or died."""
+        self._log.info("trainer (pid %d) %s", self.pid, how)
+        if self._trainer is not None:
+            self._trainer.close()
+            self._trainer = None
+        self._handle(events.TrainerGone())
+        if self._life.state == IDLE:
+            gc.collect()  # each session leaves a kilobyte or two of garbage, which Python would keep for long
+
+    def close_memory(self) -> None:
+        """Give the segments back, if there are any."""
+        if self.memory is not None:
+            self.memory.close()
+            self.memory = None
+
+    def close(self) -> None:
+        """Give everything back."""
+        if self._trainer is not None:
+            self._trainer.close()
+        self.close_memory()
+
+    # ---- verbs
+
+    def _register(self, body: messages.Register) -> Dict[str, Any]:
+        if body.layout != structs.layout_hash():
+            raise errors.VersionError(body.version, body.layout, __version__, structs.layout_hash())
+        if self._life.state in HAS_TRAINER:
+            raise errors.BusyError(self._run.name, self.pid, self._since)
+        self._trainer = self._lifelines.take(body.pid, body.token)
+        self.pid = body.pid
+        self._since = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+        self._number = self._number % MOST_RUNS + 1
+        self._handle(events.TrainerRegistered())
+        self._log.info("trainer (pid %d) registered as run %d", body.pid, self._number)
+        return {"run": self._number, "pid": os.getpid(), "name": self._run.name}
+
+    def _start(self, body: messages.Start) -> Dict[str, Any]:
+        trainer = self._trainer_with("start", body.token)
+        if self._life.state != REGISTERED:
+            raise errors.WrongStateError("start", self._life.state, "a trainer starts once, after it has registered")
+        with self._tracing.exchange_spans(body, self.pid) as (spans, spans_bytes):
+            memory = self.memory = self._make_memory(body, self._number)
+            memory.set_pid(structs.BELL_TRAINER, self.pid)
+            memory.set_pid(structs.BELL_PUMP, self.pid)
+            sizes, uses_memfd = memory.sizes(), memory.use_memfd
+            sizes["exchange_spans_bytes"] = spans_bytes
+            self._send_segments(trainer, memory.fds() + spans, self.close_memory)
+        self._handle(events.SessionStarted(any(table.disk_rows for table in body.tables)))
+        kind = "memfds ({} is too small or read-only)".format(SHM_DIR) if uses_memfd else SHM_DIR
+        self._log.info("session started, streams: %d, tables: %d, segments in %s", len(body.streams),
+                       len(body.tables), kind)
+        if self._life.error is not None:  # workers cannot run
+            raise self._life.error
+        return sizes
+
+    def _add_stream(self, body: messages.AddStream) -> Dict[str, Any]:
+        memory, trainer = self._serving("add_stream", body.token)
+        ring = memory.add_stream(body.stream)
+        self._send_segments(trainer, [ring.fd], memory.drop_stream)
+        self._handle(events.StreamAdded(body.stream.stream))
+        self._log.info("stream %d added, tables: %d, %d bytes", body.stream.stream, len(body.stream.tables), ring.size)
+        return {"bytes": ring.size}
+
+    def _add_table(self, body: messages.AddTable) -> Dict[str, Any]:
+        memory, trainer = self._serving("add_table", body.token)
+        made = memory.make_table(body.table)
+        self._send_segments(trainer, [made.fd], lambda: memory.give_back(made))
+        memory.add_table(body.table, made)
+        self._handle(events.TableAdded(body.table.table, body.table.disk_rows > 0))
+        self._log.info("table %r added", body.table.name)
+        return {"bytes": made.size}
+
+    def _bye(self, body: messages.Bye) -> Dict[str, Any]:
+        self._trainer_with("bye", body.token)
+        self.leave("said bye")
+        return {}
+
+    def _send_segments(self, trainer: Lifeline, fds: List[int], take_back: Callable[[], None]) -> None:
+        """Hand segments to the trainer; ``take_back`` is called if it does not get them."""
+        try:
+            fdsocket.send(trainer.sock, {"verb": "segments"}, fds)
+        except (errors.MessageError, OSError):
+            take_back()
+            raise
+
+    def _trainer_with(self, verb: str, token: bytes) -> Lifeline:
+        """The trainer that is registered, if it is the one that asks."""
+        if self._trainer is None:
+            raise errors.WrongStateError(verb, self._life.state, "no trainer is registered")
+        if not secrets.compare_digest(self._trainer.token or b"", token):
+            raise errors.PeerRefusedError(
+                "{} does not come from the trainer that is registered (pid {}, since {}): it has another token. Its "
+                "session is as before; only it may change or end it, 'ascpipe stop' ends the daemon".format(
+                    verb, self.pid, self._since))
+        return self._trainer
+
+    def _serving(self, verb: str, token: bytes) -> Tuple[SessionMemory, Lifeline]:
+        """The session that goes on, and its trainer, which asks."""
+        trainer = self._trainer_with(verb, token)
+        if self._life.error is not None:
+            raise self._life.error
+        if self._life.state != SERVING or self.memory is None:
+            raise errors.WrongStateError(verb, self._life.state,
+                                         "streams and tables are added to a session that was started")
+        return self.memory, trainer

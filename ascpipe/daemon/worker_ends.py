@@ -1,0 +1,71 @@
+"""Finds out why a worker ended: from its exit code, its log, and the counters of its control group."""
+import os
+import re
+import signal
+
+from ascpipe.control.exec_worker import BROKEN_KERNELS
+from ascpipe.daemon.worker_identity import Worker
+from ascpipe.directories import room
+from ascpipe.errors import DirectoryFullError
+from ascpipe.names import RunDir
+from ascpipe.shm import memory
+
+_LOG_TAIL_BYTES = 1 << 16  # of a traceback through all imports
+_EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Warning)\b.*")
+
+
+class WorkerEnds:
+    """Knows the logs of the workers of a daemon, and how many processes the kernel had ended before.
+
+    Args:
+        run: where the logs lie.
+        cache_dir: of compiled kernels.
+    """
+
+    def __init__(self, run: RunDir, cache_dir: str) -> None:
+        self._run, self._cache_dir = run, cache_dir
+        self._oom_kills = memory.oom_kills() or 0  # that were told
+
+    def cause(self, worker: Worker, code: int) -> str:
+        """Write how a worker ended, from its exit code, or the number of a signal below 0."""
+        if code < 0:
+            name = signal.Signals(-code).name if -code in list(signal.Signals) else "signal {}".format(-code)
+            return "killed by {}{}".format(name, self._oom() if -code == signal.SIGKILL else "")
+        last = self._last_words(worker)
+        return "exit code {}{}".format(code, " ({})".format(last) if last else "")
+
+    def _oom(self) -> str:
+        """Whether the kernel has ended a process of our control group since the last worker was killed."""
+        before, self._oom_kills = self._oom_kills, memory.oom_kills() or 0
+        return "" if self._oom_kills <= before else (
+            " as memory ran out: the control group is at its limit, and the kernel has ended {} of its processes in all"
+            .format(self._oom_kills))
+
+    def no_room_for_kernels(self, worker: Worker) -> DirectoryFullError:
+        """Return the error of a worker that had no room for compiled kernels."""
+        return DirectoryFullError(self._cache_dir, self._last_words(worker) or "compiled kernels cannot be kept",
+                                  room(self._cache_dir))
+
+    def _last_words(self, worker: Worker) -> str:
+        """The line of its log that names an exception, if any."""
+        named = [line for line in self._log_tail(worker).splitlines() if _EXCEPTION_LINE.match(line)]
+        return "".join(c for c in (named or [""])[-1][:300] if c.isprintable())
+
+    def _log_tail(self, worker: Worker) -> str:
+        try:
+            with open(self._run.worker_log(str(worker)), "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL_BYTES))
+                return file.read().decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+
+def met_broken_kernels(code: int, loaded: bool = False) -> bool:
+    """Whether a process ended because it could not read compiled kernels.
+
+    Args:
+        code: its exit code, or the number of a signal below 0. A damaged kernel raises an exception in numba, which the
+            process states by its exit code, or brings the process down while it loads.
+        loaded: it had said that it has all of its code.
+    """
+    return code == BROKEN_KERNELS or code < 0 and code != -signal.SIGKILL and not loaded

@@ -1,0 +1,37 @@
+"""Names the workers of a daemon."""
+from dataclasses import dataclass
+from typing import Tuple
+
+from ascpipe.config import Settings
+
+KEY, TABLE, DISK = "key", "table", "disk"
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Identity of a worker: it survives the process, which may be replaced.
+
+    Attributes:
+        kind: ``KEY``, ``TABLE`` or ``DISK``.
+        index: number among those of its kind.
+    """
+
+    kind: str
+    index: int
+
+    def __str__(self) -> str:
+        return "{}-{}".format(self.kind, self.index)
+
+    @property
+    def sentence(self) -> str:
+        """For messages: ``"key worker 0"``."""
+        return "{} worker {}".format(self.kind, self.index)
+
+
+def workers_of(settings: Settings) -> Tuple[Worker, ...]:
+    """All workers of a daemon, key workers first."""
+    return tuple(Worker(kind, index) for kind, count in ((KEY, settings.workers), (TABLE, settings.table_workers))
+                 for index in range(count))
+
+
+DISK_WORKER = Worker(DISK, 0)  #: there is one, in a session with rows on disk

@@ -1,0 +1,38 @@
+"""Lays out a ring segment and its frames: where the pieces lie and how many bytes they take."""
+from typing import NamedTuple, Tuple
+
+from ascpipe.layout.structs import FRAME, MAX_FRAMES, PAGE, PART, RING, RING_TABLE, SPEC, align
+
+#: arrays of a part in the order in which they lie in a frame: name of the offset field, bytes per id; weights lie
+#: where counts will: a table worker plans a part when its key worker is done with them
+PART_ARRAYS = (
+    ("ids", 8), ("unique", 8), ("restore", 4), ("occurrences", 4), ("entries", 4), ("slots", 4), ("counts", 8),
+    ("frequencies", 4), ("move_in", 4), ("out_slots", 4), ("out_entries", 4), ("homes", 4), ("out_homes", 4),
+)
+
+
+def part_bytes(id_count: int, spec_count: int) -> int:
+    """Bytes that the specs and arrays of one part take in a frame (without its PART)."""
+    return spec_count * SPEC.itemsize + sum(align(size * id_count) for _, size in PART_ARRAYS)
+
+
+def frame_bytes(parts: Tuple[Tuple[int, int], ...]) -> int:
+    """Bytes of a frame whose parts are (id_count, spec_count)."""
+    return len(parts) * PART.itemsize + sum(part_bytes(*part) for part in parts)
+
+
+class RingShape(NamedTuple):
+    """Where the pieces of a ring segment lie, all in bytes."""
+
+    frames_offset: int
+    tables_offset: int
+    arena_offset: int
+    total_bytes: int
+
+
+def ring_shape(table_count: int, arena_bytes: int) -> RingShape:
+    """Offsets of a ring segment for ``table_count`` tables and an arena of ``arena_bytes``."""
+    frames = align(RING.itemsize)
+    tables = frames + MAX_FRAMES * FRAME.itemsize
+    arena = align(tables + table_count * RING_TABLE.itemsize, PAGE)
+    return RingShape(frames, tables, arena, align(arena + arena_bytes, PAGE))

@@ -1,6 +1,0 @@
-"""The logger of programs."""
-from ascpipe.program_log import program_logger
-
-logger = program_logger()
-
-__all__ = ["logger"]

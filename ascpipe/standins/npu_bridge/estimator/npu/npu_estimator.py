@@ -1,4 +1,0 @@
-"""Estimators."""
-from ascpipe.tf.incumbent.ascend.estimator import NPUEstimator, NPUEstimatorSpec
-
-__all__ = ["NPUEstimator", "NPUEstimatorSpec"]

@@ -1,2 +1,0 @@
-"""Estimators and ops."""
-from npu_bridge.estimator import *  # noqa: F403

@@ -1,2 +1,0 @@
-"""Estimators."""
-from npu_bridge.estimator.npu import *  # noqa: F403

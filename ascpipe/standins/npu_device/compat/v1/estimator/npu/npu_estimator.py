@@ -1,2 +1,0 @@
-"""Estimators."""
-from npu_bridge.estimator.npu.npu_estimator import *  # noqa: F403

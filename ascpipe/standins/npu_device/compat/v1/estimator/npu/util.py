@@ -1,2 +1,0 @@
-"""Several iterations in one run."""
-from npu_bridge.estimator.npu.util import *  # noqa: F403

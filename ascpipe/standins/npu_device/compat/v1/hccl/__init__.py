@@ -1,2 +1,0 @@
-"""Collectives."""
-from npu_bridge.hccl import *  # noqa: F403

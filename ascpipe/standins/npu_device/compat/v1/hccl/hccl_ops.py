@@ -1,2 +1,0 @@
-"""Collectives."""
-from npu_bridge.hccl.hccl_ops import *  # noqa: F403

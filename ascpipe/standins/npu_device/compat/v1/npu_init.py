@@ -1,2 +1,0 @@
-"""What programs take from here by star import."""
-from npu_bridge.npu_init import *  # noqa: F403

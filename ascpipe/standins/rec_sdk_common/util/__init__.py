@@ -1,1 +1,0 @@
-"""Collectives, and ops of the card."""
