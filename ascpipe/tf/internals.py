@@ -12,8 +12,9 @@ from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.feature_column import feature_column, feature_column_v2
 from tensorflow.python.framework import func_graph, ops
 from tensorflow.python.framework import function as legacy_function
-from tensorflow.python.keras.engine import base_layer_utils
+from tensorflow.python.keras.engine import base_layer_utils, training
 from tensorflow.python.ops import control_flow_util, variables
+from tensorflow_estimator.python.estimator import estimator
 
 Kept = TypeVar("Kept")
 
@@ -146,6 +147,11 @@ def kept_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:
         setattr(owner, attribute, make())
     kept: Kept = getattr(owner, attribute)
     return kept
+
+
+def gauges_of_models(keras: Kept, estimators: Kept) -> List[Tuple[Any, str, Kept]]:
+    """What counts the uses of Keras and of Estimators: the gauge, its label for a new one, and what was given."""
+    return [(training._keras_api_gauge, "model", keras), (estimator._estimator_api_gauge, "init", estimators)]
 
 
 # ---- datasets --------------------------------------------------------------------------------------------

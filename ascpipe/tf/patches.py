@@ -1,13 +1,34 @@
 """The one list of what ascpipe replaces in TensorFlow, and the one place that replaces it and gives it back.
 
-``import mx_rec`` replaces all of ``PATCHES`` but what belongs to one session, ``ascpipe.tf.init`` those that are not
-for programs of an Ascend server. ``undo`` gives TensorFlow back as it was.
+``import mx_rec`` and ``ascpipe.tf.init`` apply the patches. Those of a ``Feature`` are applied when the program first
+uses that part of TensorFlow. The end of a program, ``shutdown`` or ``terminate_config_initializer``, undoes all.
 """
+import functools
 import importlib
 import weakref
-from typing import Any, Callable, List
+from typing import Any, Callable, List, Optional
 
 _NOTHING = object()
+
+
+class Feature:
+    """A part of TensorFlow that not every program uses.
+
+    Attributes:
+        is_used: whether the program has used it. Its patches are applied from then on, also by a later ``init``.
+    """
+
+    def __init__(self) -> None:
+        self.is_used = False
+
+    def use(self) -> None:
+        """Apply the patches of the feature, if those of this process are applied. May be called twice."""
+        if not self.is_used:
+            self.is_used = True
+            if _Applied.now:
+                for patch in PATCHES:
+                    if patch.feature is self:
+                        patch.put()
 
 
 class Patch:
@@ -17,13 +38,17 @@ class Patch:
         module: of TensorFlow; imported when it is needed, as not every program needs Estimators.
         path: of the attribute in it, ``Class.method`` for instance.
         purpose: what it is replaced for.
+        feature: what a program uses before it needs the patch; None: each program needs it.
     """
 
-    def __init__(self, module: str, path: str, purpose: str) -> None:
+    def __init__(self, module: str, path: str, purpose: str, feature: Optional[Feature] = None) -> None:
         self.module = module
         self.path = path
         self.purpose = purpose
+        self.feature = feature
         self._plain: Any = _NOTHING
+        self._replacement: Any = _NOTHING
+        self._objects: weakref.WeakSet[Any] = weakref.WeakSet()
         PATCHES.append(self)
 
     @property
@@ -34,9 +59,23 @@ class Patch:
         return self._plain
 
     def apply(self, replacement: Any) -> None:
-        """Put something into its place, once TensorFlow's own is kept. May be called twice."""
-        if self.plain is not replacement:
-            setattr(self._owner(), self._name(), replacement)
+        """Replace the attribute, now or when its feature is first used. May be called twice."""
+        self._replacement = replacement
+        _Applied.now = True
+        self.put()
+
+    def put(self) -> None:
+        """Replace the attribute, if ``apply`` was called and its feature is used."""
+        if self._replacement is _NOTHING or not (self.feature is None or self.feature.is_used):
+            return
+        if self.plain is not self._replacement:
+            setattr(self._owner(), self._name(), self._replacement)
+        for each in self._objects:
+            vars(each).pop(self._name(), None)
+
+    def keep_on(self, each: Any) -> None:
+        """Let ``undo`` leave the replacement on one object, whose class gets TensorFlow's own back."""
+        self._objects.add(each)
 
     def undo(self) -> None:
         """Give TensorFlow its own back. May be called twice, and without ``apply``."""
@@ -46,6 +85,12 @@ class Patch:
             setattr(self._owner(), self._name(), self._plain)
         elif self._name() in vars(self._owner()):
             delattr(self._owner(), self._name())
+        for each in self._objects:
+            self._put_on(each)
+
+    def _put_on(self, each: Any) -> None:
+        """Replace the attribute on one object, which the replacement does not keep alive."""
+        setattr(each, self._name(), functools.partial(_call, self._replacement, weakref.ref(each)))
 
     def _owner(self) -> Any:
         owner = importlib.import_module("tensorflow" + self.module)
@@ -57,35 +102,58 @@ class Patch:
         return self.path.split(".")[-1]
 
 
+class GraphPatch(Patch):
+    """A method that is replaced on each graph that has tables, and not on its class."""
+
+    def put(self) -> None:
+        """Replace the method of the graphs that ``put_on`` knows."""
+        for graph in self._objects:
+            self._put_on(graph)
+
+    def put_on(self, graph: Any) -> None:
+        """Replace the method of one more graph."""
+        self._objects.add(graph)
+        if _Applied.now:
+            self._put_on(graph)
+
+    def undo(self) -> None:
+        """Give all graphs their own method back. May be called twice, and without ``apply``."""
+        for graph in self._objects:
+            vars(graph).pop(self._name(), None)
+
+
+def _call(replacement: Callable[..., Any], of: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
+    return replacement(of(), *args, **kwargs)
+
+
+class _Applied:
+    """Whether the patches of this process are applied."""
+
+    now = False
+
+
 PATCHES: List[Patch] = []
 
+COLUMNS = Feature()  #: feature columns that have tables, or may get them
+ESTIMATORS = Feature()
+KERAS = Feature()  #: models of Keras
+HOST_OPS = Feature()  #: the incumbent's host ops
+
 _SAVER = ".python.training.saver"
-_HOOKS = ".python.training.basic_session_run_hooks"
 _SESSION = ".python.client.session"
-_ITERATORS = ".python.data.ops.iterator_ops"
-_MONITORED = ".python.training.monitored_session"
+_GRAPH = ".python.framework.ops"
+_ESTIMATOR = "_estimator.python.estimator.estimator"
+_LINEAR = "_estimator.python.estimator.canned.linear"
+_COLUMNS = ".python.feature_column.feature_column_v2"
+_OLD_COLUMNS = ".python.feature_column.feature_column"
 
 SAVER_BUILD = Patch(_SAVER, "Saver._build", "a saver leaves rows of tables out of TensorFlow's part")
 SAVER_SAVE = Patch(_SAVER, "Saver.save", "a saver saves the tables, too")
 SAVER_RESTORE = Patch(_SAVER, "Saver.restore", "a saver restores the tables, too")
-HOOK_BEGIN = Patch(_HOOKS, "CheckpointSaverHook.begin", "a hook takes the intervals of incremental checkpoints")
-HOOK_SAVE = Patch(_HOOKS, "CheckpointSaverHook._save", "a hook decides between a full checkpoint and a delta")
-HOOK_GET_SAVER = Patch(_HOOKS, "CheckpointSaverHook._get_saver", "a hook passes that on to its saver")
+HOOK_BEGIN = Patch(".python.training.basic_session_run_hooks", "CheckpointSaverHook.begin",
+                   "a hook checks its folder before training, and saves deltas between full checkpoints")
 SUPERVISOR_INIT = Patch(".python.training.supervisor", "Supervisor.__init__",
                         "a supervisor checks before training that checkpoints can be saved in its folder")
-WARM_START = Patch(".python.training.warm_starting_util", "warm_start", "an Estimator warm-starts tables, too")
-INIT_FROM_CHECKPOINT = Patch(".python.training.checkpoint_utils", "_init_from_checkpoint",
-                             "tables behind columns begin with the rows of a checkpoint")
-SCAFFOLD_INIT_FN = Patch(_MONITORED, "Scaffold.init_fn", "a managed session loads the tables of a warm start")
-CREATE_SESSION = Patch(_MONITORED, "ChiefSessionCreator.create_session",
-                       "a managed session refuses a graph that still needs graph modification")
-ADD_META_GRAPH = Patch("_estimator.python.estimator.estimator", "Estimator._add_meta_graph_for_mode",
-                       "an Estimator exports its tables")
-CALL_MODEL_FN = Patch("_estimator.python.estimator.estimator", "Estimator._call_model_fn",
-                      "an Estimator notes the mode of its graph, and writes scalars of the pipeline")
-EXPORT_DIRECTORY = Patch("_estimator.python.estimator.export.export_lib", "get_timestamped_export_dir",
-                         "ranks that export at the same time do not do it into the same directory")
-EOS_MAP = Patch(".python.data.ops.dataset_ops", "DatasetV2.eos_map", "programs of the incumbent call it")
 COMPUTE_GRADIENTS = Patch(".python.training.optimizer", "Optimizer.compute_gradients",
                           "an optimizer merges lookups of tensors before it asks for gradients")
 APPLY_GRADIENTS = Patch(".python.training.optimizer", "Optimizer.apply_gradients",
@@ -95,41 +163,54 @@ GRADIENTS = Patch(".python.ops.gradients_util", "_GradientsHelper",
 TAPE_GRADIENT = Patch(".python.eager.backprop", "GradientTape.gradient", "the same of a tape")
 MOVING_AVERAGES = Patch(".python.training.moving_averages", "ExponentialMovingAverage.apply",
                         "moving averages of tables are refused")
-GET_NEXT = Patch(_ITERATORS, "Iterator.get_next", "an iterator can be used after graph modification")
-MAKE_INITIALIZER = Patch(_ITERATORS, "Iterator.make_initializer", "an iterator can be initialised after it")
-EXTEND_GRAPH = Patch(_SESSION, "BaseSession._extend_graph", "the first run of a session starts a marked graph")
-FINALIZE = Patch(".python.framework.ops", "Graph.finalize", "a marked graph starts before it is finalized")
 FREEZE = Patch(".python.framework.graph_util_impl", "extract_sub_graph",
                "a graph with tables is not frozen to constants")
-IMPORT = Patch(".python.framework.importer", "_ProcessGraphDefParam",
-               "the import of a graph with tables says how to build it instead")
-SESSION_CALL = Patch(_SESSION, "BaseSession._do_call", "an error of an op of ascpipe ends with what to do")
+SESSION_CALL = Patch(_SESSION, "BaseSession._do_call",
+                     "the first run starts a marked graph, and errors of ops of ascpipe end with what to do")
+FIRST_USES = Patch(".python.eager.monitoring", "BoolGauge.get_cell",
+                   "the first use of Keras and of Estimators, which TensorFlow counts here, is known")
+
+RUN_LOCK = GraphPatch(_GRAPH, "Graph._session_run_lock", "a callable of a session starts a marked graph, too")
+FINALIZE = GraphPatch(_GRAPH, "Graph.finalize",
+                      "a marked graph starts before it is finalized; one that needs graph modification is refused")
+
 SESSION_INIT = Patch(_SESSION, "BaseSession.__init__", "a session computes deterministically where it is asked to")
+GET_NEXT = Patch(".python.data.ops.iterator_ops", "Iterator.get_next",
+                 "programs of the incumbent ask for the batch whose ids a channel looks up")
+EOS_MAP = Patch(".python.data.ops.dataset_ops", "DatasetV2.eos_map", "programs of the incumbent call it", HOST_OPS)
 
-KERAS_GRADIENTS = Patch(".python.keras.optimizer_v2.optimizer_v2", "OptimizerV2.get_gradients",
-                        "an optimizer of Keras refuses tables behind columns")
-_KERAS_MODEL = ".python.keras.engine.training"
-_KERAS_REFUSES = "a model of Keras refuses looked-up rows"
-KERAS_TRAIN = Patch(_KERAS_MODEL, "Model._make_train_function", _KERAS_REFUSES)
-KERAS_TEST = Patch(_KERAS_MODEL, "Model._make_test_function", _KERAS_REFUSES)
-KERAS_PREDICT = Patch(_KERAS_MODEL, "Model._make_predict_function", _KERAS_REFUSES)
-_COLUMNS = ".python.feature_column.feature_column_v2"
-_OLD_COLUMNS = ".python.feature_column.feature_column"
+ADD_META_GRAPH = Patch(_ESTIMATOR, "Estimator._add_meta_graph_for_mode", "an Estimator exports its tables", ESTIMATORS)
+CALL_MODEL_FN = Patch(_ESTIMATOR, "Estimator._call_model_fn",
+                      "an Estimator notes the mode of its graph, and writes scalars of the pipeline", ESTIMATORS)
+EXPORT_DIRECTORY = Patch("_estimator.python.estimator.export.export_lib", "get_timestamped_export_dir",
+                         "ranks that export at the same time do not do it into the same directory", ESTIMATORS)
+WARM_START = Patch(".python.training.warm_starting_util", "warm_start", "an Estimator warm-starts tables, too",
+                   ESTIMATORS)
+SCAFFOLD_INIT_FN = Patch(".python.training.monitored_session", "Scaffold.init_fn",
+                         "the session of an Estimator loads the tables of a warm start", ESTIMATORS)
 
-CREATE_VARIABLE = Patch(_COLUMNS, "_StateManagerImpl.create_variable", "a table stands for a column's variable")
+KERAS_DATA = Patch(".python.keras.engine.training", "Model._standardize_user_data",
+                   "a model of Keras refuses looked-up rows", KERAS)
+
+CREATE_VARIABLE = Patch(_COLUMNS, "_StateManagerImpl.create_variable", "a table stands for a column's variable",
+                        COLUMNS)
 EMBEDDING_COLUMN = Patch(_COLUMNS, "EmbeddingColumn._old_get_dense_tensor_internal",
-                         "the same in input_layer, which makes variables by itself")
+                         "the same in input_layer, which makes variables by itself", COLUMNS)
 SHARED_COLUMN = Patch(_OLD_COLUMNS, "_SharedEmbeddingColumn._get_dense_tensor_internal",
-                      "the same for shared_embedding_columns")
+                      "the same for shared_embedding_columns", COLUMNS)
 SHARED_WEIGHTS = Patch(_COLUMNS, "SharedEmbeddingColumnCreator.embedding_weights",
-                       "the same for shared_embeddings of TensorFlow 2")
-LINEAR_COLUMN = Patch(_OLD_COLUMNS, "_FCLinearWrapper.build", "the same for the weights of linear_model")
+                       "the same for shared_embeddings of TensorFlow 2", COLUMNS)
+LINEAR_COLUMN = Patch(_OLD_COLUMNS, "_FCLinearWrapper.build", "the same for the weights of linear_model", COLUMNS)
 SAFE_LOOKUP = Patch(".python.ops.embedding_ops", "safe_embedding_lookup_sparse",
-                    "columns look up the table that stands for their variable")
-FRACTION_OF_ZERO = Patch("_estimator.python.estimator.canned.linear", "_compute_fraction_of_zero",
-                         "a linear Estimator does not count the zeros of tables")
-SDCA_STEP = Patch("_estimator.python.estimator.canned.linear", "LinearSDCA.get_train_step",
-                  "an optimizer that reads whole variables refuses tables")
+                    "columns look up the table that stands for their variable", COLUMNS)
+INIT_FROM_CHECKPOINT = Patch(".python.training.checkpoint_utils", "_init_from_checkpoint",
+                             "tables behind columns begin with the rows of a checkpoint", COLUMNS)
+FRACTION_OF_ZERO = Patch(_LINEAR, "_compute_fraction_of_zero", "a linear Estimator does not count the zeros of tables",
+                         COLUMNS)
+SDCA_STEP = Patch(_LINEAR, "LinearSDCA.get_train_step", "an optimizer that reads whole variables refuses tables",
+                  COLUMNS)
+KERAS_GRADIENTS = Patch(".python.keras.optimizer_v2.optimizer_v2", "OptimizerV2.get_gradients",
+                        "an optimizer of Keras refuses tables behind columns", COLUMNS)
 
 _sessions: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
@@ -141,8 +222,22 @@ def apply_to_session(session: Any, run: Callable[..., Any], make_callable: Calla
     session.make_callable = make_callable
 
 
+def apply_to_graph(graph: Any) -> None:
+    """Replace two methods of one graph, as it has tables: ``finalize``, and what sessions call before they run ops."""
+    RUN_LOCK.put_on(graph)
+    FINALIZE.put_on(graph)
+
+
+def redo() -> None:
+    """Apply the patches that ``undo`` has undone, for a program that follows another one in this process."""
+    _Applied.now = True
+    for patch in PATCHES:
+        patch.put()
+
+
 def undo() -> None:
     """Undo all patches, and those of sessions. Features that need the patches no longer work afterwards."""
+    _Applied.now = False
     for patch in PATCHES:
         patch.undo()
     for session in _sessions:

@@ -1,4 +1,5 @@
-"""What ``import mx_rec`` replaces in TensorFlow is what ``ascpipe/tf/patches.py`` lists, and ``undo`` gives it back."""
+"""What ascpipe replaces in TensorFlow is what ``ascpipe/tf/patches.py`` lists; little of it in a plain program; and the
+end of a program gives it back."""
 import json
 import subprocess
 import sys
@@ -6,64 +7,99 @@ import sys
 import pytest
 import tensorflow as tf
 
+import ascpipe.tf as asc
 from ascpipe.tf import patches
 from ascpipe.tf.incumbent.ascend.iterations import set_iteration_per_loop
+from mx_rec.util.initialize import init, terminate_config_initializer
 from tests.support import tree
+from tests.tf import programs
 
-PROGRAM = """
-import json
-import tensorflow as tf
-from tensorflow_estimator.python.estimator import estimator
-from tensorflow_estimator.python.estimator.export import export_lib
-from tensorflow_estimator.python.estimator.canned import linear
-from tensorflow.python.client import session
-from tensorflow.python.feature_column import feature_column, feature_column_v2
-from tensorflow.python.keras.optimizer_v2 import optimizer_v2
-from tensorflow.python.keras.engine import training
-from tensorflow.python.framework import graph_util_impl, importer
-from tensorflow.python.ops import embedding_ops
-from tensorflow.python.data.ops import dataset_ops, iterator_ops
-from tensorflow.python.eager import backprop
-from tensorflow.python.ops import gradients_util
-from tensorflow.python.training import checkpoint_utils, warm_starting_util
-
-OWNERS = [graph_util_impl, importer, gradients_util, backprop.GradientTape, training.Model, optimizer_v2.OptimizerV2,
-          feature_column_v2._StateManagerImpl, feature_column_v2.EmbeddingColumn,
-          feature_column_v2.SharedEmbeddingColumnCreator, feature_column._SharedEmbeddingColumn,
-          feature_column._FCLinearWrapper, embedding_ops, linear, linear.LinearSDCA,
-          tf.compat.v1.train.Saver, tf.compat.v1.train.CheckpointSaverHook, tf.compat.v1.train.Scaffold, tf.Graph,
-          tf.compat.v1.train.ChiefSessionCreator, tf.compat.v1.train.Optimizer, tf.compat.v1.train.MonitoredSession,
-          tf.compat.v1.train.WorkerSessionCreator, tf.compat.v1.train.SessionManager, tf.compat.v1.train.Supervisor,
-          tf.compat.v1.Session,
-          estimator.Estimator, export_lib, session.BaseSession, dataset_ops.DatasetV2, dataset_ops.DatasetV1,
-          iterator_ops.Iterator, tf.train.ExponentialMovingAverage, warm_starting_util, checkpoint_utils,
-          tf.Operation, tf.Tensor, tf.Variable]
-
-def attributes():
-    return {(owner.__name__.split(".")[-1], name): value for owner in OWNERS for name, value in vars(owner).items()
-            if not (name.startswith("__") and name != "__init__")}
-
-def changed(before, after):
-    return sorted(".".join(key) for key in {**before, **after} if before.get(key) is not after.get(key))
-
-before = attributes()
-import mx_rec
-import mx_rec.util.initialize
-from ascpipe.tf import patches
-replaced = changed(before, attributes())
-patches.undo()
-print(json.dumps({"replaced": replaced, "left": changed(before, attributes()), "listed": sorted(
-    patch.path if "." in patch.path else patch.module.split(".")[-1] + "." + patch.path
-    for patch in patches.PATCHES)}))
-"""
+MOST_IN_A_PLAIN_PROGRAM = 15
+OF_MX_REC = (patches.SESSION_INIT, patches.GET_NEXT, patches.EOS_MAP)
+OF_GRAPHS = (patches.RUN_LOCK, patches.FINALIZE)
 
 
-def test_what_is_replaced_is_what_is_listed_and_undo_gives_it_back():
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM], cwd=str(tree.ROOT), timeout=100,
-                          stdout=subprocess.PIPE, check=True)
-    said = json.loads(done.stdout)
-    assert said["replaced"] == said["listed"]
-    assert said["left"] == []
+def name_of(patch):
+    return "tensorflow{}.{}".format(patch.module, patch.path)
+
+
+def is_of(api):
+    """Whether programs of an API have a patch, of a class or a module."""
+    return lambda patch: patch not in OF_GRAPHS and (api == "mx_rec" or patch not in OF_MX_REC)
+
+
+# ---- how many there are
+
+@pytest.fixture(scope="module", params=["ascpipe", "mx_rec"])
+def said(request):
+    """The API, and by what a program has used: the attributes that are replaced then."""
+    done = subprocess.run([sys.executable, "-m", "tests.support.programs.plain_and_more", request.param],
+                          cwd=str(tree.ROOT), timeout=100, stdout=subprocess.PIPE, check=True)
+    return request.param, json.loads(done.stdout)
+
+
+@pytest.mark.timeout_s(150)
+def test_a_plain_program_has_few_patches_and_one_without_init_has_none(said):
+    api, replaced = said
+    assert replaced["init"] == replaced["plain"]
+    assert len(replaced["plain"]) <= MOST_IN_A_PLAIN_PROGRAM, "\n".join(replaced["plain"])
+    assert replaced["plain"] == sorted(name_of(each) for each in filter(is_of(api), patches.PATCHES)
+                                       if each.feature is None)
+    assert api == "mx_rec" or replaced["nothing"] == []
+
+
+@pytest.mark.timeout_s(150)
+@pytest.mark.parametrize("what, feature", [("host ops", patches.HOST_OPS), ("Keras", patches.KERAS),
+                                           ("Estimators", patches.ESTIMATORS), ("columns", patches.COLUMNS)])
+def test_the_first_use_of_a_feature_brings_its_patches_and_no_others(said, what, feature):
+    api, replaced = said
+    if what not in replaced:
+        assert api != "mx_rec" and feature is patches.HOST_OPS
+        return
+    before = list(replaced)[list(replaced).index(what) - 1]
+    assert sorted(set(replaced[what]) - set(replaced[before])) == sorted(
+        name_of(each) for each in patches.PATCHES if each.feature is feature)
+
+
+@pytest.mark.timeout_s(150)
+def test_all_that_is_replaced_is_listed_and_given_back_by_each_way_to_end(said):
+    api, replaced = said
+    assert replaced["columns"] == sorted(name_of(each) for each in filter(is_of(api), patches.PATCHES))
+    assert replaced["the end"] == replaced["reset"] == []
+    assert replaced["another init"] == replaced["columns"]
+
+
+# ---- each is undone
+
+def begun(api):
+    """Begin a program that has used all of TensorFlow that patches are for."""
+    (asc.init if api == "ascpipe" else init)()
+    for patch in patches.PATCHES:
+        if patch.feature is not None:
+            patch.feature.use()
+
+
+def now(patch, graph):
+    """What is in the place of a patch."""
+    if patch in OF_GRAPHS:
+        return vars(graph).get(patch.path.split(".")[-1])
+    return vars(patch._owner()).get(patch._name())
+
+
+@pytest.mark.parametrize("patch", patches.PATCHES, ids=[patch.path for patch in patches.PATCHES])
+def test_each_way_to_end_a_program_undoes_each_patch_and_the_next_init_applies_it_again(patch):
+    for api, end in (("ascpipe", asc.shutdown), ("ascpipe", asc.reset), ("mx_rec", terminate_config_initializer)):
+        tf.compat.v1.reset_default_graph()
+        try:
+            begun(api)
+            graph = tf.compat.v1.get_default_graph()
+            programs.table("user")
+            plain = None if patch in OF_GRAPHS else patch.plain
+            assert now(patch, graph) is not plain
+            end()
+            assert now(patch, graph) is plain
+        finally:
+            asc.shutdown()
 
 
 def test_every_patch_says_what_it_is_for_and_stands_in_the_documents():
@@ -97,3 +133,37 @@ def test_a_patch_that_was_never_applied_is_undone_without_effect():
     patch.undo()
     with pytest.raises(AttributeError):
         tf.Graph.of_nobody  # noqa: B018
+
+
+# ---- in which order things are done
+
+MODES = {"train": "train", "evaluate": "eval", "predict": "infer", "export": "infer"}
+
+
+@pytest.mark.timeout_s(240)
+@pytest.mark.parametrize("imports", [["tensorflow", "tensorflow_estimator", "tensorflow.keras"], ["ascpipe.tf"],
+                                     pytest.param(["mx_rec"], marks=pytest.mark.long)], ids=lambda each: each[0])
+def test_no_order_of_imports_init_and_first_uses_leaves_tables_out(imports):
+    """Columns, models, Estimators and hooks that were made before ``init``, after it, or in a program before."""
+    done = subprocess.run([sys.executable, "-m", "tests.support.programs.first_uses", *imports], cwd=str(tree.ROOT),
+                          timeout=200, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    came = json.loads(done.stdout)
+    assert len(came) == 34
+    for order, what in came.items():
+        if order == "column_without_a_program":
+            assert what == ["OSError", "ascpipe is not initialised: call init() first"]
+        elif "linear" in order or order == "columns_of_a_program_before":
+            assert what == ["linear_model/words/weights"], order
+        elif "column" in order or "layer" in order:
+            assert len(what) == 1, order
+            assert what[0].endswith("embedding_weights"), order
+        elif "model" in order:
+            assert what[0] == "ValueError", order
+            assert what[1].startswith("tables 't': a Keras model has looked-up rows"), order
+        elif "estimator" in order:
+            assert what == [MODES[order.split("_")[0]], order.startswith("export")], order
+        elif order == "saver_hook_before_init":
+            assert what[0] == "CheckpointPathError"
+        else:
+            assert order == "saver_hook_before_init_with_deltas"
+            assert what == ["ascpipe.tf.checkpoints.saver_hook"] * 2

@@ -87,9 +87,9 @@ def test_ops_of_an_ended_pipeline_say_so_and_a_new_one_can_start():
 
 
 def test_a_saver_of_tensorflows_own_does_not_restore_tables_and_says_whose_does(tmp_path, monkeypatch):
-    for patch in (patches.SAVER_BUILD, patches.SAVER_SAVE, patches.SAVER_RESTORE):  # as if install() was not called
-        monkeypatch.setattr(tf.compat.v1.train.Saver, patch.path.split(".")[1], patch.plain)
     with programs.ascpipe():
+        for patch in (patches.SAVER_BUILD, patches.SAVER_SAVE, patches.SAVER_RESTORE):  # as if install() was not called
+            monkeypatch.setattr(tf.compat.v1.train.Saver, patch.path.split(".")[1], patch.plain)
         program = programs.Program(SOURCE, optimizer, start=False)
         plain = tf.compat.v1.train.Saver()
         start_asc_pipeline()

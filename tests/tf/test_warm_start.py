@@ -296,16 +296,16 @@ def test_tables_begin_after_the_pipeline_was_started(other):
 # What is loaded, and what is asked of TensorFlow.
 
 @pytest.fixture
-def asked(other, monkeypatch):
+def asked(other):
     """In a graph of three tables and a dense variable: what ``warm_start`` loads, and asks of TensorFlow."""
     dense = []
-    monkeypatch.setattr(patches.WARM_START, "_plain", lambda *settings: dense.append(settings))
-    monkeypatch.setattr(warm_starting, "_load", lambda state, sources, allow_unverified, session: sources)
 
     def ask(wanted, paths=None, **kwargs):
         return ascpipe.tf.warm_start(prefix(other, 3) if paths is None else paths, wanted, **kwargs)(None), dense
 
-    with ascpipe_of("device"):
+    with ascpipe_of("device"), pytest.MonkeyPatch.context() as patch:  # undone first: the end of a program gives _plain
+        patch.setattr(patches.WARM_START, "_plain", lambda *settings: dense.append(settings))
+        patch.setattr(warm_starting, "_load", lambda state, sources, allow_unverified, session: sources)
         for name, is_save in (("user", True), ("user_history", True), ("scratch", False)):
             create_table(tf.int64, programs.DIM, name, normal(), device_vocabulary_size=9, is_save=is_save)
         tf.compat.v1.get_variable("tower", [1], use_resource=False)

@@ -6,6 +6,7 @@ from typing import Dict, List, Optional, Set
 
 import tensorflow as tf
 
+from ascpipe.tf import patches
 from ascpipe.tf.api import lifecycle
 from ascpipe.tf.api.column_models import ColumnModels
 from ascpipe.tf.graph.graph_state import GraphState
@@ -51,6 +52,7 @@ def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary
         process.models = ColumnModels(_restart)
     if process.frozen:
         raise OSError("use_for_feature_columns() comes before the first graph is built, and a pipeline runs already")
+    patches.COLUMNS.use()
     process.columns = ColumnChoice(min_buckets, TableSizes(device_vocabulary_size, host_vocabulary_size))
     process.deferred.mark_on_demand = _start_columns
 

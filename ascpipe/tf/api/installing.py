@@ -1,10 +1,13 @@
-"""What TensorFlow's own classes do besides, once a program uses tables: Savers, Estimators, hooks, sessions."""
+"""What TensorFlow's own classes do besides, once a program uses tables: Savers, Estimators, hooks, sessions.
+
+All functions here are called by ``init`` and ``import mx_rec``; a patch of a feature, such as feature columns, is
+applied when the program first uses that (``ascpipe.tf.patches``).
+"""
 from ascpipe.tf.api import checkpoint_values
 from ascpipe.tf.checkpoints import saver, warm_starting
 from ascpipe.tf.feature_column import combining, variables
-from ascpipe.tf.modify import hooks
-from ascpipe.tf.program import keras_models, summary_hook
-from ascpipe.tf.running import op_errors
+from ascpipe.tf.modify import watched_graphs
+from ascpipe.tf.program import first_uses, keras_models, summary_hook
 from ascpipe.tf.serving import served_tables
 from ascpipe.tf.starting import copied_graphs, start_pipeline
 from ascpipe.tf.training import losses, moving_averages, optimizers_of_programs
@@ -18,15 +21,15 @@ def install() -> None:
     saver.install()
     warm_starting.install()
     served_tables.install()
-    hooks.install()
     variables.install()
     checkpoint_values.install()
     combining.install()
-    optimizers_of_programs.install()  # after the hooks, whose it calls
+    optimizers_of_programs.install()
     losses.install()
     moving_averages.install()
     keras_models.install()
     summary_hook.install()
-    op_errors.install()
     copied_graphs.install()
-    start_pipeline.watch_sessions()
+    start_pipeline.install()
+    watched_graphs.install()
+    first_uses.install()

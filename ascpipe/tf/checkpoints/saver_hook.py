@@ -4,7 +4,7 @@ import contextlib
 import inspect
 import os
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
 import tensorflow as tf
 
@@ -34,6 +34,8 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
             for it. Not where there are listeners, as ``train_and_evaluate`` has one: they find it complete.
     """
 
+    _saver: Any  # TensorFlow's
+
     def __init__(self, *args: Any, background_save: bool = False, **kwargs: Any) -> None:
         boolean().check("background_save", background_save)
         super().__init__(*args, **kwargs)
@@ -50,22 +52,23 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
             configuration = Process.current().configuration
             if configuration.is_incremental_checkpoint:
                 self._timer = _Timer(configuration.save_checkpoint_due_time, configuration.save_delta_checkpoints_secs)
+        in_background = getattr(self, "_in_background", False) and not self._listeners  # TensorFlow's have no such one
+        given = self._saver
+
+        def saver() -> Any:
+            asking, self._saver = self._saver, given
+            try:
+                return self._get_saver()
+            finally:
+                self._saver = asking
+
+        def asked() -> Dict[str, bool]:
+            delta = isinstance(self._timer, _Timer) and not self._timer.begin_save()
+            return {**({"save_delta": True} if delta else {}), **({"background": True} if in_background else {})}
+
+        if (isinstance(self._timer, _Timer) or in_background) and not isinstance(given, _Asking):
+            self._saver = _Asking(saver, asked)
         patches.HOOK_BEGIN.plain(self)
-
-    def _save(self, session: Any, step: int) -> bool:
-        if isinstance(self._timer, _Timer):
-            self._timer.begin_save()
-        has_saved: bool = patches.HOOK_SAVE.plain(self, session, step)
-        return has_saved
-
-    def _get_saver(self) -> Any:
-        asked: Dict[str, bool] = {}
-        if isinstance(self._timer, _Timer) and not self._timer.is_full:
-            asked["save_delta"] = True
-        if getattr(self, "_in_background", False) and not self._listeners:  # TensorFlow's own hooks do not have it
-            asked["background"] = True
-        saver = patches.HOOK_GET_SAVER.plain(self)
-        return _Asking(saver, asked) if asked else saver
 
     def end(self, session: Any) -> None:
         """Save what was trained since the last save; it is durable when this returns."""
@@ -102,16 +105,10 @@ def install() -> None:
     check its folder. May be called twice."""
     patches.SUPERVISOR_INIT.apply(_make_supervisor)
     patches.HOOK_BEGIN.apply(CheckpointSaverHook.begin)
-    patches.HOOK_SAVE.apply(CheckpointSaverHook._save)
-    patches.HOOK_GET_SAVER.apply(CheckpointSaverHook._get_saver)
 
 
 class _Timer:
-    """Decides when the hook saves, and whether the save is a full one.
-
-    Attributes:
-        is_full: whether the save that was begun last is a full one.
-    """
+    """Decides when the hook saves, and whether the save is a full one."""
 
     def __init__(self, full_s: float, delta_s: float) -> None:
         self._full_s = full_s
@@ -119,15 +116,15 @@ class _Timer:
         self._full_at: Optional[float] = None
         self._saved_at = 0.0
         self._step: Optional[int] = None
-        self.is_full = True
 
-    def begin_save(self) -> None:
-        """Decide what is saved now."""
+    def begin_save(self) -> bool:
+        """Decide what is saved now. Return whether it is a full checkpoint."""
         now = time.monotonic()
-        self.is_full = self._full_is_due(now)
+        is_full = self._full_is_due(now)
         self._saved_at = now
-        if self.is_full:
+        if is_full:
             self._full_at = now
+        return is_full
 
     def should_trigger_for_step(self, step: int) -> bool:
         """Whether to save after this step."""
@@ -147,17 +144,27 @@ class _Timer:
 
 
 class _Asking:
-    """A saver that adds arguments to what TensorFlow's hook gives."""
+    """The saver of a hook, with further arguments of ``save``.
 
-    def __init__(self, saver: Any, asked: Dict[str, bool]) -> None:
-        self._saver = saver
+    Args:
+        saver: gives the saver, which a hook knows when its session begins.
+        asked: gives the arguments of the next save.
+    """
+
+    def __init__(self, saver: Callable[[], Any], asked: Callable[[], Dict[str, bool]]) -> None:
+        self._find = saver
+        self._found: Any = None
         self._asked = asked
 
     @property
     def saver_def(self) -> Any:
         """The saver's."""
-        return self._saver.saver_def
+        return self._saver().saver_def
 
     def save(self, session: Any, path: str, global_step: Any) -> Any:
         """Save with the added arguments."""
-        return self._saver.save(session, path, global_step=global_step, **self._asked)
+        return self._saver().save(session, path, global_step=global_step, **self._asked())
+
+    def _saver(self) -> Any:
+        self._found = self._found or self._find()
+        return self._found

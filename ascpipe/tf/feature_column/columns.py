@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow.python.feature_column import feature_column_v2 as columns_v2
 
 from ascpipe.errors import ColumnError
-from ascpipe.tf import internals
+from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.bags import COMBINERS
 from ascpipe.tf.running.column_choice import TableSizes
 from ascpipe.tf.running.process import Process
@@ -70,7 +70,7 @@ class TableEmbeddingColumn(_Sized, columns_v2.EmbeddingColumn):
             EnvironmentError: before ``init``.
             ColumnError: in a layer of TensorFlow 2.
         """
-        Process.current()
+        _begin_use()
         if internals.makes_variables_by_itself(state_manager):
             raise ColumnError(self.name, "a layer of TensorFlow 2, as in Estimators of tf.compat.v2, cannot have a "
                               "table: use tf.compat.v1.estimator, tf.compat.v1.keras.layers.DenseFeatures or "
@@ -78,7 +78,7 @@ class TableEmbeddingColumn(_Sized, columns_v2.EmbeddingColumn):
         super().create_state(state_manager)
 
     def _old_get_dense_tensor_internal(self, *args: Any, **kwargs: Any) -> Any:
-        Process.current()
+        _begin_use()
         return super()._old_get_dense_tensor_internal(*args, **kwargs)
 
 
@@ -86,8 +86,14 @@ class TableSharedEmbeddingColumn(_Sized, internals.OldSharedEmbeddingColumn):
     """A column of ``shared_embedding_columns`` of this module."""
 
     def _get_dense_tensor_internal(self, *args: Any, **kwargs: Any) -> Any:
-        Process.current()
+        _begin_use()
         return super()._get_dense_tensor_internal(*args, **kwargs)
+
+
+def _begin_use() -> None:
+    """Let columns have tables from now on. Raises ``EnvironmentError`` before ``init``."""
+    Process.current()
+    patches.COLUMNS.use()
 
 
 class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategoricalColumn,
@@ -243,6 +249,7 @@ def linear_weights(categorical_column: Any, *, device_vocabulary_size: Optional[
     Raises:
         ValueError: an argument of the wrong type or out of range.
     """
+    patches.COLUMNS.use()
     _linear[categorical_column] = TableSizes(device_vocabulary_size, host_vocabulary_size)
     return categorical_column
 

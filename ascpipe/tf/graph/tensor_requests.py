@@ -87,6 +87,7 @@ class Requests:
         carried: tensors that are made in the dataset beside ids, and come out of ``get_next`` with the batch.
         takes_orphans: whether ids that come from no iterator are moved into a dataset.
         done: whether the datasets carry the ids.
+        extend_late_ops: extends what was made of an extended iterator since its last call.
     """
 
     def __init__(self) -> None:
@@ -100,6 +101,7 @@ class Requests:
         self.carried: List[tf.Tensor] = []
         self.takes_orphans = False
         self.done = False
+        self.extend_late_ops: Callable[[], None] = lambda: None
 
     def of(self, table_name: str, channel: int) -> List[TensorLookup]:
         """Lookups of a table in a channel."""

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import patches
+from ascpipe.tf.modify import iterators
 from ascpipe.tf.program.table_changes import set_threshold
 from ascpipe.tf.running import native
 from ascpipe.tf.validation import Choice, Integer, Text, checked
@@ -106,6 +107,7 @@ def import_host_pipeline_ops(so_name: str = "") -> HostOps:
         native.ops()
     except Exception as error:
         raise RuntimeError("the host ops cannot be loaded: {}".format(error)) from error
+    patches.HOST_OPS.use()
     return HostOps()
 
 
@@ -122,5 +124,6 @@ def eos_map(dataset: Any, librec: Any = None, channel_id: int = 0, max_train_ste
 
 
 def install() -> None:
-    """Give every dataset of this process the method. May be called twice."""
+    """Give every dataset ``eos_map`` once the program has imported host ops. May be called twice."""
     patches.EOS_MAP.apply(eos_map)
+    iterators.install()

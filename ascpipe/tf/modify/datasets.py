@@ -4,6 +4,7 @@ The iterator, its initializer and the outputs that it had stay what they are, so
 them holds.  Only its dataset is another one: the program's up to its trailing ``prefetch``, then the ``map``, then
 ``prefetch`` and what else stood there.
 """
+import weakref
 from typing import List, NamedTuple, Sequence, Tuple
 
 import tensorflow as tf
@@ -24,6 +25,10 @@ _PASSING = (*OPTION_STAGES, "PrefetchDataset", "TakeDataset", "SkipDataset", "Re
 
 _ONE_EACH = ("; instead of from_string_handle, give training and evaluation an iterator each, and a lookup each "
              "(docs/tutorial/from-tensorflow.md, Feedable iterators)")
+
+
+#: Initializers that give an extended dataset.
+_extended: "weakref.WeakSet[tf.Operation]" = weakref.WeakSet()
 
 
 class _Rebuilt(NamedTuple):
@@ -73,6 +78,7 @@ def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], e
         for initializer in initializers:
             new = _rebuild(initializer.inputs[0], _specs(iterator), extend)
             internals.rewire(initializer, 0, new.variant)
+            _extended.add(initializer)
             specs = new.specs
     internals.set_element_specs(iterator, specs)
     for get_next in get_nexts:
@@ -87,10 +93,13 @@ def extend_get_next(get_next: tf.Operation, specs: Sequence[tf.TensorSpec]) -> N
 
 
 def extend_initializer(initializer: tf.Operation, extension: Extension) -> None:
-    """Let an initializer of an extended iterator give it an extended dataset. Raises what ``extend`` raises."""
+    """Let an initializer of an extended iterator give it an extended dataset, once. Raises what ``extend`` raises."""
+    if initializer in _extended:
+        return
     with initializer.graph.as_default(), outside_scopes(initializer.graph):
         new = _rebuild(initializer.inputs[0], extension.given, extension.extend)
         internals.rewire(initializer, 0, new.variant)
+    _extended.add(initializer)
 
 
 def _new_factory(graph: tf.Graph, name: str, specs: List[tf.TensorSpec],

@@ -6,15 +6,13 @@ from typing import Any, Iterator, List, Sequence, Tuple
 import tensorflow as tf
 
 from ascpipe.layout.words import TRAIN
-from ascpipe.tf import patches
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.tensor_requests import TensorLookup
-from ascpipe.tf.modify import iterators
 from ascpipe.tf.modify.id_graph import id_graph
 from ascpipe.tf.modify.modifier import INITIALIZERS, modify_graph_and_start_emb_cache
 from ascpipe.tf.modify.open_lookups import close_those_of
+from ascpipe.tf.modify.watched_graphs import waits
 from ascpipe.tf.program.tensor_lookups import merge
-from ascpipe.tf.running.process import Process
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
 from ascpipe.tf.validation import ListOf, Text, boolean, checked
 
@@ -144,20 +142,6 @@ class ACGPushOpsToDatasetHook(OrphanLookupKeySlicerHook):
         pass
 
 
-def install() -> None:
-    """Let every optimizer of this process merge lookups before it computes gradients, let no managed session begin
-    with a graph that needs modification, and let iterators be asked after it. May be called twice."""
-    patches.COMPUTE_GRADIENTS.apply(compute_gradients)
-    patches.CREATE_SESSION.apply(_create_session)
-    iterators.install()
-
-
-def compute_gradients(self: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
-    """In the place of TensorFlow's: merges lookups first."""
-    merge_lookups(loss)
-    return patches.COMPUTE_GRADIENTS.plain(self, loss, *args, **kwargs)
-
-
 def merge_lookups(loss: Any) -> None:
     """Make one op of the training lookups of each table of the default graph, where they wait for that.
 
@@ -165,28 +149,10 @@ def merge_lookups(loss: Any) -> None:
         loss: as ``compute_gradients`` has it; of columns it says which lookups train.
     """
     graph = tf.compat.v1.get_default_graph()
-    if _waits(graph):
+    if waits(graph):
         state = GraphState.of(graph)
         close_those_of(state, loss)
         merge(state, TRAIN)
-
-
-def _create_session(self: Any) -> Any:
-    graph = tf.compat.v1.get_default_graph()
-    if _waits(graph) and GraphState.of(graph).stand_ins:
-        # Of a program that knows columns alone.
-        (Process.current().deferred.mark_on_demand or modify_graph_and_start_emb_cache)(graph)
-    if _waits(graph):
-        raise RuntimeError("the graph has lookups of tensors and was not modified: add "
-                           "GraphModifierHook() (mx_rec.graph.modifier) to the hooks of train, evaluate and predict, "
-                           "or call modify_graph_and_start_emb_cache(); of ascpipe.tf StartHook() or start()")
-    return patches.CREATE_SESSION.plain(self)
-
-
-def _waits(graph: tf.Graph) -> bool:
-    """Whether a graph has lookups that wait for graph modification."""
-    state = GraphState.known(graph)
-    return state is not None and bool(state.requests.lookups) and not state.requests.done
 
 
 def _require_sliceable(op: tf.Operation) -> None:

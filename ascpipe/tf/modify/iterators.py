@@ -1,7 +1,7 @@
 """Lets an iterator be used before and after graph modification has extended it, and gives its initializer.
 
 A batch of an extended iterator has more tensors than the program's structure says. An op that takes it out with fewer
-outputs aborts the process, so each ``get_next`` and each initializer that is made later is extended, too.
+outputs aborts the process, so each ``get_next`` and each initializer that is made later is extended before it runs.
 """
 from typing import Any, Dict, Optional
 
@@ -20,9 +20,8 @@ from ascpipe.tf.validation import boolean, checked
 
 
 def install() -> None:
-    """Let every iterator of this process be used after graph modification, too. May be called twice."""
+    """Let ``get_target_batch`` know the batches of this process. May be called twice."""
     patches.GET_NEXT.apply(_get_next)
-    patches.MAKE_INITIALIZER.apply(_make_initializer)
 
 
 def get_target_batch(is_training: bool) -> Any:
@@ -89,6 +88,16 @@ def make_initializer_ops(state: GraphState, graph: tf.Graph) -> None:
                     *found, name="ascpipe/initialise_{}".format(CHANNEL_NAMES[channel]))
 
 
+def extend_late_ops(state: GraphState) -> None:
+    """Extend what was made of extended iterators since the last call: ``get_next`` and initializers."""
+    for iterator, extension in state.requests.extensions.items():
+        for op in iterator.outputs[0].consumers() if iterator.outputs else ():
+            if op.type in GET_NEXT and len(op.outputs) < len(extension.specs):
+                extend_get_next(op, extension.specs)
+            elif op.type == "MakeIterator":
+                extend_initializer(op, extension)
+
+
 def _get_next(self: Any, name: Optional[str] = None) -> Any:
     batch = patches.GET_NEXT.plain(self, name)
     resource = internals.resource_of(self)
@@ -96,23 +105,7 @@ def _get_next(self: Any, name: Optional[str] = None) -> Any:
     if taken:  # else it is in a function, where nothing is looked up
         op = max(taken, key=internals.order_of)
         _batches(op.graph)[op] = batch
-        extension = _extension(resource.op)
-        if extension is not None:
-            extend_get_next(op, extension.specs)
     return batch
-
-
-def _make_initializer(self: Any, dataset: Any, name: Optional[str] = None) -> tf.Operation:
-    initializer = patches.MAKE_INITIALIZER.plain(self, dataset, name)
-    extension = _extension(internals.resource_of(self).op)
-    if extension is not None:
-        extend_initializer(initializer, extension)
-    return initializer
-
-
-def _extension(iterator: tf.Operation) -> Any:
-    state = GraphState.known(iterator.graph)
-    return None if state is None else state.requests.extensions.get(iterator)
 
 
 def _batches(graph: tf.Graph) -> Dict[tf.Operation, Any]:

@@ -10,6 +10,7 @@ from tensorflow.python.ops import variables
 from ascpipe.checkpoint.paths import TAKEN_NAMES
 from ascpipe.disk.row_engine import MEMORY, RowEngineError, create_file
 from ascpipe.errors.base import shown
+from ascpipe.tf import patches
 from ascpipe.tf.graph.features import TABLE_NAME_PATTERN, clean_table_name
 from ascpipe.tf.graph.graph_state import ANEW, GraphState
 from ascpipe.tf.graph.rewiring import outside_scopes
@@ -168,6 +169,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
                                    directories=_directories(table_name, ssd_data_path, 4 * width))
         variable = _device_rows(graph, shape, process.configuration.hashtable_collection)
     tables[table_name] = Table(shape, variable, key_dtype, is_save=is_save)
+    patches.apply_to_graph(graph)
     return tables[table_name]
 
 

@@ -18,26 +18,14 @@ _WHY = (
 
 def install() -> None:
     """Let models of Keras in this process refuse looked-up rows. May be called twice."""
-    patches.KERAS_TRAIN.apply(_make_train_function)
-    patches.KERAS_TEST.apply(_make_test_function)
-    patches.KERAS_PREDICT.apply(_make_predict_function)
+    patches.KERAS_DATA.apply(_standardize_user_data)
 
 
-# In the place of TensorFlow's, by which a model makes what its batches go through.
-
-def _make_train_function(self: Any) -> Any:
+def _standardize_user_data(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """In the place of TensorFlow's, which is the first that ``fit``, ``evaluate``, ``predict`` and their kin call."""
+    data = patches.KERAS_DATA.plain(self, *args, **kwargs)
     _require_no_rows(self)
-    return patches.KERAS_TRAIN.plain(self)
-
-
-def _make_test_function(self: Any) -> Any:
-    _require_no_rows(self)
-    return patches.KERAS_TEST.plain(self)
-
-
-def _make_predict_function(self: Any) -> Any:
-    _require_no_rows(self)
-    return patches.KERAS_PREDICT.plain(self)
+    return data
 
 
 def _require_no_rows(model: Any) -> None:

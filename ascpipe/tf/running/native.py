@@ -1,4 +1,5 @@
 """The native side: ops as Python functions, and the C interface of the running pipeline."""
+import contextlib
 import ctypes
 import functools
 from typing import Any, Dict, List, Sequence, Tuple
@@ -33,6 +34,12 @@ def ops() -> Any:
     module = load.load()
     _library()  # it learns what errors say to call
     return module
+
+
+def register_ops() -> None:
+    """Let TensorFlow import graphs that have ops of ascpipe. A missing library is an error where an op is made."""
+    with contextlib.suppress(load.OpsMissingError, load.OpsMismatchError, tf.errors.OpError):
+        ops()
 
 
 def begin_program(calls: Tuple[str, str]) -> None:

@@ -3,21 +3,15 @@
 TensorFlow puts behind the text of an op's error the names of ops, and where the program built them. Ops of ascpipe are
 built by ascpipe, so forty lines of its own source would come after the sentence that says what to do.
 """
+import contextlib
 import re
-from typing import Any
+from typing import Iterator
 
 import tensorflow as tf
-
-from ascpipe.tf import patches
 
 #: A coded text, at the beginning or, where several ops failed, as one of a list; also of an op within a dataset.
 _CODED = re.compile(r"(?:\A|^  \(\d+\) [A-Z][A-Za-z ]+: )\s*(?:\{\{function_node [^}]*\}\}\s*)*(E\d{3}: .*?)"
                     r"(?=\s*(?:\n\t \[\[|\n  \(\d+\) |\n\d+ successful operations|\Z))", re.DOTALL | re.MULTILINE)
-
-
-def install() -> None:
-    """Let sessions of this process raise coded errors with their text alone. May be called twice."""
-    patches.SESSION_CALL.apply(_do_call)
 
 
 def coded(message: str) -> str:
@@ -25,9 +19,11 @@ def coded(message: str) -> str:
     return "\n".join(dict.fromkeys(_CODED.findall(message)))
 
 
-def _do_call(self: Any, *arguments: Any) -> Any:
+@contextlib.contextmanager
+def coded_text_alone() -> Iterator[None]:
+    """Let coded errors of ops in the block have their text alone."""
     try:
-        return patches.SESSION_CALL.plain(self, *arguments)
+        yield
     except tf.errors.OpError as error:
         text = coded(error.message)
         if not text:

@@ -14,6 +14,7 @@ from typing import Any, Callable, ClassVar, Dict, Iterator, List, Optional, Set
 import tensorflow as tf
 
 from ascpipe.control import trainer_link
+from ascpipe.tf import patches
 from ascpipe.tf.running import native
 from ascpipe.tf.running.column_choice import ColumnChoice
 from ascpipe.tf.running.configuration import Configuration, checked_configuration, unknown_arguments
@@ -123,9 +124,10 @@ class Process:
         self._at_end.append(end)
 
     def close(self) -> None:
-        """Call what ``at_end`` was given, all of it whatever fails; the first error goes up."""
+        """Call what ``at_end`` was given, all of it whatever fails, and undo the patches; the first error goes up."""
         self.deferred.drop()
         with contextlib.ExitStack() as ends:
+            ends.callback(patches.undo)
             begun = self.take_begun()
             if begun is not None:
                 ends.callback(begun.end)
@@ -185,6 +187,8 @@ def init(*use_mpi: bool, **kwargs: Any) -> None:
     if configuration.daemon is not None:
         trainer_link.require(configuration.daemon)
     process = Process.begin(configuration)
+    patches.redo()
+    native.register_ops()
     native.begin_program(native.CALLS_OF_REC_SDK)
     unknown = unknown_arguments(kwargs)
     if unknown:

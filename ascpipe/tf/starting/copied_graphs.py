@@ -21,9 +21,8 @@ class _Seen:
 
 
 def install() -> None:
-    """Refuse to freeze a graph with tables to constants, and to import one without its ops. May be called twice."""
+    """Refuse to freeze a graph with tables to constants. May be called twice."""
     patches.FREEZE.apply(_extract_sub_graph)
-    patches.IMPORT.apply(_process_graph_def)
 
 
 def require_no_copy(graph: tf.Graph) -> None:
@@ -46,15 +45,6 @@ def _imported(op_name: str) -> TableUseError:
         _table_of(op_name), "this graph comes from tf.train.import_meta_graph() or tf.import_graph_def(). A file of a "
         "graph has ops, but neither tables nor the pipeline that feeds them. Nothing was run. Build the graph by the "
         "code of the program, then restore the checkpoint by ascpipe.tf.Saver. " + _EXPORT)
-
-
-def _process_graph_def(graph_def: Any, op_dict: Any, *rest: Any) -> Any:
-    """Called by each import of a graph. TensorFlow's error about a missing op would advise to load a library."""
-    if _PLANS[0] not in op_dict:
-        for node in getattr(graph_def, "node", ()):
-            if node.op in _PLANS:
-                raise _imported(node.name)
-    return patches.IMPORT.plain(graph_def, op_dict, *rest)
 
 
 def _extract_sub_graph(graph_def: Any, dest_nodes: Any) -> Any:

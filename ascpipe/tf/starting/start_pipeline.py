@@ -21,7 +21,7 @@ from ascpipe.tf.checkpoints.following import follow
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.occurrences import read_occurrences
-from ascpipe.tf.running import horovod, native
+from ascpipe.tf.running import horovod, native, op_errors
 from ascpipe.tf.running.pipeline import Pipeline, ring_messages
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.starting.copied_graphs import require_no_copy
@@ -83,13 +83,11 @@ def start_asc_pipeline() -> None:
     require_startable(state)
     state.marked = True
     process.deferred.mark(graph, functools.partial(_start_graph, process), functools.partial(_is_next, process))
-    watch_sessions()
 
 
-def watch_sessions() -> None:
-    """From now on sessions and graphs of this process start what is marked. May be called twice."""
-    patches.EXTEND_GRAPH.apply(_extend_graph)
-    patches.FINALIZE.apply(_finalize)
+def install() -> None:
+    """Let sessions of this process start what is marked, and say errors of our ops shortly. May be called twice."""
+    patches.SESSION_CALL.apply(_do_call)
 
 
 def _is_next(process: Process, graph: tf.Graph) -> bool:
@@ -102,6 +100,7 @@ def _is_next(process: Process, graph: tf.Graph) -> bool:
 def _start_graph(process: Process, graph: tf.Graph) -> None:
     """Start the pipeline of a marked graph, the default one, which is complete now."""
     state = GraphState.of(graph)
+    state.requests.extend_late_ops()
     require_startable(state)
     warn_of_unknown_tables(state)
     read_occurrences(state)
@@ -192,30 +191,27 @@ def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
     return pipeline
 
 
-def _extend_graph(self: Any) -> None:
-    """Every way of running a session calls this before it adds new ops to the runtime."""
-    _start_marked(self.graph)
-    if Process.is_initialised():
-        require_no_copy(self.graph)
-    _check_new_ops(self.graph)
-    _warn_of_early_run(self)
-    patches.EXTEND_GRAPH.plain(self)
+def _do_call(self: Any, *arguments: Any) -> Any:
+    """In the place of TensorFlow's, which each run and partial run calls."""
+    with op_errors.coded_text_alone():
+        start_marked(self.graph)
+        if Process.is_initialised():
+            require_no_copy(self.graph)
+        _warn_of_early_run(self)
+        return patches.SESSION_CALL.plain(self, *arguments)
 
 
-def _finalize(self: tf.Graph) -> None:
-    _start_marked(self)
-    patches.FINALIZE.plain(self)
-
-
-def _start_marked(graph: tf.Graph) -> None:
+def start_marked(graph: tf.Graph) -> None:
+    """Start a graph if it is marked."""
     if Process.is_initialised():
         Process.current().deferred.start(graph)
 
 
-def _check_new_ops(graph: tf.Graph) -> None:
-    """Check how a graph trains its tables once more, if it has got further ops since the pipeline was started."""
+def check_new_ops(graph: tf.Graph) -> None:
+    """Extend and check the ops that a graph has got since its pipeline was started."""
     state = GraphState.known(graph)
     if state is not None and state.started and state.checked_version != graph.version:
+        state.requests.extend_late_ops()
         read_occurrences(state)
         require_safe_training(state)
         state.checked_version = graph.version
@@ -226,6 +222,7 @@ def _warn_of_early_run(session: Any) -> None:
     state = GraphState.known(session.graph)
     if state is None:
         return
+    patches.SESSION_CALL.keep_on(session)  # errors after the end of the program have their text alone, too
     if not state.started:
         if state.lookups or state.requests.lookups:
             _ran_before.add(session)

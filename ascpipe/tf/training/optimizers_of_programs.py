@@ -130,13 +130,13 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
     graph = tf.compat.v1.get_default_graph()
     state = GraphState.known(internals.outermost(graph))
     if state is None or not state.tables:
-        return hooks.compute_gradients(self, loss, var_list, *args, **kwargs)
+        return patches.COMPUTE_GRADIENTS.plain(self, loss, var_list, *args, **kwargs)
     hooks.merge_lookups(loss)
     wanted = _trainable() if var_list is None else tf.nest.flatten(var_list)
     if not wanted:
         _refuse_nothing(state)
     if not state.stand_ins:
-        pairs = hooks.compute_gradients(self, loss, var_list, *args, **kwargs)
+        pairs = patches.COMPUTE_GRADIENTS.plain(self, loss, var_list, *args, **kwargs)
         if all(gradient is None for gradient, _ in pairs):
             pairs = [(_no_rows(target) if _only_evaluates(state, target) else None, target) for _, target in pairs]
         if isinstance(self, CustomizedOptimizer):
@@ -148,7 +148,7 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
         # A head may ask in evaluation, too, and runs nothing of it: no rows are trained, and there is no slot.
         none = [(tf.zeros_like(each.variable.initial_value), each.variable) for each in found.values() if each]
         others = [variable for variable in wanted if found[id(variable)] is None]
-        return [*(hooks.compute_gradients(self, loss, others, *args, **kwargs) if others else []), *none]
+        return [*(patches.COMPUTE_GRADIENTS.plain(self, loss, others, *args, **kwargs) if others else []), *none]
     require_none_evaluates(state, loss, [*found.values()])
     by: List[Any] = []
     shown: Dict[int, Any] = {}  # programs choose gradients by variables and their names: those that TensorFlow has
@@ -163,7 +163,7 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
         targets = [variable] if stand_in is None else targets_of(state, stand_in)
         shown.update((id(target), variable) for target in targets)
         by.extend(targets)
-    pairs = hooks.compute_gradients(self, loss, by, *args, **kwargs)
+    pairs = patches.COMPUTE_GRADIENTS.plain(self, loss, by, *args, **kwargs)
     handles = handles_in(graph)
     for gradient, target in pairs:
         stand_in = found[id(shown[id(target)])]

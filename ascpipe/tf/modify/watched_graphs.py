@@ -1,0 +1,43 @@
+"""What a graph with tables does before it is run or finalized: it starts, and what was made late is extended."""
+from typing import Any
+
+import tensorflow as tf
+
+from ascpipe.tf import patches
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.modify.modifier import modify_graph_and_start_emb_cache
+from ascpipe.tf.starting.start_pipeline import check_new_ops, start_marked
+
+
+def install() -> None:
+    """Let graphs that have tables start before they are run or finalized. May be called twice."""
+    patches.RUN_LOCK.apply(_session_run_lock)
+    patches.FINALIZE.apply(_finalize)
+
+
+def waits(graph: tf.Graph) -> bool:
+    """Return whether a graph has lookups that wait for graph modification."""
+    state = GraphState.known(graph)
+    return state is not None and bool(state.requests.lookups) and not state.requests.done
+
+
+def _session_run_lock(self: tf.Graph) -> Any:
+    """In the place of TensorFlow's, which each way of running a session calls before it adds new ops to the runtime."""
+    start_marked(self)
+    check_new_ops(self)
+    return patches.RUN_LOCK.plain(self)
+
+
+def _finalize(self: tf.Graph) -> None:
+    """In the place of TensorFlow's, which managed sessions and supervisors call before they make a session."""
+    start_marked(self)
+    if waits(self):
+        if not GraphState.of(self).stand_ins:
+            raise RuntimeError("the graph has lookups of tensors and was not modified: add "
+                               "GraphModifierHook() (mx_rec.graph.modifier) to the hooks of train, evaluate and "
+                               "predict, or call modify_graph_and_start_emb_cache(); of ascpipe.tf StartHook() or "
+                               "start()")
+        modify_graph_and_start_emb_cache(self)  # the program knows columns alone
+        start_marked(self)
+    check_new_ops(self)
+    patches.FINALIZE.plain(self)

@@ -1,0 +1,78 @@
+"""Says which attributes of TensorFlow are replaced in a plain program, and in one that uses more and more of it.
+
+Prints a JSON object: by what the program has used, the attributes. Argument: the API, ``ascpipe`` or ``mx_rec``.
+"""
+import json
+import sys
+import tempfile
+import warnings
+
+warnings.simplefilter("ignore")
+
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from tests.support.tensorflow_attributes import attributes, changed  # noqa: E402
+
+v1 = tf.compat.v1
+v1.logging.set_verbosity(v1.logging.ERROR)
+BEFORE = attributes()
+
+import ascpipe.tf as asc  # noqa: E402
+
+if sys.argv[1] == "mx_rec":
+    from mx_rec.util.initialize import init, terminate_config_initializer
+    from mx_rec.util.ops import import_host_pipeline_ops
+else:
+    from ascpipe.tf import init
+    from ascpipe.tf import shutdown as terminate_config_initializer
+
+
+def train(folder):
+    """A table, a dataset, an optimizer and a Saver, in a loop of a session and in a managed session."""
+    spec = asc.FeatureSpec("ids", table_name="t")
+    data = tf.data.Dataset.from_tensors({"ids": np.arange(4)}).repeat().map(asc.insert_function(spec)).prefetch(2)
+    batch = v1.data.make_one_shot_iterator(data).get_next()
+    table = asc.create_table("t", 4, initializer=tf.zeros_initializer(), device_vocabulary_size=10)
+    rows = asc.sparse_lookup(table, spec, batch=batch)
+    step = v1.train.get_or_create_global_step()
+    update = asc.optimizers.Adagrad(0.1).minimize(tf.reduce_sum(rows), step, var_list=[table.variable])
+    asc.start()
+    saver = v1.train.Saver()
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        session.run(update)
+        saver.save(session, folder + "/model", step)
+    with v1.train.MonitoredTrainingSession(checkpoint_dir=folder) as session:
+        session.run(update)
+
+
+said = {}
+
+
+def note(what):
+    said[what] = changed(BEFORE, attributes())
+
+
+with tempfile.TemporaryDirectory() as folder:
+    note("nothing")
+    init()
+    note("init")
+    train(folder)
+    note("plain")
+    if sys.argv[1] == "mx_rec":
+        import_host_pipeline_ops()
+        note("host ops")
+    tf.keras.Sequential()
+    note("Keras")
+    tf.estimator.Estimator(lambda features, labels, mode: None, folder)
+    note("Estimators")
+    asc.feature_column.linear_weights(tf.feature_column.categorical_column_with_identity("x", 9))
+    note("columns")
+    terminate_config_initializer()
+    note("the end")
+    init()
+    note("another init")
+    asc.reset()
+    note("reset")
+sys.stdout.write(json.dumps(said))
