@@ -1,13 +1,15 @@
 """Tables, features and lookups."""
 import os
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 import tensorflow as tf
 
+from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.graph.batch_structure import Ids, SparseIds
 from ascpipe.tf.graph.expansion import LOCAL_ROWS
-from ascpipe.tf.graph.features import FeatureSpec
+from ascpipe.tf.graph.features import FeatureSpec, checked_thresholds
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.unseen_rows import Unseen
 from ascpipe.tf.program import create_table as tables
@@ -129,15 +131,10 @@ def sparse_lookup(table: Table, ids: Union[FeatureSpec, Ids], *, batch: Any = No
         KeyError: ``batch`` does not have the feature.
         TypeError: an argument that it does not have; names the nearest.
     """
-    thresholds = {"access_threshold": access_threshold, "eviction_threshold": eviction_threshold}
-    said: Dict[str, Optional[int]] = {key: value for key, value in thresholds.items() if value is not None}
-    one = ids[0] if isinstance(ids, (list, tuple)) and len(ids) == 1 else ids
-    _require_max_keys(table, max_keys)
-    default_value, unseen = _default(default_value)
-    return lookups.look_up(
-        table, ids, max_keys, training, name, modify_graph=not isinstance(one, FeatureSpec), batch=batch,
-        access_and_evict_config=said or None, is_grad=trainable, serving_default_value=default_value,
-        unseen=unseen)
+    return lookups.look_up(_request(
+        table, lookups.only_feature(table, ids), batch, training=training, default_value=default_value,
+        said={"access_threshold": access_threshold, "eviction_threshold": eviction_threshold}, is_grad=trainable,
+        send_count=max_keys, name=name))
 
 
 @checked(table=Instance(Table), training=boolean(), trainable=boolean(), default_value=DEFAULT,
@@ -175,13 +172,10 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
             combiner; a FeatureSpec that ``sparse_lookup`` looks up, too (E250).
         Exception: what ``sparse_lookup`` raises.
     """
-    thresholds = {"access_threshold": access_threshold, "eviction_threshold": eviction_threshold}
-    said: Dict[str, Optional[int]] = {key: value for key, value in thresholds.items() if value is not None}
-    _require_max_keys(table, max_keys)
-    default_value, unseen = _default(default_value)
-    return bags.lookup_sparse(
-        table, ids, weights, combiner, max_norm, batch=batch, name=name, is_train=training, send_count=max_keys,
-        is_grad=trainable, default_value=default_value, thresholds=said or None, unseen=unseen)
+    return bags.lookup_sparse(_request(
+        table, ids, batch, training=training, default_value=default_value,
+        said={"access_threshold": access_threshold, "eviction_threshold": eviction_threshold}, is_grad=trainable,
+        send_count=max_keys, name=name), weights, combiner, max_norm)
 
 
 def table_variables() -> List[Any]:
@@ -199,13 +193,18 @@ def table_variables() -> List[Any]:
     return [table.variable for table in GraphState.of(graph).tables.values()]
 
 
-def _default(value: Any) -> Tuple[Any, Unseen]:
-    """What stands for a missing row in numbers, and what does in evaluation."""
-    if isinstance(value, str):
-        return None, Unseen.INITIAL
+def _request(table: Table, ids: Union[FeatureSpec, Ids], batch: Any, *, training: bool, default_value: Any,
+             said: Dict[str, Optional[int]], **others: Any) -> LookupRequest:
+    """A lookup in the words of this API; ``said``: thresholds; ``others``: attributes of the request as they are."""
+    _require_max_keys(table, others["send_count"])
+    gives_initial = isinstance(default_value, str)
     # In programs of the incumbent, the default is that of the incumbent: zeros.
-    is_usual = value is None and Process.current().is_plain
-    return value, Unseen.INITIAL_UNLESS_ADMITTING if is_usual else Unseen.DEFAULT_ROW
+    is_usual = default_value is None and Process.current().is_plain
+    return LookupRequest(
+        table, ids, batch, TRAIN if training else EVAL, default_value=None if gives_initial else default_value,
+        unseen=(Unseen.INITIAL if gives_initial else
+                Unseen.INITIAL_UNLESS_ADMITTING if is_usual else Unseen.DEFAULT_ROW),
+        thresholds=checked_thresholds({key: value for key, value in said.items() if value is not None}), **others)
 
 
 def _require_max_keys(table: Table, max_keys: Optional[int]) -> None:

@@ -4,8 +4,10 @@ from typing import Any, Optional, Tuple
 
 import tensorflow as tf
 
+from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import patches
 from ascpipe.tf.graph.graph_state import GraphState, StandIn
+from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.unseen_rows import Unseen
 from ascpipe.tf.program.lookup_sparse import lookup_sparse
 
@@ -44,10 +46,9 @@ def _combined(stand_in: StandIn, given: tf.SparseTensor, given_weights: Optional
         weights = None if weights is None else tf.sparse.reshape(weights, flat)
     state = GraphState.of(tf.compat.v1.get_default_graph())
     trains = state.mode in (None, tf.estimator.ModeKeys.TRAIN) and state.served is None and stand_in.trains
-    rows = lookup_sparse(
-        stand_in.table, ids, weights, combiner, max_norm, batch=None, name=None, is_train=trains, send_count=None,
-        is_grad=True, default_value=None, thresholds=None, of_column=True,
-        channel_is_open=trains and state.mode is None, unseen=Unseen.INITIAL)
+    request = LookupRequest(stand_in.table, ids, channel=TRAIN if trains else EVAL, unseen=Unseen.INITIAL,
+                            is_open=trains and state.mode is None)
+    rows = lookup_sparse(request, weights, combiner, max_norm, of_column=True)
     if is_flat:
         return rows
     outer = shape[:-1]

@@ -6,20 +6,19 @@ process: ``GraphState.of`` has one for each graph.
 import abc
 import collections
 import dataclasses
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 import tensorflow as tf
 
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals
-from ascpipe.tf.graph.batch_structure import Ids
 from ascpipe.tf.graph.dataset_graph import DatasetGraph
 from ascpipe.tf.graph.features import CHANNEL_NAMES, Feature, FeatureSpec, Stream, TableThresholds
+from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.optimizer_slots import HomeSlots, OptimizerSlot
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.graph.tensor_requests import Requests
-from ascpipe.tf.graph.unseen_rows import Unseen
 from ascpipe.tf.running.process import Process
 
 _STATE = "state"
@@ -89,9 +88,8 @@ class Served(abc.ABC):
     """Tables that a graph looks up in files, as it is made to be exported."""
 
     @abc.abstractmethod
-    def look_up(self, table: Table, ids: Union[FeatureSpec, Ids], batch: Any, default_row: Optional[tf.Tensor],
-                name: Optional[str], *, is_train: bool, unseen: Unseen = Unseen.DEFAULT_ROW) -> tf.Tensor:
-        """The rows of ids, as ``look_up`` returns them."""
+    def look_up(self, request: LookupRequest, default_row: Optional[tf.Tensor]) -> tf.Tensor:
+        """The rows of ids, as ``look_up`` returns them. ``default_row``: of the request."""
 
     @abc.abstractmethod
     def dense_path(self, prefix: str) -> str:

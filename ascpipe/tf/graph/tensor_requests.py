@@ -4,10 +4,9 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 import tensorflow as tf
 
-from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.graph.features import FeatureSpec
+from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.sparse_table import Table
-from ascpipe.tf.graph.unseen_rows import Unseen
 
 #: Gets the tensors of a batch, gives them and more.
 Extend = Callable[..., Tuple[tf.Tensor, ...]]
@@ -32,45 +31,41 @@ class TensorLookup:
     """One ``sparse_lookup`` of a tensor of ids.
 
     Attributes:
+        request: what the program asked for.
         name: of the tensor that it returned.
-        table: the table.
-        channel: TRAIN or EVAL.
-        ids: the tensor, integers.
+        ids: the tensor, integers; of sparse ids their values.
         spec: a feature that was made for these ids; each lookup has one of its own, and counts its ids.
         default_row: what a key without a row gives, float [] or [dim].
-        is_grad: whether it trains the rows.
         send_count: with static shapes, as given.
         rows: the Identity whose input are the rows, once they can be looked up.
-        channel_is_open: whether it is of evaluation after all, unless a gradient is asked for.
-        unseen: what a key without a row gives in evaluation.
     """
 
+    request: LookupRequest
     name: str
-    table: Table
-    channel: int
     ids: tf.Tensor
     spec: FeatureSpec
     default_row: Optional[tf.Tensor]
-    is_grad: bool
     send_count: Optional[int]
     rows: tf.Operation
-    channel_is_open: bool = False
-    unseen: Unseen = Unseen.DEFAULT_ROW
 
     @property
-    def reads_keys(self) -> bool:
-        """Whether the step needs the ids, too, and not their rows alone."""
-        return self.unseen is not Unseen.DEFAULT_ROW and self.channel == EVAL
+    def table(self) -> Table:
+        """The table."""
+        return self.request.table
+
+    @property
+    def channel(self) -> int:
+        """TRAIN or EVAL."""
+        return self.request.channel
 
     @property
     def is_open(self) -> bool:
         """Whether it is not decided yet whether it trains."""
-        return self.channel_is_open and self.channel == TRAIN
+        return self.request.is_open
 
     def close(self, channel: int) -> None:
         """Decide it."""
-        self.channel = channel
-        self.channel_is_open = False
+        self.request = self.request.closed(channel)
 
 
 class Requests:

@@ -197,7 +197,7 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
             if other is not get_next:
                 raise ValueError(_SEVERAL.format(what, get_next.name, other.name, CHANNEL_NAMES[lookup.channel]))
         found[op].lookups.append(lookup)
-        if lookup.reads_keys:
+        if lookup.request.evaluates_unseen:
             found[op].carry(lookup.ids)  # else the dataset and the step would make the same ids
     for lookup in orphans:
         _adopt(state, found, lookup)

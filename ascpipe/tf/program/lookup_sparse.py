@@ -1,5 +1,6 @@
 """``lookup_sparse``: the rows of each bag of ids, combined to one."""
-from typing import Any, Dict, Optional, Union
+import dataclasses
+from typing import Any, Optional
 
 import tensorflow as tf
 
@@ -8,44 +9,39 @@ from ascpipe.tf.graph.bags import bags_of, combined, require_combiner
 from ascpipe.tf.graph.batch_structure import SparseIds, find_ids, missing
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.sparse_table import Table
-from ascpipe.tf.graph.unseen_rows import Unseen
 from ascpipe.tf.program.sparse_lookup import look_up
 
 
-def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Optional[SparseIds], combiner: str,
-                  max_norm: Optional[float], *, batch: Any, name: Optional[str], is_train: bool,
-                  send_count: Optional[int], is_grad: bool, default_value: Any,
-                  thresholds: Optional[Dict[str, Optional[int]]], of_column: bool = False,
-                  channel_is_open: bool = False, unseen: Unseen = Unseen.DEFAULT_ROW) -> tf.Tensor:
+def lookup_sparse(request: LookupRequest, weights: Optional[SparseIds], combiner: str, max_norm: Optional[float], *,
+                  of_column: bool = False) -> tf.Tensor:
     """One row for each bag of ids, as ``ascpipe.tf.lookup_sparse`` gives them.
 
     Args:
+        request: of the ids, a FeatureSpec or bags.
+        weights, combiner, max_norm: as of ``ascpipe.tf.lookup_sparse``.
         of_column: where bags end, and weights, are made of the batch alone, too: they are made in the dataset and come
             with the batch.
-        channel_is_open, unseen: as of ``look_up``.
 
     Raises:
         CombinerError: ids, weights or an argument that cannot be combined.
         Exception: what ``sparse_lookup`` raises.
     """
+    table, ids = request.table, request.ids
     require_combiner(table.table_name, combiner, max_norm)
-    is_feature = isinstance(ids, FeatureSpec)
-    found = _ids_of(table, ids, batch) if isinstance(ids, FeatureSpec) else ids
+    found = _ids_of(table, ids, request.batch) if isinstance(ids, FeatureSpec) else ids
     with tf.name_scope("lookup_sparse"):
         bags = bags_of(table.table_name, found, weights)
     state = GraphState.of(tf.compat.v1.get_default_graph())
     served = state.served is not None
     if of_column and not served:
         state.requests.carried.extend(tensor for tensor in (bags.splits, bags.weights) if tensor is not None)
-    rows = look_up(
-        table, ids if is_feature and not served else bags.values, send_count, is_train, None,
-        modify_graph=not is_feature or served, batch=batch, access_and_evict_config=thresholds, is_grad=is_grad,
-        serving_default_value=default_value, values_alone=True, channel_is_open=channel_is_open,
-        unseen=unseen)
+    rows = look_up(dataclasses.replace(
+        request, ids=ids if request.is_of_feature and not served else bags.values, values_alone=True, name=None))
     with tf.name_scope("lookup_sparse"):
         bagged = combined(rows, bags, combiner, max_norm)
-    return tf.identity(bagged, name=name or "lookup_sparse")
+    return tf.identity(bagged, name=request.name or "lookup_sparse")
 
 
 def _ids_of(table: Table, spec: FeatureSpec, batch: Any) -> SparseIds:

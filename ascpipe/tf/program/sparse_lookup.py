@@ -12,9 +12,9 @@ from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.expansion import new_lookup
 from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec, Stream, checked_thresholds
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup, require_fewer
-from ascpipe.tf.graph.unseen_rows import Unseen
 from ascpipe.tf.program.tensor_lookups import completed, look_up_tensor, refuse_turns
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Instance, Integer, Numbers, Text, boolean, checked
@@ -70,60 +70,61 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
         NotBuiltYetError: a training lookup in a graph that is made to be exported.
         CheckpointError: there, the table is not as the checkpoint has it, or the disk refused its file.
     """
-    return look_up(hashtable, ids, send_count, is_train, name, modify_graph=modify_graph, batch=batch,
-                   access_and_evict_config=access_and_evict_config, is_grad=is_grad,
-                   serving_default_value=serving_default_value)
+    ids = only_feature(hashtable, ids)
+    if isinstance(ids, FeatureSpec) == modify_graph:
+        raise ValueError("table {!r}: {}".format(
+            hashtable.table_name, "modify_graph=True goes with a tensor of ids, not with a FeatureSpec" if modify_graph
+            else "a tensor of ids needs modify_graph=True; without it give a FeatureSpec"))
+    return look_up(LookupRequest(
+        hashtable, ids, batch, TRAIN if is_train else EVAL, is_grad=is_grad, default_value=serving_default_value,
+        send_count=send_count, thresholds=checked_thresholds(access_and_evict_config), name=name))
 
 
-def look_up(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional[int], is_train: bool,
-            name: Optional[str], *, modify_graph: bool, batch: Any, access_and_evict_config: Any, is_grad: bool,
-            serving_default_value: Any, values_alone: bool = False, channel_is_open: bool = False,
-            unseen: Unseen = Unseen.DEFAULT_ROW) -> tf.Tensor:
-    """Do what ``sparse_lookup`` says.
+def look_up(request: LookupRequest) -> tf.Tensor:
+    """The rows that are asked for: those of a checkpoint in a graph that is exported, of a tensor, or of a feature.
 
-    Args:
-        values_alone: of a FeatureSpec whose ids are sparse, give rows of their values instead of their dense form.
-        channel_is_open: with a tensor: it is of evaluation after all, unless a gradient is asked for.
-        unseen: what a key without a row gives in evaluation and in a graph that is exported.
+    Raises: as ``sparse_lookup``.
     """
     configuration = Process.current().configuration
-    ids = _only_feature(hashtable, ids)
-    _require_feature(hashtable, ids, modify_graph=modify_graph)
-    thresholds = checked_thresholds(access_and_evict_config)
+    table, ids = request.table, request.ids
     state = GraphState.of(tf.compat.v1.get_default_graph())
+    if isinstance(ids, FeatureSpec):
+        _require_feature_of(table, ids)
     if state.served is None:
-        _refuse_inputs_of_keras(hashtable, [ids] if modify_graph else tensors_of(batch))
+        _refuse_inputs_of_keras(table, tensors_of(request.batch if request.is_of_feature else ids))
     if configuration.use_static:
-        _require_send_count(hashtable, send_count, configuration.rank_size)
-    elif not modify_graph:
-        _require_in_batch(ids, batch)
-    channel = TRAIN if is_train else EVAL
-    default_row = _default_row(hashtable, serving_default_value)
-    if modify_graph and state.served is None:
-        refuse_turns(hashtable, values_of(ids))
-    if state.tables.get(hashtable.table_name) is not hashtable:
-        raise ValueError("table {!r} was created in another graph, or before init()".format(hashtable.table_name))
+        _require_send_count(table, request.send_count, configuration.rank_size)
+    elif isinstance(ids, FeatureSpec):
+        _require_in_batch(ids, request.batch)
+    default_row = request.default_row()
+    if not isinstance(ids, FeatureSpec) and state.served is None:
+        refuse_turns(table, values_of(ids))
+    if state.tables.get(table.table_name) is not table:
+        raise ValueError("table {!r} was created in another graph, or before init()".format(table.table_name))
     if state.served is not None:
-        return state.served.look_up(hashtable, ids, batch, default_row, name, is_train=is_train,
-                                    unseen=unseen)
-    if modify_graph:
-        return look_up_tensor(
-            state, hashtable, ids, channel=channel, name=name, default_row=default_row, is_grad=is_grad,
-            send_count=send_count if configuration.use_static else None, thresholds=thresholds,
-            channel_is_open=channel_is_open, unseen=unseen)
-    lookup = _table_lookup(state, hashtable, ids, channel, batch)
-    name = name or "sparse_lookup_{}".format(lookup.calls + 1)
-    state.thresholds.note(hashtable.table_name, thresholds, "sparse_lookup {!r}".format(name))
-    state.require_timestamp(lookup.stream, hashtable.table_name)
-    require_fewer(hashtable, channel, lookup.calls)
-    lookup.count_call(send_count if configuration.use_static else None)
-    embedding = lookup.embedding(ids, default_row, batch, values_alone=values_alone)
-    if channel == EVAL and unseen is not Unseen.DEFAULT_ROW:
-        embedding = completed(state, lookup, ids, embedding, _ids_in(ids, batch), unseen)
-    if not is_grad or channel == EVAL:
-        return tf.stop_gradient(embedding, name=name)
-    lookup.note_gradient(ids)
-    return tf.identity(embedding, name=name)
+        return state.served.look_up(request, default_row)
+    send_count = request.send_count if configuration.use_static else None
+    look_up_here = _look_up_feature if request.is_of_feature else look_up_tensor
+    return look_up_here(state, request, default_row, send_count)
+
+
+def _look_up_feature(state: GraphState, request: LookupRequest, default_row: Optional[tf.Tensor],
+                     send_count: Optional[int]) -> tf.Tensor:
+    """The rows of a FeatureSpec's ids in a batch. Arguments are those of ``look_up_tensor``."""
+    table, spec = request.table, request.ids
+    lookup = _table_lookup(state, request)
+    name = request.name or "sparse_lookup_{}".format(lookup.calls + 1)
+    state.thresholds.note(table.table_name, request.thresholds, "sparse_lookup {!r}".format(name))
+    state.require_timestamp(lookup.stream, table.table_name)
+    require_fewer(table, request.channel, lookup.calls)
+    lookup.count_call(send_count)
+    rows = lookup.embedding(spec, default_row, request.batch, values_alone=request.values_alone)
+    if request.evaluates_unseen:
+        rows = completed(state, lookup, spec, rows, _ids_in(spec, request.batch), request.unseen)
+    if not request.trains:
+        return tf.stop_gradient(rows, name=name)
+    lookup.note_gradient(spec)
+    return tf.identity(rows, name=name)
 
 
 def _ids_in(spec: FeatureSpec, batch: Any) -> Ids:
@@ -138,8 +139,12 @@ def _ids_in(spec: FeatureSpec, batch: Any) -> Ids:
     return found
 
 
-def _only_feature(table: Table, ids: Any) -> Any:
-    """The only element of a list, as programs pass a list of one FeatureSpec."""
+def only_feature(table: Table, ids: Any) -> Any:
+    """The only element of a list, as programs pass a list of one FeatureSpec.
+
+    Raises:
+        ValueError: a list of none or several.
+    """
     if not isinstance(ids, (list, tuple)):
         return ids
     if len(ids) != 1 or not isinstance(ids[0], (FeatureSpec, *_TENSORS)):
@@ -148,19 +153,11 @@ def _only_feature(table: Table, ids: Any) -> Any:
     return ids[0]
 
 
-def _require_feature(table: Table, ids: Any, *, modify_graph: bool) -> None:
-    if isinstance(ids, _TENSORS):
-        if not modify_graph:
-            raise ValueError("table {!r}: a tensor of ids needs modify_graph=True; without it give a FeatureSpec"
-                             .format(table.table_name))
-        return
-    if modify_graph:
-        raise ValueError("table {!r}: modify_graph=True goes with a tensor of ids, not with a FeatureSpec".format(
-            table.table_name))
-    if ids.table_name != table.table_name:
+def _require_feature_of(table: Table, spec: FeatureSpec) -> None:
+    if spec.table_name != table.table_name:
         raise ValueError("FeatureSpec {!r} looks into table {!r}, not into {!r}. Give it table_name={!r}, or look it "
                          "up in the table of its name".format(
-                             ids.label, ids.table_name, table.table_name, table.table_name))
+                             spec.label, spec.table_name, table.table_name, table.table_name))
 
 
 def _require_send_count(table: Table, send_count: Optional[int], ranks: int) -> None:
@@ -182,22 +179,12 @@ def _require_in_batch(spec: FeatureSpec, batch: Any) -> None:
         raise KeyError(missing(batch, spec))
 
 
-def _default_row(table: Table, value: Any) -> Optional[tf.Tensor]:
-    if value is None:
-        return None
-    row = tf.convert_to_tensor(value, tf.float32)
-    dim = table.shape.dim
-    if row.shape.rank is None or row.shape.num_elements() not in (1, dim):
-        raise ValueError("table {!r}: the default value (default_value, serving_default_value) has the shape {}, "
-                         "expected a scalar or [{}]".format(table.table_name, row.shape, dim))
-    return tf.reshape(row, [] if row.shape.num_elements() == 1 else [dim])
-
-
-def _table_lookup(state: GraphState, table: Table, spec: FeatureSpec, channel: int, batch: Any) -> TableLookup:
+def _table_lookup(state: GraphState, request: LookupRequest) -> TableLookup:
+    table, channel, batch = request.table, request.channel, request.batch
     if state.started and channel == TRAIN:
         raise RuntimeError("table {!r}: the pipeline was started, training lookups come before it".format(
             table.table_name))
-    stream = state.stream_of(spec, channel)
+    stream = state.stream_of(request.ids, channel)
     key = (table.table_name, channel)
     ticket = _ticket(state, stream, batch)
     if key not in state.lookups:

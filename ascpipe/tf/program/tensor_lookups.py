@@ -15,25 +15,27 @@ from ascpipe.tf.graph.batch_structure import Ids, are_ids, as_keys, dense_rows, 
 from ascpipe.tf.graph.expansion import ExpansionLookup, collect, new_lookup
 from ascpipe.tf.graph.features import CHANNEL_NAMES, Feature, FeatureSpec, Stream
 from ascpipe.tf.graph.graph_state import GraphState, Undecided
+from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup, require_fewer
 from ascpipe.tf.graph.tensor_requests import Requests, TensorLookup
 from ascpipe.tf.graph.unseen_rows import Unseen
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.running.shapes import Thresholds
 from ascpipe.tf.validation import boolean
 
 _UNMERGED = "AscUnmergedLookup"
 
 
-def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int, name: Optional[str],
-                   default_row: Optional[tf.Tensor], is_grad: bool, send_count: Optional[int],
-                   thresholds: Thresholds, channel_is_open: bool = False,
-                   unseen: Unseen = Unseen.DEFAULT_ROW) -> tf.Tensor:
+def look_up_tensor(state: GraphState, request: LookupRequest, default_row: Optional[tf.Tensor],
+                   send_count: Optional[int]) -> tf.Tensor:
     """The rows of a tensor of ids, as ``sparse_lookup`` returns them; of sparse ids in their dense form.
 
-    Args: as ``look_up`` has them.
+    Args:
+        state: of the default graph.
+        request: of a tensor.
+        default_row: of the request.
+        send_count: of the request, with static shapes.
 
     Raises:
         ValueError: ids that are no integers, or with static shapes a scalar; ids of another graph; a table that is
@@ -41,27 +43,26 @@ def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int,
         RuntimeError: the pipeline was started; the lookups of the table were merged already; too many of them.
         ColumnError: of a column: the pipeline was started.
     """
-    ids = values_of(given)
-    trains = is_grad and (channel == TRAIN or channel_is_open)  # one that is open trains, or is refused
+    table, ids = request.table, values_of(request.ids)
+    trains = request.trains  # also if it is open: then it is closed below, or refused
     if not are_ids(ids.dtype):
         raise ValueError("table {!r}: ids {!r} have dtype {}, ids are integers{}".format(
             table.table_name, ids.name, ids.dtype.name, ": give tf.strings.to_hash_bucket_fast(ids, 2 ** 63 - 1)"
             if ids.dtype == tf.string else ""))
     if ids.graph is not table.variable.graph:
         raise ValueError("table {!r}: ids {!r} are in another graph than the table".format(table.table_name, ids.name))
-    if channel_is_open and (table.table_name, TRAIN) in state.requests.merged:
-        channel, channel_is_open = EVAL, False  # what trains the table was looked up before
-    _require_open(state, table, channel)
+    if request.is_open and (table.table_name, TRAIN) in state.requests.merged:
+        request = request.closed(EVAL)  # what trains the table was looked up before
+    _require_open(state, table, request.channel)
     Process.current().looks_up_tensors = True
-    others = state.requests.of(table.table_name, channel)
-    name = name or "sparse_lookup_{}".format(len(others) + 1)
-    state.thresholds.note(table.table_name, thresholds, "sparse_lookup {!r}".format(name))
+    others = state.requests.of(table.table_name, request.channel)
+    name = request.name or "sparse_lookup_{}".format(len(others) + 1)
+    state.thresholds.note(table.table_name, request.thresholds, "sparse_lookup {!r}".format(name))
     spec = _spec_of(table, ids, name)
-    rows = _stand_in(table, as_keys(ids), state.requests, trains=is_grad and channel == TRAIN)
-    state.requests.lookups.append(TensorLookup(
-        name, table, channel, ids, spec, default_row, is_grad, send_count, rows.op, channel_is_open, unseen))
-    if ids is not given:
-        rows = dense_rows(rows, given, default_row)
+    rows = _stand_in(table, as_keys(ids), state.requests, trains=request.trains)
+    state.requests.lookups.append(TensorLookup(request, name, ids, spec, default_row, send_count, rows.op))
+    if ids is not request.ids:
+        rows = dense_rows(rows, request.ids, default_row)
     return tf.identity(rows, name=name) if trains else tf.stop_gradient(rows, name=name)
 
 
@@ -126,10 +127,10 @@ def merge(state: GraphState, channel: int) -> None:
         for lookup in lookups:
             merged.count_call(lookup.send_count)
             found = merged.embedding(lookup.spec, lookup.default_row, None)
-            if lookup.reads_keys:
-                found = completed(state, merged, lookup.spec, found, lookup.ids, lookup.unseen)
+            if lookup.request.evaluates_unseen:
+                found = completed(state, merged, lookup.spec, found, lookup.ids, lookup.request.unseen)
             internals.rewire(lookup.rows, 0, found)
-            if lookup.is_grad:
+            if lookup.request.is_grad:
                 merged.note_gradient(lookup.spec)
         state.lookups[name, channel] = merged
         requests.merged.add((name, channel))

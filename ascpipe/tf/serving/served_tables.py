@@ -8,7 +8,7 @@ import itertools
 import os
 import time
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, MutableMapping, Optional, Union
+from typing import Any, Callable, Dict, Iterator, List, MutableMapping, Optional
 
 import tensorflow as tf
 
@@ -20,11 +20,13 @@ from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.table_file import SUFFIX, TableFile, write_table_file
 from ascpipe.checkpoint.tree import why
 from ascpipe.errors import NotBuiltYetError
+from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals, patches
 from ascpipe.tf.clean_up import end_quietly, temporary_folder
 from ascpipe.tf.graph.batch_structure import Ids, are_ids, as_keys, dense_restore, find_ids, missing, values_of
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState, Served
+from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.unseen_rows import Unseen, initial_where_missing
@@ -57,9 +59,12 @@ class ServedTables(Served):
         self._calls = 0
         self._closed = False
 
-    def look_up(self, table: Table, ids: Union[FeatureSpec, tf.Tensor], batch: Any, default_row: Optional[tf.Tensor],
-                name: Optional[str], *, is_train: bool, unseen: Unseen = Unseen.DEFAULT_ROW) -> tf.Tensor:
+    def look_up(self, request: LookupRequest, default_row: Optional[tf.Tensor]) -> tf.Tensor:
         """The rows of ids, as ``look_up`` returns them; of a FeatureSpec those that ``batch`` has.
+
+        Args:
+            request: what the program asks for.
+            default_row: of the request.
 
         Raises:
             RuntimeError: a FeatureSpec without ``batch``; the files were closed.
@@ -68,17 +73,18 @@ class ServedTables(Served):
             CheckpointError: no such checkpoint, or it is damaged or unverified, or its table is another; or the disk
                 refused.
         """
-        if is_train:
+        table, ids = request.table, request.ids
+        if request.channel == TRAIN:
             raise NotBuiltYetError("sparse_lookup(is_train=True) of table {!r} in a graph that is exported".format(
                 table.table_name), "give is_train=False in all modes but TRAIN, and export those")
-        found = _ids_of(ids, batch) if isinstance(ids, FeatureSpec) else ids
+        found = _ids_of(ids, request.batch) if isinstance(ids, FeatureSpec) else ids
         values = values_of(found)
         if not are_ids(values.dtype):
             raise ValueError("table {!r}: ids {!r} have dtype {}, ids are integers".format(
                 table.table_name, values.name, values.dtype.name))
         default_row = tf.zeros([]) if default_row is None else default_row
         handle = self._handle(table)
-        gives_initial = self._gives_initial(table, unseen)
+        gives_initial = self._gives_initial(table, request.unseen)
         self._calls += 1
         with tf.name_scope("ascpipe/{}_serving".format(table.table_name)), tf.device("/device:CPU:0"):
             look_up = native.ops().asc_served_lookup_found if gives_initial else native.ops().asc_served_lookup
@@ -88,7 +94,7 @@ class ServedTables(Served):
                 rows = initial_where_missing(self._shape(table), rows.rows, keys, rows.found)
             if not isinstance(found, tf.Tensor):
                 rows = _dense(rows, found, default_row)
-        return tf.identity(rows, name=name or "sparse_lookup_{}".format(self._calls))
+        return tf.identity(rows, name=request.name or "sparse_lookup_{}".format(self._calls))
 
     def dense_path(self, prefix: str) -> str:
         """From where TensorFlow restores what the checkpoint ``prefix`` names: what was verified, where that is it."""
