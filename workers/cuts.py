@@ -111,7 +111,7 @@ class Cuts:
 
     def _grant_when_idle(self, asked: int) -> bool:
         """Grant the empty table, once the disk worker is at none of its rows; False if it is."""
-        if self._table.tier is not None and not self._table.tier.settle():
+        if self._table.tier is not None and not self._table.tier.complete_requests():
             return False
         self._view.header["load_entries"] = loads.NOT_WRITTEN
         self._store("cut_granted", asked)  # SYNC cut-granted: store

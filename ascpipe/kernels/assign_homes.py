@@ -8,8 +8,8 @@ from ascpipe.kernels.atomics import load_acquire, store_home
 from ascpipe.kernels.disk_requests import empty_request
 from ascpipe.kernels.door import inner
 from ascpipe.kernels.planner_memory import entries_of, held_rows_of
-from ascpipe.kernels.rests import raise_epoch, rest_slot
-from ascpipe.kernels.tier_memory import NOT_COMING, PINNED, coming_of, owners_of, requests_of, status_of
+from ascpipe.kernels.quarantine import quarantine_slot, raise_epoch
+from ascpipe.kernels.tier_memory import NO_FETCH, PINNED, fetch_of, owners_of, requests_of, status_of
 from ascpipe.layout.words import HOME_DISK, REQUEST_EMPTY, TRAINED
 
 
@@ -33,7 +33,7 @@ def assign_homes(planner, tier, number, record):
             if record.homes[i] >= 0 and known["home"] != record.homes[i]:
                 store_home(known, TRAINED, known["generation"], record.homes[i])
         return
-    status, owners, coming, listed = status_of(tier), owners_of(tier), coming_of(tier), held_rows_of(planner, number)
+    status, owners, fetch, listed = status_of(tier), owners_of(tier), fetch_of(tier), held_rows_of(planner, number)
     left = np.int64(0)
     for i in range(record.held.shape[0]):
         home = record.homes[i]
@@ -44,13 +44,13 @@ def assign_homes(planner, tier, number, record):
         if before != home:
             store_home(known, TRAINED, known["generation"], home)
             if before <= HOME_DISK:
-                rest_slot(tier, HOME_DISK - before)
+                quarantine_slot(tier, HOME_DISK - before)
                 tier["disk_rows"] -= 1
                 left += 1
             owners[home] = record.held[i]
             status[home] = PINNED
-        if coming[np.uint64(listed[i])] != NOT_COMING:
-            coming[np.uint64(listed[i])] = NOT_COMING
+        if fetch[np.uint64(listed[i])] != NO_FETCH:
+            fetch[np.uint64(listed[i])] = NO_FETCH
             if load_acquire(requests[home], "word", 0) != REQUEST_EMPTY:
                 empty_request(tier, home)
     if left > 0:

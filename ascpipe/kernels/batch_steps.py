@@ -1,4 +1,4 @@
-"""The steps of a batch in one table: touch, plan, assign, leave; and what undoes or repeats one.
+"""The steps of a batch in one table: touch, plan, assign; and what undoes or repeats one.  ``window`` has the rest.
 
 Each takes the table's PLANNER, which has the addresses of its arrays.  A step that lacks memory returns what it lacks
 (LACKS_*) and has changed nothing: Python code provides it (``ascpipe.tables.table``) and calls the step again.
@@ -12,9 +12,9 @@ from ascpipe.kernels.bits import frame_bit
 from ascpipe.kernels.door import entry, inner
 from ascpipe.kernels.free_homes import give_back_homes, home_reach, take_homes
 from ascpipe.kernels.free_slots import release_slots, take_lowest_slots
-from ascpipe.kernels.index import find_keys, remove_keys
+from ascpipe.kernels.index import find_keys
 from ascpipe.kernels.memory import array_at
-from ascpipe.kernels.near import count_planned, free_home_rows, leave_near
+from ascpipe.kernels.pinning import forget_new_keys, free_home_rows
 from ascpipe.kernels.plan import place_missing
 from ascpipe.kernels.planner_memory import (
     entries_of,
@@ -30,51 +30,18 @@ from ascpipe.kernels.planner_memory import (
     slot_words_of,
     view_of,
 )
+from ascpipe.kernels.quarantine import may_take_free
 from ascpipe.kernels.records import Rules
-from ascpipe.kernels.rests import may_take_free
 from ascpipe.kernels.retire import assign_keys, assign_outs
-from ascpipe.kernels.swaps import choose_victims, drop_slots, rank_slots
+from ascpipe.kernels.swaps import choose_victims, drop_slots
 from ascpipe.kernels.tier_memory import disk_table_of, tier_at
-from ascpipe.kernels.touch import leave_window, name_keys
-from ascpipe.kernels.view import hold_entries, mark_row, put_keys, put_outs, undo_changes
+from ascpipe.kernels.touch import name_keys
+from ascpipe.kernels.view import put_keys, put_outs, undo_changes
+from ascpipe.kernels.window import drop_others, hold_others, take_into_window
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 
 _NONE = np.uint64(0)
-
-
-@entry("void(Planner, int64, int32[::1])")
-def take_into_window(planner, number, held):
-    """Take a frame whose entries are found into the window, which keeps them.
-
-    Args:
-        planner: of the table; there is scratch for the frame.
-        number: of the frame.
-        held: int32[n]; its entry numbers.
-    """
-    bit, scratch = frame_bit(number), array_at(planner["lists_scratch_at"], 2 * planner["list_room"], np.int32)
-    hold_entries(planner, view_of(planner), entries_of(planner), bit, held, list_of(planner, number), scratch)
-    planner["held_count"][number % MAX_FRAMES] = held.shape[0]
-    planner["listed_count"][number % MAX_FRAMES] = held.shape[0]
-    planner["newest"] = number
-    planner["touched"] |= bit
-    planner["unplanned"] |= bit
-
-
-@inner("void(Planner, int64, int32[::1])")
-def hold_others(planner, number, numbers):
-    """Give rows to further entries that the record of a frame changes, until the frame leaves the window.
-
-    Args:
-        planner: of the table.
-        number: of the frame.
-        numbers: int32[n]; of the entries, which may be among those that the frame holds.
-    """
-    listed = planner["listed_count"][number % MAX_FRAMES]
-    scratch = array_at(planner["lists_scratch_at"], 2 * planner["list_room"], np.int32)
-    hold_entries(planner, view_of(planner), entries_of(planner), frame_bit(number), numbers,
-                 list_of(planner, number)[listed:], scratch)
-    planner["listed_count"][number % MAX_FRAMES] = listed + numbers.shape[0]
 
 
 @inner("int64(Planner, int64, int64[::1], int32[::1])")
@@ -212,7 +179,7 @@ def complete(planner, number, fresh, record):
     if planner["home_rows"] > 0:
         take_homes(planner, free_homes_of(planner), move_in[:fresh], record.homes)
     if planner["tier_at"] != 0:
-        count_planned(tier_at(planner["tier_at"]), number)
+        forget_new_keys(tier_at(planner["tier_at"]), number)
     return outs
 
 
@@ -259,39 +226,6 @@ def put_on(planner, number, record, rows, time):
     add_record(planner, number, record, rows, time)
 
 
-@entry("void(Planner, int64)")
-def pass_by(planner, number):
-    """Mark a frame as no longer to be planned: its rows may be victims of later plans.  Idempotent.
-
-    Args:
-        planner: of the table.
-        number: of the frame.
-    """
-    bit = frame_bit(number)
-    if planner["unplanned"] & bit != _NONE:
-        planner["unplanned"] &= ~bit
-        rank_slots(planner, held_rows_of(planner, number), planner["unplanned"])
-
-
-@inner("void(Planner, int64)")
-def drop_others(planner, number):
-    """Let go of the entries that only the record of a frame changed, which is taken back; their slots are ranked.
-
-    Args:
-        planner: of the table.
-        number: of the frame.
-    """
-    rows, held, others = view_of(planner).rows, held_rows_of(planner, number), other_rows_of(planner, number)
-    bit = frame_bit(number)
-    for i in range(others.shape[0]):
-        rows[others[i]]["mask"] &= ~bit
-        planner["rows_held"] -= np.int64(rows[others[i]]["mask"] == _NONE)
-    for i in range(held.shape[0]):  # some are both
-        mark_row(planner, rows[held[i]], bit)
-    rank_slots(planner, others, planner["unplanned"])
-    planner["listed_count"][number % MAX_FRAMES] = held.shape[0]
-
-
 @entry("void(Planner, int64, Record, int64)")
 def take_back(planner, number, record, fresh):
     """Take the newest record off the view; the truth never knew it.  Its frame is to be planned again.
@@ -316,7 +250,7 @@ def take_back(planner, number, record, fresh):
             raise AssertionError("a slot that a record took is free")
     if planner["home_rows"] > 0:
         give_back_homes(planner, free_homes_of(planner), record.move_in[:fresh], record.homes)
-    if planner["tier_at"] != 0:  # it is near as before
+    if planner["tier_at"] != 0:  # it is pinned as before
         tier = tier_at(planner["tier_at"])
         tier["new_keys"][number % MAX_FRAMES] = fresh
         tier["lacking"] += fresh
@@ -352,24 +286,3 @@ def forget(planner, n):
     """Drop the n changes of the oldest record, which has been assigned and is never taken back."""
     planner["oldest_change"] += n
     planner["first_record"] += 1
-
-
-@entry("void(Planner, int64)")
-def leave(planner, number):
-    """Take a retired frame out of the window, which frees its entries.  Idempotent.
-
-    Args:
-        planner: of the table.
-        number: of the frame.
-    """
-    bit = frame_bit(number)
-    if planner["touched"] & bit == _NONE:
-        return
-    pass_by(planner, number)
-    if planner["tier_at"] != 0:
-        leave_near(planner, tier_at(planner["tier_at"]), number)
-    view, listed = view_of(planner), list_of(planner, number)[:planner["listed_count"][number % MAX_FRAMES]]
-    keys = array_at(planner["freed_keys_at"], planner["list_room"], np.int64)
-    freed = leave_window(planner, view, listed, bit, entries_of(planner), keys, free_entries_of(planner))
-    remove_keys(keys, freed, index_of(planner))
-    planner["touched"] &= ~bit

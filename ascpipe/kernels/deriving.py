@@ -12,24 +12,24 @@ from ascpipe.kernels.disk_requests import counts, is_stored, tell
 from ascpipe.kernels.disk_slots import order_blocks
 from ascpipe.kernels.door import entry, inner
 from ascpipe.kernels.planner_memory import entries_of, free_homes_of, header_of, held_rows_of
-from ascpipe.kernels.rests import raise_epoch
+from ascpipe.kernels.quarantine import raise_epoch
 from ascpipe.kernels.tier_memory import (
-    ARRIVED,
-    COMES,
-    COMING,
+    CANCELLED,
     DROPPED,
+    FETCH_TO,
+    FETCHED,
+    FETCHING,
     FREE,
-    KEPT,
-    LEAVING,
-    NOT_COMING,
+    NO_FETCH,
     PINNED,
-    coming_of,
+    SPILLING,
     disk_table_of,
+    fetch_of,
+    in_flight_of,
     owners_of,
     requests_of,
     room_of,
     status_of,
-    under_way_of,
 )
 from ascpipe.layout.words import FREE as NO_KEY
 from ascpipe.layout.words import HOME_DISK, REQUEST_ASKED, REQUEST_EMPTY, REQUEST_READ
@@ -58,29 +58,29 @@ def derive_request(planner, tier, home):
     request, status = requests_of(tier)[home], status_of(tier)
     known = entries_of(planner)[np.uint64(request["entry"])]
     of_use = counts(request, home, known)
-    under_way_of(tier)[tier["under_way"]] = home
-    tier["under_way"] += 1
+    in_flight_of(tier)[tier["in_flight"]] = home
+    tier["in_flight"] += 1
     if request["word"] == REQUEST_ASKED:  # the number may not have got into the ring
         tell(tier, home)
     if request["kind"] == REQUEST_READ:
         if status[home] == FREE:
-            status[home] = COMING
+            status[home] = FETCHING
             owners_of(tier)[home] = request["entry"]
         return
     if not is_stored(request, known):
         use_slot(tier, request["slot"])
     if of_use:
-        status[home] = LEAVING
-        tier["leaving"] += 1
+        status[home] = SPILLING
+        tier["spilling"] += 1
     elif status[home] == PINNED:
-        status[home] = KEPT
+        status[home] = CANCELLED
     else:
         status[home] = DROPPED
 
 
 @entry("void(Planner, Tier, int64)")
 def derive_tier(planner, tier, used):
-    """Derive statuses, owners, slots and requests under way; no frame is near then.
+    """Derive statuses, owners, slots and requests in flight; no frame is pinned then.
 
     Args:
         planner: of the table; receives the free home rows.
@@ -90,15 +90,16 @@ def derive_tier(planner, tier, used):
     status, owners, room = status_of(tier), owners_of(tier), room_of(tier)
     status[:] = FREE
     owners[:] = -1
-    coming_of(tier)[:tier["coming_end"]] = NOT_COMING
-    tier["coming_end"] = 0
+    fetch_of(tier)[:tier["fetch_end"]] = NO_FETCH
+    tier["fetch_end"] = 0
     room.masks[:] = np.uint64(0)
-    tier["near_frames"] = np.uint64(0)
-    tier["near"] = -1
-    tier["lacking"] = tier["candidates"] = tier["leaving"] = tier["disk_rows"] = 0
-    tier["wanted_next"] = tier["wanted_end"] = tier["under_way"] = 0
-    tier["homes_rest"] = tier["homes_rest_end"] = tier["slots_rest"] = tier["slots_rest_end"] = 0
-    tier["here_frame"] = tier["lost"] = -1
+    tier["pinned_frames"] = np.uint64(0)
+    tier["newest_pinned"] = -1
+    tier["lacking"] = tier["candidates"] = tier["spilling"] = tier["disk_rows"] = 0
+    tier["fetch_queue_next"] = tier["fetch_queue_end"] = tier["in_flight"] = 0
+    tier["quarantined_homes_next"] = tier["quarantined_homes_end"] = 0
+    tier["quarantined_slots_next"] = tier["quarantined_slots_end"] = 0
+    tier["resident_frame"] = tier["lost"] = -1
     tier["ordered"] = 0
     tier["is_derived"] = 1
     tier["new_keys"][:] = 0
@@ -118,13 +119,13 @@ def derive_tier(planner, tier, used):
         if requests[home]["word"] != REQUEST_EMPTY:
             derive_request(planner, tier, home)
     order_blocks(room)
-    tier["rests_until"] = disk_table_of(tier)["epoch"]
+    tier["grace_epoch"] = disk_table_of(tier)["epoch"]
     raise_epoch(tier)
 
 
 @entry("void(Planner, Tier, int64, Record)")
 def derive_record(planner, tier, number, record):
-    """Note the home rows of a record that stands, and that its frame is near.
+    """Note the home rows of a record that stands, and that its frame is pinned.
 
     Args:
         planner: of the table; the frame holds its entries.
@@ -132,20 +133,20 @@ def derive_record(planner, tier, number, record):
         number: of the frame.
         record: of the frame.
     """
-    status, coming, listed = status_of(tier), coming_of(tier), held_rows_of(planner, number)
+    status, fetch, listed = status_of(tier), fetch_of(tier), held_rows_of(planner, number)
     for i in range(record.homes.shape[0]):
         home = record.homes[i]
         if home < 0:
             continue
-        if status[home] == COMING:
-            status[home] = ARRIVED
-            coming[np.uint64(listed[i])] = home + COMES
-            tier["coming_end"] = max(tier["coming_end"], np.int64(listed[i]) + 1)
+        if status[home] == FETCHING:
+            status[home] = FETCHED
+            fetch[np.uint64(listed[i])] = home + FETCH_TO
+            tier["fetch_end"] = max(tier["fetch_end"], np.int64(listed[i]) + 1)
         elif status[home] == FREE:
             status[home] = PINNED
             owners_of(tier)[home] = record.held[i]
-    tier["near_frames"] |= frame_bit(number)
-    tier["near"] = number
+    tier["pinned_frames"] |= frame_bit(number)
+    tier["newest_pinned"] = number
 
 
 @entry("void(Planner, Tier)")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ascpipe.kernels.atomics import exchange, load_acquire
 from ascpipe.kernels.door import inner
-from ascpipe.kernels.tier_memory import asks_of, disk_table_of, requests_of, under_way_of
+from ascpipe.kernels.tier_memory import asks_of, disk_table_of, in_flight_of, requests_of
 from ascpipe.layout.words import HOME_DISK, REQUEST_ASKED, REQUEST_EMPTY, REQUEST_READ
 
 _MASK = 0xFFFF  # of a generation
@@ -32,7 +32,7 @@ def counts(request, home, known):
 
 @inner("boolean(Request, Entry)")
 def is_stored(request, known):
-    """Check whether a WRITE is settled: its entry says so."""
+    """Check whether a WRITE is complete: its entry says so."""
     return (request["kind"] != REQUEST_READ and known["home"] == HOME_DISK - request["slot"]
             and known["generation"] == request["generation"])
 
@@ -79,5 +79,5 @@ def ask(tier, known, number, home, kind, slot):
     request["error"] = 0
     exchange(request, "word", 0, np.uint32(REQUEST_ASKED))  # SYNC request: store
     tell(tier, home)
-    under_way_of(tier)[tier["under_way"]] = home
-    tier["under_way"] += 1
+    in_flight_of(tier)[tier["in_flight"]] = home
+    tier["in_flight"] += 1

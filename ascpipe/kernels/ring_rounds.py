@@ -5,6 +5,7 @@ small batches hardly runs any Python.  The steps are in ``ring_steps``; loads an
 order whether the loop returns between them or not.
 """
 from ascpipe.kernels.asks import CARRY_OUT, ENDED, GO_ON, PROVIDE, RING, look_at_bells
+from ascpipe.kernels.disk_steps import move_table_rows
 from ascpipe.kernels.door import entry, inner
 from ascpipe.kernels.next_action import NOTHING, PLAN, RETIRE, TOUCH
 from ascpipe.kernels.ring_steps import (
@@ -12,7 +13,6 @@ from ascpipe.kernels.ring_steps import (
     assign_frames,
     leave_frames,
     look_at_tables,
-    move_table_rows,
     plan_frames,
     store_words,
     touch_frames,
@@ -24,7 +24,7 @@ LOOK = 0
 ASSIGN = 1  #: the records of finished frames to the truth
 STORE_RETIRED = 2
 LEAVE_WINDOW = 3
-MOVE_ROWS = 4  #: between home and disk
+MOVE_ROWS = 4  #: between memory and disk
 MAKE_PLANS = 5
 STORE_PLANNED = 6
 FIND_ENTRIES = 7
@@ -104,7 +104,7 @@ def take_step(memory, turns, rounds, listeners):
         leave_frames(turns, NOTHING)
         rounds["at"] = MOVE_ROWS if listeners.shape[0] > 2 else MAKE_PLANS
     elif at == MOVE_ROWS:
-        made = move_table_rows(memory, turns)
+        made = move_table_rows(turns)
         asks = count_step(rounds, made, MAKE_PLANS)
         return RING if asks == GO_ON and made[0] > 0 and look_at_bells(listeners[2:]) else asks
     elif at == MAKE_PLANS:

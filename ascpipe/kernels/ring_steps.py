@@ -1,4 +1,4 @@
-"""The steps of all tables of a training ring: look, assign, leave, plan, touch.
+"""The steps of all tables of a training ring: look, assign, leave, plan, touch; ``disk_steps`` has that of the disk.
 
 Each takes the ring segment, uint8[bytes], and a TURN per table.  The steps of one table are in ``batch_steps``; this
 module reads and fills the parts of frames and the tables' headers.  A table whose turn lacks something is skipped until
@@ -6,22 +6,12 @@ that is provided.  Words are stored last, by ``store_words``, when what they pub
 """
 import numpy as np
 
-from ascpipe.kernels import batch_steps
-from ascpipe.kernels.asks import (
-    LACKS_CHANGES,
-    LACKS_DISK,
-    LACKS_HOMES,
-    LACKS_IMAGES,
-    LACKS_NOTHING,
-    LACKS_ROWS,
-    LACKS_SCRATCH,
-)
+from ascpipe.kernels import batch_steps, window
+from ascpipe.kernels.asks import LACKS_CHANGES, LACKS_IMAGES, LACKS_NOTHING, LACKS_ROWS, LACKS_SCRATCH
 from ascpipe.kernels.atomics import exchange, load_acquire
-from ascpipe.kernels.bits import frame_bit
 from ascpipe.kernels.door import inner
-from ascpipe.kernels.moving import is_stuck, move_rows
-from ascpipe.kernels.near import have_room, lacks_rows, make_near, may_want, say_that_it_waits
 from ascpipe.kernels.next_action import NOTHING, PLAN, RETIRE, TOUCH, next_train_actions
+from ascpipe.kernels.pinning import lacks_rows, note_wait
 from ascpipe.kernels.plan import draft_record
 from ascpipe.kernels.planner_memory import header_of, held_rows_of, other_rows_of, planner_at, view_of
 from ascpipe.kernels.ring_memory import (
@@ -35,12 +25,10 @@ from ascpipe.kernels.ring_memory import (
     table_of,
 )
 from ascpipe.kernels.ring_scan import look
-from ascpipe.kernels.settling import settle_requests
-from ascpipe.kernels.tier_memory import disk_table_of, tier_at
 from ascpipe.kernels.view import put_moves, put_outs, undo_changes
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.ticket import SEQUENCE_MASK
-from ascpipe.layout.words import PLAN_OK, TOUCHED
+from ascpipe.layout.words import PLAN_OK
 
 LEAVE = 32  #: the action of a table whose frame is retired and still has to leave the window
 
@@ -130,6 +118,46 @@ def base_of_plan(memory, column, planner):
     return load_acquire(table_of(memory, column), "finished", 0)
 
 
+@inner("UniTuple(int64, 6)(uint8[::1], int64, Frame, Part, Planner)")
+def draft_plan(memory, number, frame, part, planner):
+    """Draft the plan of one frame, which gives it no slots and no home rows yet.
+
+    Args:
+        memory: the ring.
+        number, frame: whose plan it is.
+        part: of the table in the frame.
+        planner: of the table.
+
+    Returns:
+        (what the plan lacks, status, need, admitted, fresh, loads); if it lacks something, or its status is not
+        PLAN_OK, nothing has changed.
+    """
+    n, none = part["unique_count"], np.int64(0)
+    most_outs = n if planner["home_rows"] > 0 and planner["device_rows"] > 0 else none
+    if n > planner["scratch_room"]:
+        return LACKS_SCRATCH, PLAN_OK, none, none, none, none
+    if planner["next_change"] - planner["oldest_change"] + n + most_outs > planner["change_room"]:
+        return LACKS_CHANGES, PLAN_OK, none, none, none, none
+    lacks, status = lacks_rows(planner, number)
+    if lacks != LACKS_NOTHING:
+        return lacks, PLAN_OK, none, none, none, none
+    if part["held"] < n:
+        status, need = batch_steps.missing_entries(planner, longs_of(memory, frame, part["unique"], n))
+        return LACKS_NOTHING, status, need, none, none, none
+    if status != PLAN_OK:
+        return LACKS_NOTHING, status, planner["device_rows"] + n, none, none, none
+    sequence = min(frame["ticket"] & SEQUENCE_MASK, _MOST_INT32)
+    view = view_of(planner)
+    admitted, fresh, loads = draft_record(
+        planner, view, batch_steps.rules_of(planner, sequence), held_rows_of(planner, number),
+        ints_of(memory, frame, part["occurrences"], n), record_of(memory, frame, part, n, n, n))
+    status, need = batch_steps.fit(planner, admitted, fresh, loads)
+    lacks = batch_steps.lacks_of(planner, fresh, loads) if status == PLAN_OK else LACKS_NOTHING
+    if status != PLAN_OK or lacks != LACKS_NOTHING:
+        undo_changes(planner, view, n)
+    return lacks, status, need, admitted, fresh, loads
+
+
 @inner("int64(uint8[::1], Turn, Planner)")
 def plan_frame(memory, turn, planner):
     """Make and write the plan of one frame, or the reason why there is none.
@@ -146,36 +174,14 @@ def plan_frame(memory, turn, planner):
     frame = frame_of(memory, number)
     part = part_of(memory, frame, column)
     n = part["unique_count"]
-    record = record_of(memory, frame, part, n, n, n)
-    most_outs = n if planner["home_rows"] > 0 and planner["device_rows"] > 0 else np.int64(0)
-    if n > planner["scratch_room"]:
-        return LACKS_SCRATCH
-    if planner["next_change"] - planner["oldest_change"] + n + most_outs > planner["change_room"]:
-        return LACKS_CHANGES
-    admitted = fresh = loads = outs = np.int64(0)
-    rows, time = planner["rows"], planner["time"]
-    lacks, status = lacks_rows(planner, number)
-    need = planner["device_rows"] + n
+    lacks, status, need, admitted, fresh, loads = draft_plan(memory, number, frame, part, planner)
     if lacks != LACKS_NOTHING:
         return lacks
-    if part["held"] < n:
-        status, need = batch_steps.missing_entries(planner, longs_of(memory, frame, part["unique"], n))
-    elif status == PLAN_OK:
-        sequence = min(frame["ticket"] & SEQUENCE_MASK, _MOST_INT32)
-        view = view_of(planner)
-        admitted, fresh, loads = draft_record(
-            planner, view, batch_steps.rules_of(planner, sequence), held_rows_of(planner, number),
-            ints_of(memory, frame, part["occurrences"], n), record)
-        status, need = batch_steps.fit(planner, admitted, fresh, loads)
-        lacks = batch_steps.lacks_of(planner, fresh, loads) if status == PLAN_OK else LACKS_NOTHING
-        if status != PLAN_OK or lacks != LACKS_NOTHING:
-            undo_changes(planner, view, n)
-        if lacks != LACKS_NOTHING:
-            return lacks
+    outs = np.int64(0)
+    rows, time = planner["rows"], planner["time"]
     part["base"] = base_of_plan(memory, column, planner)
     if status == PLAN_OK:
-        made = record_of(memory, frame, part, n, fresh + loads, n)
-        outs = batch_steps.complete(planner, number, fresh, made)
+        outs = batch_steps.complete(planner, number, fresh, record_of(memory, frame, part, n, fresh + loads, n))
         made = record_of(memory, frame, part, n, fresh + loads, outs)
         rows, time, need = rows + fresh, max(time, frame["timestamp"]), np.int64(0)
         put_outs(planner, view_of(planner), other_rows_of(planner, number), made.out_homes)
@@ -185,7 +191,7 @@ def plan_frame(memory, turn, planner):
         admitted = fresh = loads = np.int64(0)
     planner["home_memory_ended"] = 0  # the next plan asks anew
     batch_steps.add_record(planner, number, made, rows, time)
-    batch_steps.pass_by(planner, number)
+    window.pass_by(planner, number)
     part["horizon"] = frame_of(memory, planner["newest"])["ticket"]
     part["status"] = status
     part["need"] = need
@@ -217,7 +223,7 @@ def plan_frames(memory, turns):
             planner = planner_at(turn["planner_at"])
             turn["lacks"] = plan_frame(memory, turn, planner)
             if planner["tier_at"] != 0:
-                say_that_it_waits(planner, turn)
+                note_wait(planner, turn)
             if turn["lacks"] == LACKS_ROWS:  # they come by themselves
                 turn["lacks"] = LACKS_NOTHING
                 turn["action"] = NOTHING
@@ -246,63 +252,6 @@ def count_batch(header, part, ticket):
         header["hits"] += part["admitted"] - misses
         header["misses"] += misses
         header["loads"] += part["load_count"]
-
-
-@inner("void(Turn, Planner, Tier)")
-def make_frames_near(turn, planner, tier):
-    """Make frames near, one after the other, as far as they may be and there is room for their rows.
-
-    Args:
-        turn: of the table.
-        planner: of the table.
-        tier: of the table.
-    """
-    waiting = 0  # near frames that are to be planned
-    for i in range(turn["count"]):
-        number = turn["head"] + i
-        if turn["words"][i] != TOUCHED or planner["touched"] & frame_bit(number) == _NONE:
-            continue
-        if number > tier["near"]:
-            listed = held_rows_of(planner, number)
-            if (turn["closed"][i] != 0 or waiting > tier["fetch_ahead"] or not may_want(tier, np.int64(listed.shape[0]))
-                    or not have_room(planner, tier, listed)):
-                return
-            make_near(planner, tier, number)
-        waiting += 1
-
-
-@inner("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
-def move_table_rows(memory, turns):
-    """Settle what the disk worker has done, make frames near, and ask for what they need.
-
-    Args:
-        memory: the ring.
-        turns: TURN[tables]; receive what a table lacks.
-
-    Returns:
-        (how many requests were settled or asked, how many tables lack something).
-    """
-    moved = lacking = 0
-    for i in range(turns.shape[0]):
-        turn = turns[i]
-        planner = planner_at(turn["planner_at"])
-        if planner["tier_at"] == 0 or turn["is_loading"] != 0:
-            continue
-        tier = tier_at(planner["tier_at"])
-        moved += settle_requests(planner, tier)
-        make_frames_near(turn, planner, tier)
-        moved += move_rows(planner, tier)
-        ready, high = header_of(planner)["homes_ready"], planner["home_high_water"]
-        if tier["wanted_next"] < tier["wanted_end"] and planner["free_homes"] == 0 and high == ready and (
-                ready < planner["home_rows"]):
-            planner["home_reach"] = min(planner["home_rows"], high + tier["lacking"])
-            turn["lacks"] = LACKS_HOMES
-            lacking += 1
-        elif tier["lost"] >= 0 or is_stuck(planner, tier):
-            turn["lacks"] = LACKS_DISK
-            lacking += 1
-        disk_table_of(tier)["disk_rows"] = tier["disk_rows"]
-    return moved, lacking
 
 
 @inner("int64(uint8[::1], Turn, Planner)")
@@ -360,7 +309,7 @@ def leave_frames(turns, then):
         turn = turns[i]
         if turn["action"] == LEAVE:
             planner = planner_at(turn["planner_at"])
-            batch_steps.leave(planner, turn["number"])
+            window.leave(planner, turn["number"])
             planner["touch_blocked"] = 0
             turn["action"] = then
 

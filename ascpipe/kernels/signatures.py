@@ -23,7 +23,7 @@ from ascpipe.kernels.records import (
     Victims,
     View,
 )
-from ascpipe.kernels.tier_memory import REST, TIER
+from ascpipe.kernels.tier_memory import STAMP, TIER
 from ascpipe.layout import structs
 
 
@@ -34,7 +34,7 @@ def numba_types() -> Dict[str, Any]:
         ("Ring", structs.RING), ("Frame", structs.FRAME), ("RingTable", structs.RING_TABLE), ("Part", structs.PART),
         ("Table", structs.TABLE), ("Entry", structs.ENTRY), ("Image", IMAGE), ("Line", LINE),
         ("Extent", EXTENT), ("Row", ROW), ("Change", CHANGE), ("Order", ORDER), ("Planner", PLANNER), ("Turn", TURN),
-        ("Rounds", ROUNDS), ("Claims", CLAIMS), ("Listener", LISTENER), ("Tier", TIER), ("Rest", REST),
+        ("Rounds", ROUNDS), ("Claims", CLAIMS), ("Listener", LISTENER), ("Tier", TIER), ("Rest", STAMP),
         ("DiskTable", structs.DISK_TABLE), ("Request", structs.REQUEST))}
     ints, longs = (types.Array(kind, 1, "C") for kind in (types.int32, types.int64))
     found["Index"] = types.NamedTuple((found["Extent"][::1], found["Line"][::1]), Index)

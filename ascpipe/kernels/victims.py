@@ -1,4 +1,4 @@
-"""The victim order: slots of a device table in the order in which their rows go home, by scores (see ``swaps``).
+"""The victim order: slots in the order in which their rows leave, by scores (see ``rescoring``, with a picture).
 
 The order is exact: by score, equal scores by slot.  To put a slot in or to drop it is one store: of its score.  Nothing
 is sorted until a slot is taken.  Then the slots whose scores are at most a *bound*, about one in eight, are collected

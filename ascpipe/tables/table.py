@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 import numpy as np
 
 from ascpipe.kernels import batch_steps
+from ascpipe.kernels import window as frames
 from ascpipe.kernels.asks import LACKS_CHANGES, LACKS_ENTRIES, LACKS_HOMES, LACKS_SCRATCH
 from ascpipe.kernels.free_slots import free_slot_words, rebuild_free_slots
 from ascpipe.kernels.hashing import Spread
@@ -172,11 +173,11 @@ class Table:
     def _take_into_window(self, number: int, held: np.ndarray) -> None:
         if len(held) > self.planner["scratch_room"]:
             self._make_scratch(2 * len(held))
-        batch_steps.take_into_window(self.planner, number, held)
+        frames.take_into_window(self.planner, number, held)
 
     def leave(self, number: int) -> None:
         """Take a retired frame out of the window, which frees its entries."""
-        batch_steps.leave(self.planner, number)
+        frames.leave(self.planner, number)
 
     # ---- records
 
@@ -211,7 +212,7 @@ class Table:
         draft_count_only(batch_steps.rules_of(self.planner, batch.sequence), occurrences, self._truth.entries, record)
         counted = Pending(batch.number, record, 0, self.rows, max(self.time, batch.timestamp))
         self._put_on(counted)
-        batch_steps.pass_by(self.planner, batch.number)
+        frames.pass_by(self.planner, batch.number)
         return counted
 
     def assign(self, done: Pending, ticket: int) -> None:
@@ -317,7 +318,7 @@ class Table:
             self.tier.derive(used)
         self._rebuild_slots(pending)
         for one in pending:
-            batch_steps.pass_by(planner, one.number)
+            frames.pass_by(planner, one.number)
             self._put_on(one)
         if self.tier is not None:
             for one in pending:

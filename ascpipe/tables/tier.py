@@ -6,16 +6,16 @@ import numpy as np
 
 from ascpipe.errors import DiskFullError, RowUnreadableError, WorkerError
 from ascpipe.kernels import deriving
+from ascpipe.kernels.completions import complete_requests
 from ascpipe.kernels.disk_slots import mask_words
-from ascpipe.kernels.records import ORDER, Record, late_room
-from ascpipe.kernels.settling import settle_requests
-from ascpipe.kernels.tier_memory import REST, TIER
+from ascpipe.kernels.records import Record, late_room
+from ascpipe.kernels.tier_memory import ARRAYS, TIER
 from ascpipe.layout.row_blocks import TRAILER_BYTES, file_of, slots_per_block
 from ascpipe.tables import lazy_arrays
 from ascpipe.tables.records import Truth
 
 _FETCH_AHEAD = 1  # see docs/internals/adr/0045-rows-on-disk.md
-
+_KINDS = {array.name: array.kind for array in ARRAYS}
 
 #: what stands in a disk slot; see ``Damage`` of ``tfops/src/disk/row_format.h``
 _DAMAGES = {-1: "nothing that was ever written", -2: "torn bytes", -3: "a row of another key", -4: "an older row",
@@ -60,19 +60,17 @@ class Tier:
                 ("asks_at", header_at + int(table["asks_offset"])),
                 ("requests_at", header_at + int(table["requests_offset"]))):
             self._tier[name] = value
-        for field, count, kind in (
-                ("status_at", home_rows, np.uint8), ("owners_at", home_rows, np.int32),
-                ("under_way_at", home_rows, np.int32), ("coming_at", int(planner["capacity"]), np.int32),
-                ("order_at", 1, ORDER), ("scores_at", home_rows + 1, np.int32),
-                ("numbers_at", 2 * home_rows, np.int64), ("late_at", 2 * late_room(home_rows), np.int64),
-                ("masks_at", blocks * mask_words(per_block), np.uint64), ("counts_at", blocks, np.int32),
-                ("following_at", blocks, np.int32), ("before_at", blocks, np.int32),
-                ("first_at", per_block + 1, np.int32)):
-            self._lend(field, lazy_arrays.zeros(count, kind))
-        for name, count, kind in (("wanted", 2 * home_rows, np.int32), ("resting_homes", home_rows, REST),
-                                  ("resting_slots", 2 * home_rows, REST)):
+        for name, count in (
+                ("status", home_rows), ("owners", home_rows), ("in_flight", home_rows),
+                ("fetch", int(planner["capacity"])), ("order", 1), ("scores", home_rows + 1),
+                ("numbers", 2 * home_rows), ("late", 2 * late_room(home_rows)),
+                ("masks", blocks * mask_words(per_block)), ("counts", blocks), ("following", blocks),
+                ("before", blocks), ("first", per_block + 1)):
+            self._make(name, count)
+        for name, count in (("fetch_queue", 2 * home_rows), ("quarantined_homes", home_rows),
+                            ("quarantined_slots", 2 * home_rows)):
             room = 1 << max(0, count - 1).bit_length()
-            self._lend(name + "_at", lazy_arrays.zeros(room, kind))
+            self._make(name, room)
             self._tier[name + "_room"] = room
         planner["tier_at"] = tier.ctypes.data
 
@@ -98,10 +96,10 @@ class Tier:
         directory = directories[file_of(slot // int(tier["per_block"]), len(directories))]
         return RowUnreadableError(table, int(request["key"]), directory, slot, _reason(int(request["error"])))
 
-    def settle(self) -> bool:
-        """Settle what the disk worker is done with; whether it is at no request then."""
-        settle_requests(self._planner, self._tier)
-        return not self._tier["under_way"]
+    def complete_requests(self) -> bool:
+        """Complete what the disk worker is done with; return whether no request is in flight then."""
+        complete_requests(self._planner, self._tier)
+        return not self._tier["in_flight"]
 
     def derive(self, used: int) -> None:
         """Derive everything from entries and requests; records are noted next, then ``free_the_rest`` is called.
@@ -119,6 +117,6 @@ class Tier:
         """Free the home rows that nothing uses."""
         deriving.free_the_rest(self._planner, self._tier)
 
-    def _lend(self, field: str, array: np.ndarray) -> None:
-        self._memory[field] = array
-        self._tier[field] = array.ctypes.data
+    def _make(self, name: str, count: int) -> None:
+        array = self._memory[name] = lazy_arrays.zeros(count, _KINDS[name])
+        self._tier[name + "_at"] = array.ctypes.data

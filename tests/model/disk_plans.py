@@ -54,7 +54,7 @@ def plans_or_cuts(sc: Scenario, world: World) -> Iterator[Move]:
             if frame.ticket in world.gone:
                 if frame.word == PLANNED:
                     return
-            elif frame.word == TOUCHED and frame.ticket > world.worker.near and "plans_far_frame" not in sc.flaws:
+            elif frame.word == TOUCHED and frame.ticket > world.worker.pinned and "plans_unpinned" not in sc.flaws:
                 return
             elif frame.word == TOUCHED:
                 for record in _records(sc, world, frame, base):

@@ -25,7 +25,7 @@ def moves(sc: Scenario, world: World) -> Iterator[Move]:
 
 
 def read_row(sc: Scenario, world: World, key: int, where: Entry, of: str) -> Any:
-    """The row that lies there now; a trailer that is not that of the entry is a fault, as rows rest."""
+    """The row that lies there now; a trailer other than the entry's is a fault, as rows are in quarantine first."""
     if where.home == NONE:
         return None
     if of == "evaluation" and where.slot != NONE:

@@ -95,7 +95,7 @@ def begin(sc: Scenario) -> World:
 
 
 def check(sc: Scenario, world: World) -> None:
-    """Each home row and disk slot has one owner, or is free, or rests; each row is where it is said to be."""
+    """Each home row and disk slot has one owner, or is free, or in quarantine; each row is where it is said to be."""
     homes, slots = _owners(sc, world)
     _at_most_one(HOME_ROW, homes)
     _at_most_one(DISK_SLOT, slots)
@@ -103,10 +103,10 @@ def check(sc: Scenario, world: World) -> None:
     if worker is not None and not world.cut.filled:
         for what, owners, unowned, size in ((HOME_ROW, homes, worker.homes, sc.homes),
                                             (DISK_SLOT, slots, worker.slots, sc.disk)):
-            resting = [number for kind, number, _ in worker.resting if kind == what]
-            known = sorted(list(unowned) + resting + list(owners))
+            quarantined = [number for kind, number, _ in worker.quarantined if kind == what]
+            known = sorted(list(unowned) + quarantined + list(owners))
             if len(known) != len(set(known)):
-                raise Violation("a %s is free, or rests, and has an owner: %s" % (what, known))
+                raise Violation("a %s is free, or in quarantine, and has an owner: %s" % (what, known))
             if not worker.doing and not world.cut.committed and len(known) != size:
                 raise Violation("a %s is lost: of %d there are %s" % (what, size, known))
     if not any(frame.word == CLAIMED for frame in world.frames):

@@ -33,7 +33,7 @@ class Scenario(NamedTuple):
         device, homes, disk: device slots (0 = steps use rows at home), home rows, disk slots.
         block: disk slots that are read and written together.
         window, plans: frames, plans that are not claimed, at most.
-        ahead: frames after the next one to plan that may be near.
+        ahead: frames after the next one to plan that may be pinned.
         threads: of the disk worker.
         kills, disk_kills, reader_kills: SIGKILLs of table worker, disk worker, the process that evaluates.
         drops: tickets that may be closed and never trained.
@@ -116,15 +116,15 @@ class Frame(NamedTuple):
 class Worker(NamedTuple):
     """What the table worker has for itself.
 
-    near: the last ticket whose rows are to be at home, 0 = none: a plan is made of near frames alone.
-    resting: (what, number, epoch in which it was freed).
+    pinned: the last ticket whose rows are fetched, 0 = none: a plan is made of pinned frames alone.
+    quarantined: (what, number, epoch in which it was freed).
     """
 
     doing: Tuple[Tuple[Any, ...], ...] = ()
     homes: FrozenSet[int] = frozenset()
     slots: FrozenSet[int] = frozenset()
-    resting: FrozenSet[Tuple[str, int, int]] = frozenset()
-    near: int = 0
+    quarantined: FrozenSet[Tuple[str, int, int]] = frozenset()
+    pinned: int = 0
     noted: FrozenSet[int] = frozenset()  # only used by flaws
 
 
@@ -261,10 +261,10 @@ def view(world: World, low: int = PLANNED) -> Tuple[Entry, ...]:
 
 
 def held(sc: Scenario, world: World) -> FrozenSet[int]:
-    """Keys of near frames and of those that have a record, and victims of records."""
+    """Keys of pinned frames and of those that have a record, and victims of records."""
     keys = set()
     for frame in world.frames:
-        if frame.record is not None or frame.ticket <= world.worker.near:
+        if frame.record is not None or frame.ticket <= world.worker.pinned:
             keys.update(batch(sc, frame))
         if frame.record is not None:
             keys.update(key for _, key, _ in frame.record.outs)
@@ -284,13 +284,13 @@ def counts(sc: Scenario, world: World, request: Request) -> bool:
 
 def canonical(world: World) -> World:
     """The same state with the smallest epochs that are in the same order."""
-    resting = world.worker.resting if world.worker is not None else frozenset()
-    epochs = {world.epoch, world.evaluation.epoch, *world.readers} | {epoch for _, _, epoch in resting} | {0}
+    quarantined = world.worker.quarantined if world.worker is not None else frozenset()
+    epochs = {world.epoch, world.evaluation.epoch, *world.readers} | {epoch for _, _, epoch in quarantined} | {0}
     if len(epochs) == world.epoch + 1:
         return world
     rank = {epoch: number for number, epoch in enumerate(sorted(epochs))}
-    if resting:
-        moved = frozenset((what, number, rank[epoch]) for what, number, epoch in resting)
-        world = world._replace(worker=world.worker._replace(resting=moved))
+    if quarantined:
+        moved = frozenset((what, number, rank[epoch]) for what, number, epoch in quarantined)
+        world = world._replace(worker=world.worker._replace(quarantined=moved))
     return world._replace(epoch=rank[world.epoch], readers=tuple(rank[epoch] for epoch in world.readers),
                           evaluation=world.evaluation._replace(epoch=rank[world.evaluation.epoch]))

@@ -16,10 +16,10 @@ def with_entry(world: World, key: int, **changes: int) -> World:
     return world._replace(entries=replaced(world.entries, key, world.entries[key]._replace(**changes)))
 
 
-def rest(world: World, what: str, number: int) -> World:
+def quarantine(world: World, what: str, number: int) -> World:
     """It is free once every reader that began before is over: those of later epochs cannot know of it."""
-    resting = world.worker.resting | {(what, number, world.epoch)}
-    return with_worker(world, resting=resting)._replace(epoch=world.epoch + 1)
+    quarantined = world.worker.quarantined | {(what, number, world.epoch)}
+    return with_worker(world, quarantined=quarantined)._replace(epoch=world.epoch + 1)
 
 
 def free(sc: Scenario, world: World, what: str, number: int) -> World:
@@ -32,18 +32,18 @@ def free(sc: Scenario, world: World, what: str, number: int) -> World:
     return with_worker(world, slots=world.worker.slots | {number})
 
 
-def freed_or_rests(sc: Scenario, world: World, what: str, number: int) -> World:
+def freed_or_quarantined(sc: Scenario, world: World, what: str, number: int) -> World:
     """What readers may know of."""
-    if ("home_row_does_not_rest" if what == HOME_ROW else "disk_slot_does_not_rest") in sc.flaws:
+    if ("home_row_skips_quarantine" if what == HOME_ROW else "disk_slot_skips_quarantine") in sc.flaws:
         return free(sc, world, what, number)
-    return rest(world, what, number)
+    return quarantine(world, what, number)
 
 
 def _leave(sc: Scenario, world: World, home: int) -> World:
     """What an entry said until now."""
     if home == NONE:
         return world
-    return freed_or_rests(sc, world, *((HOME_ROW, home) if home >= 0 else (DISK_SLOT, at(home))))
+    return freed_or_quarantined(sc, world, *((HOME_ROW, home) if home >= 0 else (DISK_SLOT, at(home))))
 
 
 def _cancel(sc: Scenario, world: World, number: int, key: int) -> World:
@@ -53,7 +53,7 @@ def _cancel(sc: Scenario, world: World, number: int, key: int) -> World:
     if "cancel_marks_request" in sc.flaws:
         marked = world.requests[number]._replace(cancelled=True)
         return world._replace(requests=replaced(world.requests, number, marked))
-    if sc.flaws & {"near_does_not_cancel", "cancel_by_window"}:
+    if sc.flaws & {"pin_does_not_cancel", "cancel_by_window"}:
         return world
     return with_entry(world, key, generation=world.entries[key].generation + 1)
 
@@ -62,15 +62,15 @@ def _touched(sc: Scenario, world: World, ticket: int) -> World:
     return world._replace(frames=world.frames + (Frame(ticket),), next=ticket + 1)
 
 
-def _near(sc: Scenario, world: World, ticket: int) -> World:
-    return with_worker(world, near=ticket)
+def _pin(sc: Scenario, world: World, ticket: int) -> World:
+    return with_worker(world, pinned=ticket)
 
 
 def _store(sc: Scenario, world: World, number: int) -> World:
     """A spill: location and generation by one store, and only now is the home row left."""
     request = world.requests[number]
     world = with_entry(world, request.key, home=at(request.slot), generation=request.generation)
-    return world if "freed_before_write" in sc.flaws else freed_or_rests(sc, world, HOME_ROW, request.home)
+    return world if "freed_before_write" in sc.flaws else freed_or_quarantined(sc, world, HOME_ROW, request.home)
 
 
 def _store_home(sc: Scenario, world: World, number: int) -> World:
@@ -79,7 +79,8 @@ def _store_home(sc: Scenario, world: World, number: int) -> World:
 
 def _store_generation(sc: Scenario, world: World, number: int) -> World:
     request = world.requests[number]
-    return freed_or_rests(sc, with_entry(world, request.key, generation=request.generation), HOME_ROW, request.home)
+    world = with_entry(world, request.key, generation=request.generation)
+    return freed_or_quarantined(sc, world, HOME_ROW, request.home)
 
 
 def _empty(sc: Scenario, world: World, number: int, what: str, reserved: int) -> World:
@@ -145,9 +146,9 @@ def _evict(sc: Scenario, world: World, key: int) -> World:
 
 
 def _untouch(sc: Scenario, world: World) -> World:
-    """Entry numbers are given up: frames are touched again, and none is near."""
-    if "untouch_keeps_near" not in sc.flaws:
-        world = with_worker(world, near=0)
+    """Entry numbers are given up: frames are touched again, and none is pinned."""
+    if "untouch_keeps_pins" not in sc.flaws:
+        world = with_worker(world, pinned=0)
     return world._replace(frames=(), next=world.frames[0].ticket if world.frames else world.next)
 
 
@@ -156,20 +157,21 @@ def _applied(sc: Scenario, world: World) -> World:
 
 
 DO: Dict[str, Callable[..., World]] = {
-    "cancel": _cancel, "touched": _touched, "near": _near, "store": _store, "store home": _store_home,
+    "cancel": _cancel, "touched": _touched, "pin": _pin, "store": _store, "store home": _store_home,
     "store generation": _store_generation, "empty": _empty, "slot": _assign_slot, "home": _assign_home,
-    "rest": lambda sc, world, what, number: rest(world, what, number),
+    "quarantine": lambda sc, world, what, number: quarantine(world, what, number),
     "retired": _retired, "revoke": _revoke, "log": _log, "clear": _clear, "evict": _evict,
     "untouch": _untouch, "applied": _applied,
 }
 LABELS: Dict[str, str] = {
     "cancel": "does not want request %d any more, raises the generation of key %d",
-    "touched": "TOUCHED %d", "near": "%d is near",
+    "touched": "TOUCHED %d", "pin": "%d is pinned",
     "store": "stores disk slot and generation of request %d in the entry",
     "store home": "stores the disk slot of request %d in the entry",
     "store generation": "stores the generation of request %d in the entry",
     "empty": "request %d is EMPTY, free: %s %d", "slot": "assigns key %d device slot %d",
-    "home": "assigns key %d home row %d", "rest": "%s %d rests", "retired": "RETIRED %d", "revoke": "revokes %d",
+    "home": "assigns key %d home row %d", "quarantine": "%s %d is in quarantine", "retired": "RETIRED %d",
+    "revoke": "revokes %d",
     "log": "logs for the save where key %d is", "clear": "clears the device slot of key %d", "evict": "drops key %d",
     "untouch": "gives touches up", "applied": "stores APPLIED",
 }

@@ -1,7 +1,7 @@
 """The table worker of the model of rows on disk: fetches, spills, plans, retires, cuts; its death and successor.
 
-What it is in the middle of is a list of stores that are left (``Worker.doing``).  This list, its free lists and what
-rests die with it.
+What it is in the middle of is a list of stores that are left (``Worker.doing``).  This list, its free lists and its
+quarantine die with it.
 """
 
 from typing import Any, Iterator, List, Tuple
@@ -33,7 +33,7 @@ from .disk_state import (
     held,
     view,
 )
-from .disk_stores import DO, LABELS, free, rest, with_worker
+from .disk_stores import DO, LABELS, free, quarantine, with_worker
 from .explore import Move, Violation
 from .state import replaced
 
@@ -54,10 +54,10 @@ def moves(sc: Scenario, world: World) -> Iterator[Move]:
     elif world.cut.committed:
         yield from _applies(sc, world)
     else:
-        yield from _settles(sc, world)
+        yield from _completes(sc, world)
         yield from _head(sc, world)
         yield from _touches(sc, world)
-        yield from _nears(sc, world)
+        yield from _pins(sc, world)
         yield from plans_or_cuts(sc, world)
         yield from _fetches(sc, world)
         yield from _spills(sc, world, worker)
@@ -65,7 +65,7 @@ def moves(sc: Scenario, world: World) -> Iterator[Move]:
 
 
 def start(sc: Scenario, world: World, then: Tuple[Tuple[Any, ...], ...] = ()) -> World:
-    """Everything private is derived: from entries, requests and records.  No frame is near, unless it has a record."""
+    """Everything private is derived: from entries, requests and records.  Only frames with a record are pinned."""
     homes, slots = set(), set()
     for entry in world.entries:
         homes.add(entry.home)
@@ -83,14 +83,14 @@ def start(sc: Scenario, world: World, then: Tuple[Tuple[Any, ...], ...] = ()) ->
         if request is not None and _is_stored(world, request) and "restart_leaves_stored" not in sc.flaws:
             doing.append(("empty", number, "", 0))
     doing += [("revoke", frame.ticket) for frame in reversed(world.frames) if frame.word == PLANNED]
-    near = world.frames[-1].ticket if world.frames and "restart_takes_touched_as_near" in sc.flaws else 0
+    pinned = world.frames[-1].ticket if world.frames and "restart_takes_touched_as_pinned" in sc.flaws else 0
     free_homes, free_slots = set(range(sc.homes)) - homes, set(range(sc.disk)) - slots
-    if "restart_forgets_rest" in sc.flaws:
-        worker = Worker(tuple(doing), frozenset(free_homes), frozenset(free_slots), near=near)
+    if "restart_forgets_quarantine" in sc.flaws:
+        worker = Worker(tuple(doing), frozenset(free_homes), frozenset(free_slots), pinned=pinned)
         return world._replace(worker=worker)
-    resting = [(HOME_ROW, number, world.epoch) for number in free_homes]
-    resting += [(DISK_SLOT, number, world.epoch) for number in free_slots]
-    return world._replace(worker=Worker(tuple(doing), resting=frozenset(resting), near=near),
+    quarantined = [(HOME_ROW, number, world.epoch) for number in free_homes]
+    quarantined += [(DISK_SLOT, number, world.epoch) for number in free_slots]
+    return world._replace(worker=Worker(tuple(doing), quarantined=frozenset(quarantined), pinned=pinned),
                           epoch=world.epoch + 1)
 
 
@@ -118,7 +118,7 @@ def _applies(sc: Scenario, world: World) -> Iterator[Move]:
             stores.append(("applied",))
         elif world.entries == tuple(Entry(NONE, NONE, entry.generation) for entry in world.entries) and (
                 not world.frames):
-            yield from _settles(sc, world)
+            yield from _completes(sc, world)
             if not any(world.requests) or "granted_with_requests" in sc.flaws:
                 granted = world._replace(cut=world.cut._replace(granted=True))
                 yield Move("table worker: grants the table", lambda: granted, ())
@@ -129,7 +129,7 @@ def _applies(sc: Scenario, world: World) -> Iterator[Move]:
 # ---------------------------------------------------------------- requests that are done
 
 
-def _settles(sc: Scenario, world: World) -> Iterator[Move]:
+def _completes(sc: Scenario, world: World) -> Iterator[Move]:
     worker = world.worker
     for number, request in enumerate(world.requests):
         if request is None:
@@ -172,10 +172,10 @@ def _settles(sc: Scenario, world: World) -> Iterator[Move]:
 
 
 def _short_of(sc: Scenario, world: World) -> bool:
-    """Fewer home rows are free than keys of near frames have none."""
+    """Fewer home rows are free than keys of pinned frames lack."""
     seen = view(world)
     lack = {key for frame in world.frames if frame.word == TOUCHED and frame.ticket not in world.gone
-            and frame.ticket <= world.worker.near
+            and frame.ticket <= world.worker.pinned
             for key in batch(sc, frame) if seen[key].home < 0 and arrival(sc, world, key) is None}
     return len(world.worker.homes) < len(lack)
 
@@ -192,23 +192,23 @@ def _touches(sc: Scenario, world: World) -> Iterator[Move]:
     yield Move("table worker: finds entries for %d" % world.next, do, (world, ("touched", world.next)))
 
 
-def _nears(sc: Scenario, world: World) -> Iterator[Move]:
-    """The next frame is near: once there is room for its rows, spills of these are cancelled."""
-    near = world.worker.near
-    frame = next((frame for frame in world.frames if frame.word == TOUCHED and frame.ticket > near), None)
-    waiting = sum(other.word == TOUCHED and other.ticket <= near and other.ticket not in world.gone
+def _pins(sc: Scenario, world: World) -> Iterator[Move]:
+    """The next frame is pinned, once there is room for its rows; spills of them are cancelled."""
+    pinned = world.worker.pinned
+    frame = next((frame for frame in world.frames if frame.word == TOUCHED and frame.ticket > pinned), None)
+    waiting = sum(other.word == TOUCHED and other.ticket <= pinned and other.ticket not in world.gone
                   for other in world.frames)
     if frame is None or frame.ticket in world.gone or waiting > sc.ahead:
         return
     keys = set(batch(sc, frame))
     need = keys | held(sc, world) | {key for key, entry in enumerate(world.entries) if entry.slot != NONE}
     need |= {key for key, entry in enumerate(view(world)) if entry.slot != NONE}
-    if len(need) > sc.homes and "near_ignores_room" not in sc.flaws:
+    if len(need) > sc.homes and "pin_ignores_room" not in sc.flaws:
         return
     cancels = tuple(("cancel", number, request.key) for number, request in enumerate(world.requests)
                     if request is not None and request.kind == WRITE and request.key in keys
                     and counts(sc, world, request))
-    yield Move("table worker: makes %d near" % frame.ticket, do, (world, *cancels, ("near", frame.ticket)), waiting > 0)
+    yield Move("table worker: pins %d" % frame.ticket, do, (world, *cancels, ("pin", frame.ticket)), waiting > 0)
 
 
 def _head(sc: Scenario, world: World) -> Iterator[Move]:
@@ -234,7 +234,7 @@ def _retire(sc: Scenario, world: World, frame: Frame) -> Iterator[Tuple[Any, ...
         yield ("slot", key, slot)
         if world.entries[key].home != home and "retire_keeps_slot" not in sc.flaws:
             if "freed_before_store" in sc.flaws and world.entries[key].home <= at(0):
-                yield ("rest", DISK_SLOT, at(world.entries[key].home))
+                yield ("quarantine", DISK_SLOT, at(world.entries[key].home))
             yield ("home", key, home)
         for number, request in enumerate(world.requests):
             if request is not None and (request.kind, request.key, request.home) == (READ, key, home):
@@ -250,7 +250,7 @@ def _fetches(sc: Scenario, world: World) -> Iterator[Move]:
         return
     seen, home = view(world), min(world.worker.homes)
     for frame in world.frames:
-        if frame.word != TOUCHED or frame.ticket in world.gone or frame.ticket > world.worker.near:
+        if frame.word != TOUCHED or frame.ticket in world.gone or frame.ticket > world.worker.pinned:
             continue
         for key in batch(sc, frame):
             entry = seen[key]
@@ -258,7 +258,7 @@ def _fetches(sc: Scenario, world: World) -> Iterator[Move]:
                 request = Request(READ, key, home, at(entry.home), entry.generation)
                 then = with_worker(world, homes=world.worker.homes - {home})
                 if "slot_freed_at_arrival" in sc.flaws:
-                    then = rest(then, DISK_SLOT, at(entry.home))
+                    then = quarantine(then, DISK_SLOT, at(entry.home))
                 then = then._replace(requests=replaced(world.requests, home, request))
                 yield Move("table worker: asks to READ key %d, disk slot %d, into home row %d, for %d"
                            % (key, request.slot, home, frame.ticket), lambda then=then: then, ())
@@ -278,21 +278,21 @@ def _spills(sc: Scenario, world: World, worker: Worker) -> Iterator[Move]:
         request = Request(WRITE, key, entry.home, slot, generation)
         then = with_worker(world, slots=worker.slots - {slot}, noted=worker.noted - {entry.home})
         if "freed_before_write" in sc.flaws:
-            then = rest(then, HOME_ROW, entry.home)
+            then = quarantine(then, HOME_ROW, entry.home)
         then = then._replace(requests=replaced(world.requests, entry.home, request))
         yield Move("table worker: asks to WRITE key %d, home row %d, to disk slot %d" % (key, entry.home, slot),
                    lambda then=then: then, (), not must)
 
 
 def _releases(sc: Scenario, world: World, worker: Worker) -> Iterator[Move]:
-    """What rests is free when each reader of then is over; looked at when too little is free."""
+    """Quarantine is over when each reader of then has ended; looked at when too little is free."""
     enough = max(map(len, sc.batches))  # a plan may take that many at once
-    for what, number, epoch in sorted(worker.resting):
+    for what, number, epoch in sorted(worker.quarantined):
         if len(worker.homes) >= enough if what == HOME_ROW else worker.slots:
             continue
         if what == HOME_ROW and world.requests[number] is not None and "freed_before_empty" not in sc.flaws:
             continue  # the disk worker may be reading it
-        logged = world.save.log if world.save is not None and "logged_row_does_not_rest" not in sc.flaws else ()
+        logged = world.save.log if world.save is not None and "logged_row_skips_quarantine" not in sc.flaws else ()
         if any(entry.home == (number if what == HOME_ROW else at(number)) for _, entry in logged):
             continue  # the save will read it
         if all(reader == 0 or reader > epoch for reader in world.readers):
@@ -300,4 +300,4 @@ def _releases(sc: Scenario, world: World, worker: Worker) -> Iterator[Move]:
 
 
 def _release(sc: Scenario, world: World, what: str, number: int, epoch: int) -> World:
-    return free(sc, with_worker(world, resting=world.worker.resting - {(what, number, epoch)}), what, number)
+    return free(sc, with_worker(world, quarantined=world.worker.quarantined - {(what, number, epoch)}), what, number)

@@ -2,7 +2,7 @@
 from ascpipe.kernels.tier_memory import PINNED
 from ascpipe.layout.words import HOME_DISK, REQUEST_EMPTY, TRAINED
 from tests.reference.disk_requests import empty_request
-from tests.reference.rests import raise_epoch, rest_slot
+from tests.reference.quarantine import quarantine_slot, raise_epoch
 
 
 def assign_homes(table, record):
@@ -19,9 +19,9 @@ def assign_homes(table, record):
         if before != home:
             tier.owners[home], tier.status[home] = number, PINNED
             if before <= HOME_DISK:
-                rest_slot(tier, HOME_DISK - before)
+                quarantine_slot(tier, HOME_DISK - before)
                 left.append(number)
-        if tier.coming.pop(number, None) is not None and tier.requests[home].word != REQUEST_EMPTY:
+        if tier.fetch.pop(number, None) is not None and tier.requests[home].word != REQUEST_EMPTY:
             empty_request(tier, home)
     if left:
         raise_epoch(tier)

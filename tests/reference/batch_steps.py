@@ -1,24 +1,17 @@
 """Plain-Python twins of ``ascpipe/kernels/batch_steps.py``: a ``Table`` of lists and dictionaries, changed in place."""
 from ascpipe.kernels.asks import LACKS_ENTRIES, LACKS_HOMES, LACKS_NOTHING, LACKS_ROWS, LACKS_SCRATCH, LACKS_VICTIMS
-from ascpipe.layout.words import (
-    FREE,
-    NAMED,
-    PLAN_DEVICE_SMALL,
-    PLAN_HOST_FULL,
-    PLAN_NO_MEMORY,
-    PLAN_OK,
-    PLAN_TABLE_FULL,
-)
+from ascpipe.layout.words import NAMED, PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 from tests.reference import retire, view
 from tests.reference.assign_homes import assign_homes
 from tests.reference.bits import frame_bit
 from tests.reference.free_homes import give_back_homes, home_reach, take_homes
 from tests.reference.free_slots import release_slots, take_lowest_slots
-from tests.reference.near import count_planned, free_home_rows, leave_near
+from tests.reference.pinning import forget_new_keys, free_home_rows
 from tests.reference.plan import place_missing
-from tests.reference.rests import may_take_free
+from tests.reference.quarantine import may_take_free
 from tests.reference.swaps import choose_victims
-from tests.reference.touch import leave_window, name_keys
+from tests.reference.touch import name_keys
+from tests.reference.window import drop_others, hold_others, take_into_window
 
 NO_ROW = (-1, -1, 0, 0)
 
@@ -73,16 +66,6 @@ class Table:
         """Window mask of each entry."""
         return [sum(frame_bit(number) for number, held in self.window.items()
                     if entry in held or entry in self.others[number]) for entry in range(self.capacity)]
-
-
-def take_into_window(table, number, held):
-    table.window[number], table.others[number] = list(held), []
-    table.unplanned.add(number)
-    table.newest = number
-
-
-def hold_others(table, number, entries):
-    table.others[number] += entries
 
 
 def touch(table, number, unique):
@@ -186,7 +169,7 @@ def complete(table, number, fresh, record):
     if table.home_rows:
         record.homes = place_missing(record.move_in[:fresh], take_rows(table, fresh), record.homes)
     if table.tier:
-        count_planned(table.tier, number)
+        forget_new_keys(table.tier, number)
     return len(record.out_slots)
 
 
@@ -202,25 +185,6 @@ def put_on(table, number, record, rows, time):
     record.out_homes = view.put_outs(record.out_entries, table.view, table.changes)
     view.put_keys(*record.keys(), table.view, table.changes)
     add_record(table, number, record, rows, time)
-
-
-def pass_by(table, number):
-    table.unplanned.discard(number)
-
-
-def free_names(table, entries):
-    """Free those that are only a name and that no frame needs any more."""
-    masks, states = table.masks(), [entry.state for entry in table.entries]
-    freed = leave_window(list(dict.fromkeys(entries)), masks, 0, states)[2]
-    keys = {entry: key for key, entry in table.index.items()}
-    for entry in freed:
-        table.entries[entry].state = FREE
-        table.free_entries.append(entry)
-        del table.index[keys[entry]], table.view[entry]
-
-
-def drop_others(table, number):
-    table.others[number] = []
 
 
 def take_back(table, number, record, fresh):
@@ -247,13 +211,3 @@ def assign(table, record, ticket, time):
 def forget(table, n):
     del table.changes[:n]
     del table.pending[0]
-
-
-def leave(table, number):
-    if number not in table.window:
-        return
-    pass_by(table, number)
-    if table.tier:
-        leave_near(table, number)
-    listed = table.window.pop(number) + table.others.pop(number)
-    free_names(table, listed)

@@ -1,9 +1,9 @@
 """Plain-Python twins of ``ascpipe/kernels/deriving.py``, of a ``batch_steps.Table``."""
-from ascpipe.kernels.tier_memory import ARRIVED, COMES, COMING, DROPPED, FREE, KEPT, LEAVING, PINNED
+from ascpipe.kernels.tier_memory import CANCELLED, DROPPED, FETCH_TO, FETCHED, FETCHING, FREE, PINNED, SPILLING
 from ascpipe.layout.words import FREE as NO_KEY
 from ascpipe.layout.words import HOME_DISK, REQUEST_ASKED, REQUEST_EMPTY, REQUEST_READ
 from tests.reference.disk_requests import counts, is_stored, tell
-from tests.reference.rests import raise_epoch
+from tests.reference.quarantine import raise_epoch
 
 
 def use_slot(tier, slot):
@@ -13,19 +13,19 @@ def use_slot(tier, slot):
 def derive_request(table, home):
     tier, request = table.tier, table.tier.requests[home]
     entry = table.entries[request.entry]
-    tier.under_way.append(home)
+    tier.in_flight.append(home)
     if request.word == REQUEST_ASKED:
         tell(tier, home)
     if request.kind == REQUEST_READ:
         if tier.status[home] == FREE:
-            tier.status[home], tier.owners[home] = COMING, request.entry
+            tier.status[home], tier.owners[home] = FETCHING, request.entry
         return
     if not is_stored(request, entry):
         use_slot(tier, request.slot)
     if counts(request, home, entry):
-        tier.status[home] = LEAVING
+        tier.status[home] = SPILLING
     else:
-        tier.status[home] = KEPT if tier.status[home] == PINNED else DROPPED
+        tier.status[home] = CANCELLED if tier.status[home] == PINNED else DROPPED
 
 
 def derive_tier(table, used):
@@ -41,19 +41,19 @@ def derive_tier(table, used):
         if request.word != REQUEST_EMPTY:
             derive_request(table, home)
     tier.order_blocks()
-    tier.rests_until = tier.epoch
+    tier.grace_epoch = tier.epoch
     raise_epoch(tier)
 
 
 def derive_record(table, number, record):
     tier = table.tier
     for entry, home in zip(record.held, record.homes):
-        if home >= 0 and tier.status[home] == COMING:
-            tier.status[home], tier.coming[entry] = ARRIVED, home + COMES
+        if home >= 0 and tier.status[home] == FETCHING:
+            tier.status[home], tier.fetch[entry] = FETCHED, home + FETCH_TO
         elif home >= 0 and tier.status[home] == FREE:
             tier.status[home], tier.owners[home] = PINNED, entry
-    tier.near_frames.add(number)
-    tier.near = number
+    tier.pinned_frames.add(number)
+    tier.newest_pinned = number
 
 
 def free_the_rest(table):

@@ -5,7 +5,7 @@ GENERATIONS = 2**16
 
 
 def place_after(request):
-    """(home, generation) of the entry once a WRITE is settled; of a READ, as long as it counts."""
+    """(home, generation) of the entry once a WRITE is complete; of a READ, as long as it counts."""
     return HOME_DISK - request.slot, request.generation
 
 
@@ -37,4 +37,4 @@ def ask(tier, key, entry, number, home, kind, slot):
     request.generation = (entry.generation + (kind == REQUEST_WRITE)) % GENERATIONS
     request.error, request.word = 0, REQUEST_ASKED
     tell(tier, home)
-    tier.under_way.append(home)
+    tier.in_flight.append(home)

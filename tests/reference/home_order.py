@@ -1,9 +1,8 @@
 """Plain-Python twins of ``ascpipe/kernels/home_order.py``, of a ``batch_steps.Table``."""
-from ascpipe.kernels.swaps import MOST_USES
+from ascpipe.kernels.rescoring import MOST_USES
 from ascpipe.kernels.tier_memory import CANDIDATE, PINNED
 from ascpipe.layout.structs import MAX_FRAMES
-from tests.reference.swaps import keep_least, score_of
-from tests.reference.victims import take_least
+from tests.reference.rescoring import score_of, take_victims
 
 
 def frames_of(table, entry):
@@ -12,20 +11,20 @@ def frames_of(table, entry):
 
 
 def home_score(table, entry):
-    far = frames_of(table, entry) - table.tier.near_frames
+    far = frames_of(table, entry) - table.tier.pinned_frames
     return score_of(table.view[entry][3], sum(1 << number % 64 for number in far), table.newest, table.tier.first_use)
 
 
-def may_leave(table, home):
+def may_spill(table, home):
     entry = table.tier.owners[home]
     known = table.entries[entry]
     return ((known.slot, known.home) == (-1, home) and table.view[entry][:2] == (-1, home)
-            and not frames_of(table, entry) & table.tier.near_frames)
+            and not frames_of(table, entry) & table.tier.pinned_frames)
 
 
 def offer_home(table, home):
     tier = table.tier
-    if tier.is_ordered and tier.status[home] == PINNED and may_leave(table, home):
+    if tier.is_ordered and tier.status[home] == PINNED and may_spill(table, home):
         tier.scores[home] = home_score(table, tier.owners[home])
         tier.status[home] = CANDIDATE
 
@@ -45,14 +44,10 @@ def order_homes(table):
 
 def take_candidates(table, n):
     """Up to n home rows."""
-    tier, chosen = table.tier, []
+    tier = table.tier
     if table.newest - tier.first_use > MOST_USES:
         order_homes(table)
-    while len(chosen) < n and tier.scores:
-        taken = take_least(n - len(chosen), tier.scores)
-        right = {home: home_score(table, tier.owners[home]) for _, home in taken}
-        kept, tier.scores = keep_least(taken, right, tier.scores)
-        chosen += [home for _, home in kept]
+    chosen, tier.scores = take_victims(n, lambda home: home_score(table, tier.owners[home]), tier.scores)
     for home in chosen:
         tier.status[home] = PINNED
     return chosen

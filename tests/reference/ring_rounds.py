@@ -2,13 +2,13 @@
 from ascpipe.kernels.asks import CARRY_OUT, ENDED, GO_ON, PROVIDE, RING
 from ascpipe.layout.words import PLANNED, RETIRED, TOUCHED
 from tests.reference.asks import look_at_bells
+from tests.reference.disk_steps import move_table_rows
 from tests.reference.next_action import NOTHING, PLAN, RETIRE, TOUCH
 from tests.reference.ring_steps import (
     LEAVE,
     assign_frames,
     leave_frames,
     look_at_tables,
-    move_table_rows,
     plan_frames,
     store_words,
     touch_frames,

@@ -1,15 +1,7 @@
 """Plain-Python twins of ``ascpipe/kernels/ring_steps.py``: ``ring_scan.Ring``, a ``batch_steps.Table`` of each turn."""
-from ascpipe.kernels.asks import (
-    LACKS_CHANGES,
-    LACKS_DISK,
-    LACKS_HOMES,
-    LACKS_IMAGES,
-    LACKS_NOTHING,
-    LACKS_ROWS,
-    LACKS_SCRATCH,
-)
-from ascpipe.layout.words import PLAN_OK, TOUCHED
-from tests.reference import batch_steps, moving, near, next_action, ring_scan, settling, view
+from ascpipe.kernels.asks import LACKS_CHANGES, LACKS_IMAGES, LACKS_NOTHING, LACKS_ROWS, LACKS_SCRATCH
+from ascpipe.layout.words import PLAN_OK
+from tests.reference import batch_steps, next_action, pinning, ring_scan, view, window
 from tests.reference.next_action import NOTHING, PLAN, RETIRE, TOUCH
 from tests.reference.plan import draft_record
 
@@ -71,31 +63,36 @@ def base_of_plan(ring, turn):
     return ring.tables[turn.column].finished
 
 
+def draft_plan(ring, turn):
+    """(lacks, status, need, (admitted, fresh, loads, rows) as they are drafted)."""
+    table, part, frame = turn.table, turn.part(ring), ring.frame(turn.number)
+    n, nothing = len(part.unique), (0, [], [], [])
+    if n > table.scratch_room:
+        return LACKS_SCRATCH, PLAN_OK, 0, nothing
+    if len(table.changes) + (2 * n if table.home_rows and table.device_rows else n) > table.change_room:
+        return LACKS_CHANGES, PLAN_OK, 0, nothing
+    lacks, status = pinning.lacks_rows(table, turn.number)
+    if lacks != LACKS_NOTHING:
+        return lacks, PLAN_OK, 0, nothing
+    if len(part.entries) < n:
+        return (LACKS_NOTHING, *batch_steps.missing_entries(table, part.unique), nothing)
+    if status != PLAN_OK:
+        return LACKS_NOTHING, status, table.device_rows + n, nothing
+    rules = batch_steps.rules_of(table, min(frame.ticket % SEQUENCES, 2**31 - 1))
+    rows, fresh, loads, admitted = draft_record([table.view[entry] for entry in part.entries], part.occurrences, *rules)
+    status, need = batch_steps.fit(table, admitted, len(fresh), len(loads))
+    lacks = batch_steps.lacks_of(table, len(fresh), len(loads)) if status == PLAN_OK else LACKS_NOTHING
+    return lacks, status, need, (admitted, fresh, loads, rows)
+
+
 def plan_frame(ring, turn):
     """What the plan lacks; then nothing has changed."""
     table, part, frame = turn.table, turn.part(ring), ring.frame(turn.number)
-    n, time = len(part.unique), table.time
-    if n > table.scratch_room:
-        return LACKS_SCRATCH
-    if len(table.changes) + (2 * n if table.home_rows and table.device_rows else n) > table.change_room:
-        return LACKS_CHANGES
-    record, admitted, fresh, loads = batch_steps.Record([]), 0, [], []
-    lacks, status = near.lacks_rows(table, turn.number)
-    need = table.device_rows + n
+    lacks, status, need, (admitted, fresh, loads, rows) = draft_plan(ring, turn)
     if lacks != LACKS_NOTHING:
         return lacks
-    if len(part.entries) < n:
-        status, need = batch_steps.missing_entries(table, part.unique)
-    elif status == PLAN_OK:
-        rules = batch_steps.rules_of(table, min(frame.ticket % SEQUENCES, 2**31 - 1))
-        rows, fresh, loads, admitted = draft_record([table.view[entry] for entry in part.entries], part.occurrences,
-                                                    *rules)
-        status, need = batch_steps.fit(table, admitted, len(fresh), len(loads))
-    base = base_of_plan(ring, turn)
+    base, time, record = base_of_plan(ring, turn), table.time, batch_steps.Record([])
     if status == PLAN_OK:
-        lacks = batch_steps.lacks_of(table, len(fresh), len(loads))
-        if lacks != LACKS_NOTHING:
-            return lacks
         record, need, time = batch_steps.Record(part.entries), 0, max(time, frame.timestamp)
         record.slots, record.homes, record.counts, record.frequencies = ([row[i] for row in rows] for i in range(4))
         record.move_in = fresh + loads
@@ -109,7 +106,7 @@ def plan_frame(ring, turn):
         admitted, fresh, loads = 0, [], []
     table.home_memory_ended = False
     batch_steps.add_record(table, turn.number, record, table.rows + len(fresh), time)
-    batch_steps.pass_by(table, turn.number)
+    window.pass_by(table, turn.number)
     part.record = record
     part.fields.update(
         base=base, horizon=ring.frame(max(table.window)).ticket, status=status, need=need, full=1,
@@ -123,44 +120,11 @@ def plan_frames(ring, turns):
     made = together(turns, PLAN, lambda turn: plan_frame(ring, turn))
     for turn in planned:
         if turn.table.tier:
-            near.say_that_it_waits(turn.table.tier, turn)
+            pinning.note_wait(turn.table.tier, turn)
     waiting = [turn for turn in turns if turn.lacks == LACKS_ROWS]
     for turn in waiting:
         turn.lacks, turn.action = LACKS_NOTHING, NOTHING
     return made[0], made[1] - len(waiting)
-
-
-def make_frames_near(ring, turn):
-    table, waiting = turn.table, 0
-    words = ring.tables[turn.column].words
-    for frame in ring.frames:
-        if words[frame.number] != TOUCHED or frame.number not in table.window:
-            continue
-        if frame.number > table.tier.near:
-            held = table.window[frame.number]
-            if (frame.closed or waiting > table.tier.fetch_ahead or not near.may_want(table.tier, len(held))
-                    or not near.have_room(table, held)):
-                return
-            near.make_near(table, frame.number)
-        waiting += 1
-
-
-def move_table_rows(ring, turns):
-    """(how many requests were settled or asked, how many tables lack something)."""
-    moved = lacking = 0
-    for turn in turns:
-        table, tier = turn.table, turn.table.tier
-        if not tier or turn.is_loading:
-            continue
-        moved += settling.settle_requests(table)
-        make_frames_near(ring, turn)
-        moved += moving.move_rows(table)
-        if tier.wanted and not tier.free and tier.high == table.homes_ready < table.home_rows:
-            turn.lacks = LACKS_HOMES
-        elif tier.lost >= 0 or moving.is_stuck(table):
-            turn.lacks = LACKS_DISK
-        lacking += turn.lacks != LACKS_NOTHING
-    return moved, lacking
 
 
 def count_batch(header, part, ticket):
@@ -194,7 +158,7 @@ def assign_frames(ring, turns):
 def leave_frames(turns, then):
     for turn in turns:
         if turn.action == LEAVE:
-            batch_steps.leave(turn.table, turn.number)
+            window.leave(turn.table, turn.number)
             turn.table.touch_blocked = False
             turn.action = then
 

@@ -1,5 +1,5 @@
 """What twins of the kernels of a table with rows on disk work on: requests as objects, all else in lists and sets."""
-from ascpipe.kernels.tier_memory import CANDIDATE, FREE, LEAVING, TO_COME
+from ascpipe.kernels.tier_memory import CANDIDATE, FETCH_QUEUED, FREE, SPILLING
 from ascpipe.layout.words import REQUEST_EMPTY
 from tests.reference import disk_slots
 
@@ -22,22 +22,22 @@ class Tier:
         requests: by home row.
         asks: all numbers that were ever put into the ring; ``taken`` of them were taken out.
         readers: epoch of each that has begun, by number.
-        coming: by entry, of those whose row comes home: TO_COME, or COMES and the home row.
-        resting_homes, resting_slots: (number, epoch) of each, the oldest first.
+        fetch: by entry, of those whose row is fetched: FETCH_QUEUED, or FETCH_TO and the home row.
+        quarantined_homes, quarantined_slots: (number, epoch) of each, the oldest first.
         scores: of the candidates, once there was a need; too low or right.
-        new_keys: by number of a near frame, keys that have no row at all.
+        new_keys: by number of a pinned frame, keys that have no row at all.
     """
 
     def __init__(self, home_rows, disk_slots_, per_block, asks_room):
         self.home_rows, self.disk_slots, self.per_block = home_rows, disk_slots_, per_block
         self.asks_room, self.fetch_ahead = asks_room, 1
-        self.wanted_room = self.resting_slots_room = 1 << (2 * home_rows - 1).bit_length()
+        self.fetch_queue_room = self.quarantined_slots_room = 1 << (2 * home_rows - 1).bit_length()
         # shared memory
         self.requests = [Request() for _ in range(home_rows)]
         self.epoch, self.readers, self.asks, self.taken, self.fetches, self.spills = 1, {}, [], 0, 0, 0
         self.waits = self.waiting = 0
         # what outlives a cut
-        self.failed_writes = self.last_error = self.rests_until = self.first_use = 0
+        self.failed_writes = self.last_error = self.grace_epoch = self.first_use = 0
         self.is_derived = False
         self.forget()
 
@@ -45,10 +45,10 @@ class Tier:
         """Forget what can be derived."""
         self.status, self.owners = [FREE] * self.home_rows, [-1] * self.home_rows
         self.free, self.high = [], 0  # home rows: a stack, and the first that was never used
-        self.coming, self.wanted, self.under_way = {}, [], []
-        self.resting_homes, self.resting_slots = [], []
+        self.fetch, self.fetch_queue, self.in_flight = {}, [], []
+        self.quarantined_homes, self.quarantined_slots = [], []
         self.used_slots, self.stacks = set(), []
-        self.near, self.near_frames, self.new_keys = -1, set(), {}
+        self.newest_pinned, self.pinned_frames, self.new_keys = -1, set(), {}
         self.is_ordered, self.scores, self.lost = False, {}, -1
 
     def order_blocks(self):
@@ -58,16 +58,16 @@ class Tier:
 
     @property
     def lacking(self):
-        """Keys of near frames that have no home row, and none that comes."""
-        return sum(self.new_keys.values()) + list(self.coming.values()).count(TO_COME)
+        """Keys of pinned frames that have no home row, and no fetch in flight."""
+        return sum(self.new_keys.values()) + list(self.fetch.values()).count(FETCH_QUEUED)
 
     @property
     def candidates(self):
         return self.status.count(CANDIDATE)
 
     @property
-    def leaving(self):
-        return self.status.count(LEAVING)
+    def spilling(self):
+        return self.status.count(SPILLING)
 
     @property
     def room_for_asks(self):

@@ -3,13 +3,14 @@ import math
 
 import numpy as np
 
-from ascpipe.kernels import batch_steps, plan, records, view
+from ascpipe.kernels import batch_steps, plan, records, view, window
 from ascpipe.kernels.asks import LACKS_NOTHING, LACKS_ROWS
 from ascpipe.layout.words import PLAN_NO_MEMORY, PLAN_OK
 from ascpipe.tables.records import Batch, Pending
 from tests.reference import batch_steps as twins
 from tests.reference import plan as plan_twins
 from tests.reference import view as view_twins
+from tests.reference import window as window_twins
 from tests.support.twin_table import TwinTable, list_of, provide, view_of
 
 
@@ -144,16 +145,16 @@ class Steps:
         self._pass_by(frame)
 
     def _pass_by(self, frame):
-        batch_steps.pass_by(self.pair.planner, frame.number)
-        twins.pass_by(self.pair.twin, frame.number)
+        window.pass_by(self.pair.planner, frame.number)
+        window_twins.pass_by(self.pair.twin, frame.number)
 
     def again(self, *_):
         """A step that was taken already changes nothing."""
         before = self.pair.image()
         for frame in self.frames_in(planned=True):
             self._pass_by(frame)
-        batch_steps.leave(self.pair.planner, self.next)
-        twins.leave(self.pair.twin, self.next)
+        window.leave(self.pair.planner, self.next)
+        window_twins.leave(self.pair.twin, self.next)
         assert self.pair.image() == before
 
     def assign(self, *_):
@@ -171,8 +172,8 @@ class Steps:
         self._leave(frame)
 
     def _leave(self, frame):
-        batch_steps.leave(self.pair.planner, frame.number)
-        twins.leave(self.pair.twin, frame.number)
+        window.leave(self.pair.planner, frame.number)
+        window_twins.leave(self.pair.twin, frame.number)
         self.frames.remove(frame)
         self.fixed.discard(frame.number)
 

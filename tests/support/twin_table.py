@@ -16,9 +16,10 @@ from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.tables import table as table_module
 from ascpipe.tables.records import Truth
 from tests.reference import batch_steps as twins
+from tests.reference import window as window_twins
 from tests.reference.bits import frame_bit
 from tests.reference.deriving import derive_record, derive_tier, free_the_rest
-from tests.reference.swaps import true_scores
+from tests.reference.rescoring import true_scores
 from tests.reference.tier_memory import Tier
 from tests.reference.view import derive_view
 from tests.support.sim_ring import aligned, make_table
@@ -99,7 +100,7 @@ class TwinTable:
         fresh.counting, fresh.entries, fresh.slot_entries = twin.counting, twin.entries, twin.slot_entries
         fresh.used = twin.used
         for number, held in window:
-            twins.take_into_window(fresh, number, held)
+            window_twins.take_into_window(fresh, number, held)
         place = 1 if twin.home_rows else 0
         rows = [entry.values()[:4] for entry in twin.entries]
         states, known, fresh.free_entries, fresh.rows = derive_view(
@@ -113,7 +114,7 @@ class TwinTable:
         if fresh.tier:
             derive_tier(fresh, fresh.used)
         for number, record, _, rows, time in pending:
-            twins.pass_by(fresh, number)
+            window_twins.pass_by(fresh, number)
             twins.put_on(fresh, number, record, rows, time)
         if fresh.tier:
             for number, record, *_ in pending:

@@ -4,7 +4,7 @@ import ctypes
 import numpy as np
 
 from ascpipe.kernels.disk_slots import mask_words
-from ascpipe.kernels.tier_memory import NOT_COMING, REST
+from ascpipe.kernels.tier_memory import NO_FETCH, STAMP
 from ascpipe.kernels.victims import NOT_IN
 from ascpipe.layout.words import HOME_DISK
 from tests.reference.bits import frame_bit
@@ -22,9 +22,10 @@ def lent(tier, field, n, kind):
 def compare_tier(pair):
     """All of both says the same."""
     tier, twin, table = pair.table.tier._tier, pair.twin.tier, pair.segment.disk_table
-    for name in ("near", "lacking", "candidates", "leaving", "rests_until", "failed_writes", "last_error", "lost"):
+    for name in ("newest_pinned", "lacking", "candidates", "spilling", "grace_epoch", "failed_writes", "last_error",
+                 "lost"):
         assert tier[name] == getattr(twin, name), name
-    assert tier["near_frames"] == sum(map(frame_bit, twin.near_frames))
+    assert tier["pinned_frames"] == sum(map(frame_bit, twin.pinned_frames))
     assert [int(table[name]) for name in ("epoch", "asked", "taken", "fetches", "spills", "waits", "waiting")] == [
         twin.epoch, len(twin.asks), twin.taken, twin.fetches, twin.spills, twin.waits, twin.waiting]
     _compare_home_rows(tier, twin)
@@ -44,20 +45,20 @@ def _compare_home_rows(tier, twin):
 
 
 def _compare_view(pair, tier, twin):
-    coming = lent(tier, "coming_at", tier["view_rows"], np.int32)
-    rows = {entry: row for entry, row in pair.rows_of_entries().items() if coming[row] != NOT_COMING}
-    assert {entry: int(coming[row]) for entry, row in rows.items()} == twin.coming
-    assert np.count_nonzero(coming) == len(rows)
+    fetch = lent(tier, "fetch_at", tier["view_rows"], np.int32)
+    rows = {entry: row for entry, row in pair.rows_of_entries().items() if fetch[row] != NO_FETCH}
+    assert {entry: int(fetch[row]) for entry, row in rows.items()} == twin.fetch
+    assert np.count_nonzero(fetch) == len(rows)
 
 
 def _compare_lists(pair, tier, twin):
     for name, begin, end, kind, expected in (
-            ("wanted", "wanted_next", "wanted_end", np.int32, twin.wanted),
-            ("resting_homes", "homes_rest", "homes_rest_end", REST, twin.resting_homes),
-            ("resting_slots", "slots_rest", "slots_rest_end", REST, twin.resting_slots)):
+            ("fetch_queue", "fetch_queue_next", "fetch_queue_end", np.int32, twin.fetch_queue),
+            ("quarantined_homes", "quarantined_homes_next", "quarantined_homes_end", STAMP, twin.quarantined_homes),
+            ("quarantined_slots", "quarantined_slots_next", "quarantined_slots_end", STAMP, twin.quarantined_slots)):
         ring = lent(tier, name + "_at", tier[name + "_room"], kind).tolist()
         assert [ring[place % len(ring)] for place in range(tier[begin], tier[end])] == expected, name
-    assert lent(tier, "under_way_at", tier["under_way"], np.int32).tolist() == twin.under_way
+    assert lent(tier, "in_flight_at", tier["in_flight"], np.int32).tolist() == twin.in_flight
     asks = pair.segment.asks
     assert [asks[place % len(asks)] for place in range(twin.taken, len(twin.asks))] == twin.asks[twin.taken:]
     for request, seen in zip(twin.requests, pair.segment.requests):

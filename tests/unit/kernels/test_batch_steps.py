@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascpipe.kernels import swaps
+from ascpipe.kernels import rescoring
 from ascpipe.kernels.asks import LACKS_NOTHING
 from ascpipe.layout.words import PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 from tests.support.twin_steps import Steps
@@ -47,7 +47,7 @@ def test_a_long_run_of_a_table_with_victims(seed):
     assert worker.statuses.count(PLAN_OK) > 15
 
 
-@pytest.mark.parametrize("since, is_made_anew", [(swaps.MOST_USES, False), (swaps.MOST_USES + 1, True)])
+@pytest.mark.parametrize("since, is_made_anew", [(rescoring.MOST_USES, False), (rescoring.MOST_USES + 1, True)])
 def test_after_very_many_frames_the_victim_order_is_made_anew(since, is_made_anew):
     worker = Steps(BOTH, -1)
     for step, keys in (("touch", [0, 1, 2, 3]), ("plan", []), ("touch", [4, 5]), ("plan", []), ("touch", [0])):

@@ -3,11 +3,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascpipe.kernels import plan, retire, swaps, view
+from ascpipe.kernels import plan, rescoring, retire, swaps, view
 from ascpipe.kernels.records import ORDER, Rules, Victims, late_room
 from ascpipe.kernels.victims import NOT_IN, clear_order, take_least
 from ascpipe.layout.words import TRAINED
 from tests.reference import plan as plan_reference
+from tests.reference import rescoring as rescoring_reference
 from tests.reference import retire as retire_reference
 from tests.reference import swaps as swaps_reference
 from tests.reference import view as view_reference
@@ -157,10 +158,10 @@ class Ranked(Seen):
         return {slot: score for slot, score in enumerate(self.victims.scores[:SLOTS].tolist()) if score != NOT_IN}
 
 
-@given(FREQUENCIES, st.integers(0, 2**64 - 1) | FUTURE, NEWEST, st.integers(63, 1000) | st.just(swaps.MOST_USES))
+@given(FREQUENCIES, st.integers(0, 2**64 - 1) | FUTURE, NEWEST, st.integers(63, 1000) | st.just(rescoring.MOST_USES))
 def test_idle_slots_come_first_then_those_whose_next_use_is_farthest(frequency, uses, newest, since):
-    score = swaps.score_of(np.int32(frequency), np.uint64(uses), newest, newest - since)
-    assert score == swaps_reference.score_of(frequency, uses, newest, newest - since)
+    score = rescoring.score_of(np.int32(frequency), np.uint64(uses), newest, newest - since)
+    assert score == rescoring_reference.score_of(frequency, uses, newest, newest - since)
     assert NOT_IN < score < 2**31
     assert (score <= 0) == (uses == 0)
 
@@ -191,8 +192,9 @@ def test_of_the_slots_that_are_taken_those_are_kept_that_come_before_all_others(
     numbers = np.zeros(n, np.int64)
     taken = take_least(numbers, seen.victims)
     pairs = [(number >> 32, number & 0xFFFFFFFF) for number in numbers[:taken].tolist()]
-    kept, scores = swaps_reference.keep_least(pairs, right, seen.scores())
-    found = swaps.keep_least(seen.planner, np.uint64(future), numbers[:taken])
+    kept, scores = rescoring_reference.keep_least(pairs, right, seen.scores())
+    found = rescoring.keep_least(
+        seen.planner, seen.owners, np.uint64(future), newest - 70, seen.victims, numbers[:taken])
     assert [(number >> 32, number & 0xFFFFFFFF) for number in numbers[:found].tolist()] == kept
     assert seen.scores() == scores
     numbers = np.zeros(SLOTS, np.int64)
@@ -217,7 +219,7 @@ def test_the_victim_order_begins_with_all_slots_in_use_whether_their_entries_hav
     right = swaps_reference.rank_slots(list(owners), future, masks, rows_of(truth), newest, newest - 63, {})
     assert seen.scores() == right
     assert (seen.planner["victims_filled"], seen.planner["first_use"]) == (1, newest - 63)
-    assert {slot: swaps.true_score(seen.planner, seen.memory, entry, np.uint64(future))
+    assert {slot: rescoring.true_score(seen.planner, seen.memory, entry, np.uint64(future), newest - 63)
             for entry, slot in owners.items()} == right
 
 

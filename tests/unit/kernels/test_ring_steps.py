@@ -31,6 +31,7 @@ from tests.reference import batch_steps as table_twins
 from tests.reference import ring_rounds as round_twins
 from tests.reference import ring_scan as scan_twins
 from tests.reference import ring_steps as twins
+from tests.reference import window as window_twins
 from tests.reference.asks import AWAKE, Listener
 from tests.support.sim_ring import SimRing
 from tests.support.twin_disk import DiskWorker
@@ -215,7 +216,7 @@ class Rings:
                 pair.planner["touch_blocked"] = pair.twin.touch_blocked = True
             else:
                 pair.table.touch_nothing(number)
-                table_twins.take_into_window(pair.twin, number, [])
+                window_twins.take_into_window(pair.twin, number, [])
                 self.ring.part(number, column)["held"] = 0
                 self.store(number, column, TOUCHED)
         pair.provided()
@@ -233,7 +234,7 @@ class Rings:
             twin = self.twin.frame(number).parts[column]
             if self.twin.tables[column].words[number] == TOUCHED:
                 pair.table.leave(number)
-                table_twins.leave(pair.twin, number)
+                window_twins.leave(pair.twin, number)
             pair.planner["touch_blocked"] = pair.twin.touch_blocked = False
             self.store(number, column, RETIRED)
             pair.provided()

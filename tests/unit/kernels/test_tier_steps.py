@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascpipe.kernels import moving, near, settling
+from ascpipe.kernels import completions, pinning, transfers
 from ascpipe.kernels.asks import LACKS_HOMES, LACKS_NOTHING
-from ascpipe.kernels.tier_memory import LEAVING
+from ascpipe.kernels.tier_memory import SPILLING
 from ascpipe.layout.words import HOME_DISK, PLAN_OK
-from tests.reference import moving as moving_twins
-from tests.reference import near as near_twins
-from tests.reference import settling as settling_twins
+from tests.reference import completions as completion_twins
+from tests.reference import pinning as pinning_twins
+from tests.reference import transfers as transfer_twins
 from tests.support.twin_disk import DiskWorker
 from tests.support.twin_steps import Steps
 from tests.support.twin_table import list_of
@@ -21,7 +21,7 @@ from tests.support.twin_table import list_of
 BOTH, HOMES = (4, 9), (0, 6)  # device rows, home rows
 DISK_SLOTS = 14
 KEYS = st.lists(st.integers(0, 13), unique=True, max_size=4)
-ACTIONS = ([*["touch", "near", "move", "disk", "plan"] * 4, *["settle", "assign"] * 3,
+ACTIONS = ([*["touch", "pin", "move", "disk", "plan"] * 4, *["complete", "assign"] * 3,
             "take_back", "skip", "restart", "rebuild", "again", "readers", "kill_disk"])
 STEPS = st.lists(st.tuples(st.sampled_from(ACTIONS), KEYS, st.integers(0, 3)), max_size=80)
 
@@ -37,25 +37,25 @@ class TierSteps(Steps):
     def tier(self):
         return self.pair.table.tier._tier
 
-    def near(self, *_):
-        """Make the next frame near, if there is room."""
+    def pin(self, *_):
+        """Pin the next frame, if there is room."""
         pair = self.pair
         for frame in self.frames_in(planned=False)[:1]:
-            may_want = near.may_want(self.tier, frame.n)
-            assert may_want == near_twins.may_want(pair.twin.tier, frame.n)
-            if may_want and frame.number > pair.twin.tier.near:
-                has_room = near.have_room(pair.planner, self.tier, list_of(pair.planner, frame.number)[:frame.n])
-                assert has_room == near_twins.have_room(pair.twin, pair.twin.window[frame.number])
+            queue_has_room = pinning.queue_has_room(self.tier, frame.n)
+            assert queue_has_room == pinning_twins.queue_has_room(pair.twin.tier, frame.n)
+            if queue_has_room and frame.number > pair.twin.tier.newest_pinned:
+                has_room = pinning.have_room(pair.planner, self.tier, list_of(pair.planner, frame.number)[:frame.n])
+                assert has_room == pinning_twins.have_room(pair.twin, pair.twin.window[frame.number])
                 if has_room:
-                    near.make_near(pair.planner, self.tier, frame.number)
-                    near_twins.make_near(pair.twin, frame.number)
+                    pinning.pin_frame(pair.planner, self.tier, frame.number)
+                    pinning_twins.pin_frame(pair.twin, frame.number)
 
     def move(self, *_):
         pair, planner = self.pair, self.pair.planner
-        assert moving.move_rows(planner, self.tier) == moving_twins.move_rows(pair.twin)
-        assert moving.is_stuck(planner, self.tier) == moving_twins.is_stuck(pair.twin)
+        assert transfers.move_rows(planner, self.tier) == transfer_twins.move_rows(pair.twin)
+        assert transfers.is_stuck(planner, self.tier) == transfer_twins.is_stuck(pair.twin)
         high, ready = int(planner["home_high_water"]), int(pair.header["homes_ready"])
-        if pair.twin.tier.wanted and not pair.twin.tier.free and high == ready < planner["home_rows"]:
+        if pair.twin.tier.fetch_queue and not pair.twin.tier.free and high == ready < planner["home_rows"]:
             planner["home_reach"] = min(int(planner["home_rows"]), high + 2)
             pair.table.provide(LACKS_HOMES, 0)
             pair.provided()
@@ -68,9 +68,9 @@ class TierSteps(Steps):
         """The disk worker dies; its successor takes again what was asked."""
         self.disk_worker.die(choice)
 
-    def settle(self, *_):
+    def complete(self, *_):
         pair = self.pair
-        assert settling.settle_requests(pair.planner, self.tier) == settling_twins.settle_requests(pair.twin)
+        assert completions.complete_requests(pair.planner, self.tier) == completion_twins.complete_requests(pair.twin)
 
     def readers(self, _, which):
         """A reader begins, or ends."""
@@ -82,8 +82,8 @@ class TierSteps(Steps):
             pair.twin.tier.readers[reader] = epoch
 
     def plan_one(self, frame):
-        lacks = near.lacks_rows(self.pair.planner, frame.number)
-        assert lacks == near_twins.lacks_rows(self.pair.twin, frame.number)
+        lacks = pinning.lacks_rows(self.pair.planner, frame.number)
+        assert lacks == pinning_twins.lacks_rows(self.pair.twin, frame.number)
         if lacks == (LACKS_NOTHING, PLAN_OK):
             super().plan_one(frame)
         elif lacks[0] == LACKS_NOTHING:  # the step ends with an error
@@ -92,7 +92,7 @@ class TierSteps(Steps):
 
     def rebuild(self, *_):
         """As after a cut: the worker has waited for the disk worker, and let it end."""
-        if not self.frames_in(planned=True) and not self.pair.twin.tier.under_way:
+        if not self.frames_in(planned=True) and not self.pair.twin.tier.in_flight:
             super().rebuild()
 
 
@@ -106,7 +106,7 @@ def test_a_table_with_rows_on_disk_takes_the_steps_of_its_twin(kind, home_memory
 
 
 #: in the order in which a worker takes them; some are left out at random
-ROUND = ["touch", "near", *["move", "disk", "disk", "settle"] * 3, "plan", "assign",
+ROUND = ["touch", "pin", *["move", "disk", "disk", "complete"] * 3, "plan", "assign",
          "skip", "take_back", "restart", "kill_disk", "readers"]
 OFTEN = {"skip": 0.05, "take_back": 0.1, "restart": 0.05, "kill_disk": 0.05, "readers": 0.4}
 
@@ -132,33 +132,33 @@ def test_rows_go_to_disk_and_come_back_in_a_long_run(kind, seed):
     assert worker.statuses.count(PLAN_OK) > 20
 
 
-def settled(worker, *steps):
+def with_disk_done(worker, *steps):
     """Take steps, each (name, keys), then let the disk worker do all that is asked."""
     for name, *keys in steps:
         worker.take(name, *(keys or [[]]), 0)
     tier = worker.pair.twin.tier
     for _ in range(30):
-        for name in ("move", "disk", "settle"):
+        for name in ("move", "disk", "complete"):
             worker.take(name, [], 0)
-    assert tier.lost >= 0 or not tier.under_way
+    assert tier.lost >= 0 or not tier.in_flight
 
 
 def test_a_row_that_cannot_be_read_is_told():
     worker = TierSteps(HOMES)
     for keys in ([0, 1, 2], [3, 4, 5], [6, 7, 8]):
-        settled(worker, ("touch", keys), ("near",))
+        with_disk_done(worker, ("touch", keys), ("pin",))
         worker.take("plan", [], 0)
         worker.take("assign", [], 0)
     tier, twin = worker.pair.twin.tier, worker.pair.twin
     away = next(key for key, entry in twin.index.items() if twin.entries[entry].home <= HOME_DISK)
-    for name, keys in (("touch", [away]), ("near", []), ("move", [])):
+    for name, keys in (("touch", [away]), ("pin", []), ("move", [])):
         worker.take(name, keys, 0)
     while not tier.fetches:
-        for name in ("disk", "settle", "move"):
+        for name in ("disk", "complete", "move"):
             worker.take(name, [], 0)
-    (home,) = tier.under_way
+    (home,) = tier.in_flight
     worker.disk_worker.end(home, -2)  # a damage
-    worker.take("settle", [], 0)
+    worker.take("complete", [], 0)
     assert tier.lost == home
     assert worker.pair.table.tier.error("user", ["/disk"]).key == away
 
@@ -167,10 +167,10 @@ def with_rows_on_their_way_to_disk():
     """Return a worker that has trained two batches and is moving the rows of the first batch to disk."""
     worker = TierSteps(HOMES)
     for keys in ([0, 1, 2], [3, 4, 5]):
-        settled(worker, ("touch", keys), ("near",))
+        with_disk_done(worker, ("touch", keys), ("pin",))
         worker.take("plan", [], 0)
         worker.take("assign", [], 0)
-    for name, keys in (("touch", [6, 7, 8]), ("near", []), ("move", [])):
+    for name, keys in (("touch", [6, 7, 8]), ("pin", []), ("move", [])):
         worker.take(name, keys, 0)
     return worker
 
@@ -179,12 +179,12 @@ def test_the_disk_slot_of_a_write_that_failed_is_not_used_again():
     worker = with_rows_on_their_way_to_disk()
     tier, blocks = worker.pair.twin.tier, int(worker.tier["blocks"])
     taken_slots = np.frombuffer((ctypes.c_int32 * blocks).from_address(int(worker.tier["counts_at"])), np.int32)
-    leaving = [home for home, status in enumerate(tier.status) if status == LEAVING]
+    spilling = [home for home, status in enumerate(tier.status) if status == SPILLING]
     taken = int(taken_slots.sum())
-    assert taken == len(leaving) == 3
-    for home in leaving:
+    assert taken == len(spilling) == 3
+    for home in spilling:
         worker.disk_worker.end(home, 5)
-    worker.take("settle", [], 0)
+    worker.take("complete", [], 0)
     assert tier.failed_writes == 3
     assert int(taken_slots.sum()) == taken
 
@@ -192,11 +192,11 @@ def test_the_disk_slot_of_a_write_that_failed_is_not_used_again():
 def test_a_row_that_is_needed_while_it_is_on_its_way_to_disk_stays():
     worker = with_rows_on_their_way_to_disk()
     twin = worker.pair.twin
-    leaving = [twin.tier.owners[home] for home, status in enumerate(twin.tier.status) if status == LEAVING]
-    assert len(leaving) == 3
-    keys = [key for key, entry in twin.index.items() if entry in leaving]
-    settled(worker, ("skip",), ("touch", keys), ("near",))
-    assert all(twin.entries[entry].home >= 0 for entry in leaving)
+    spilling = [twin.tier.owners[home] for home, status in enumerate(twin.tier.status) if status == SPILLING]
+    assert len(spilling) == 3
+    keys = [key for key, entry in twin.index.items() if entry in spilling]
+    with_disk_done(worker, ("skip",), ("touch", keys), ("pin",))
+    assert all(twin.entries[entry].home >= 0 for entry in spilling)
     assert twin.tier.fetches == 0
     worker.take("plan", [], 0)
     assert worker.statuses == [PLAN_OK] * 3

@@ -1,11 +1,11 @@
-"""Plain-Python twins of ``ascpipe/kernels/moving.py``, of a ``batch_steps.Table``."""
-from ascpipe.kernels.tier_memory import COMES, COMING, LEAVING, TO_COME
+"""Plain-Python twins of ``ascpipe/kernels/transfers.py``, of a ``batch_steps.Table``."""
+from ascpipe.kernels.tier_memory import FETCH_QUEUED, FETCH_TO, FETCHING, SPILLING
 from ascpipe.layout.words import HOME_DISK, REQUEST_READ, REQUEST_WRITE
 from tests.reference.disk_requests import ask
 from tests.reference.disk_slots import place_rows
 from tests.reference.home_order import offer_home, order_homes, take_candidates
-from tests.reference.near import free_home_rows
-from tests.reference.rests import may_rest, may_take_free, release
+from tests.reference.pinning import soon_free
+from tests.reference.quarantine import may_take_free, quarantine_has_room, release
 
 NO_HOME = -1
 
@@ -23,26 +23,21 @@ def take_home(table):
 def fetch_rows(table):
     """How many were asked for."""
     tier, asked, most = table.tier, 0, table.tier.room_for_asks
-    if not tier.wanted or not may_take_free(tier) or not may_rest(tier):
+    if not tier.fetch_queue or not may_take_free(tier) or not quarantine_has_room(tier):
         return 0
-    while tier.wanted and asked < most:
-        entry = tier.wanted[0]
-        if tier.coming.get(entry) == TO_COME:
+    while tier.fetch_queue and asked < most:
+        entry = tier.fetch_queue[0]
+        if tier.fetch.get(entry) == FETCH_QUEUED:
             home = take_home(table)
             if home == NO_HOME:
                 break
-            tier.status[home], tier.owners[home], tier.coming[entry] = COMING, entry, home + COMES
+            tier.status[home], tier.owners[home], tier.fetch[entry] = FETCHING, entry, home + FETCH_TO
             ask(tier, table.key_of(entry), table.entries[entry], entry, home, REQUEST_READ,
                 HOME_DISK - table.entries[entry].home)
             asked += 1
-        del tier.wanted[0]
+        del tier.fetch_queue[0]
     tier.fetches += asked
     return asked
-
-
-def soon_free(table):
-    """Home rows that are free, or will be without more ado."""
-    return free_home_rows(table) + len(table.tier.resting_homes) + table.tier.leaving
 
 
 def spill_rows(table):
@@ -57,7 +52,7 @@ def spill_rows(table):
     slots = [slot for slot, _ in place_rows(tier.used_slots, tier.stacks, len(homes))]
     for home, slot in zip(homes, slots):
         entry = tier.owners[home]
-        tier.status[home] = LEAVING
+        tier.status[home] = SPILLING
         ask(tier, table.key_of(entry), table.entries[entry], entry, home, REQUEST_WRITE, slot)
     for home in homes[len(slots):]:
         offer_home(table, home)
@@ -68,7 +63,7 @@ def spill_rows(table):
 def is_stuck(table):
     tier = table.tier
     return (tier.lacking > soon_free(table) and tier.candidates > 0 and tier.room_for_asks > 0
-            and not (tier.under_way or tier.rests_until or tier.resting_slots))
+            and not (tier.in_flight or tier.grace_epoch or tier.quarantined_slots))
 
 
 def move_rows(table):

@@ -1,29 +1,29 @@
-"""Plain-Python twins of ``ascpipe/kernels/settling.py``, of a ``batch_steps.Table``."""
-from ascpipe.kernels.tier_memory import ARRIVED, COMES, COMING, DROPPED, KEPT, LEAVING, PINNED
+"""Plain-Python twins of ``ascpipe/kernels/completions.py``, of a ``batch_steps.Table``."""
+from ascpipe.kernels.tier_memory import CANCELLED, DROPPED, FETCH_TO, FETCHED, FETCHING, PINNED, SPILLING
 from ascpipe.layout.words import REQUEST_ASKED, REQUEST_DONE, REQUEST_READ, REQUEST_TAKEN
 from tests.reference.disk_requests import GENERATIONS, counts, empty_request, is_stored, place_after
 from tests.reference.disk_slots import free_disk_slots
 from tests.reference.home_order import offer_home
-from tests.reference.rests import free_home, raise_epoch, rest_home
+from tests.reference.quarantine import free_home, quarantine_home, raise_epoch
 
 
-def settle_read(table, home):
+def complete_read(table, home):
     tier = table.tier
     request, entry = tier.requests[home], tier.requests[home].entry
     if counts(request, home, table.entries[entry]):
         if request.word != REQUEST_DONE:
             tier.lost = home
             return
-        if tier.coming.get(entry) == home + COMES:
-            tier.status[home] = ARRIVED
+        if tier.fetch.get(entry) == home + FETCH_TO:
+            tier.status[home] = FETCHED
             table.view[entry] = (table.view[entry][0], home, *table.view[entry][2:])
             return
     empty_request(tier, home)
-    if tier.status[home] == COMING:
+    if tier.status[home] == FETCHING:
         free_home(tier, home)
 
 
-def settle_write(table, home):
+def complete_write(table, home):
     tier, request = table.tier, table.tier.requests[home]
     entry, is_done = table.entries[request.entry], request.word == REQUEST_DONE
     of_use = counts(request, home, entry)
@@ -32,7 +32,7 @@ def settle_write(table, home):
         entry.home, entry.generation = place_after(request)
         row = table.view[request.entry]
         table.view[request.entry] = (row[0], entry.home, *row[2:])
-        rest_home(tier, home)
+        quarantine_home(tier, home)
         return
     if of_use:
         entry.generation = (entry.generation + 1) % GENERATIONS
@@ -42,20 +42,20 @@ def settle_write(table, home):
     elif not is_stored(request, entry):
         free_disk_slots(tier.used_slots, tier.stacks, [request.slot])
     if tier.status[home] == DROPPED:
-        rest_home(tier, home)
-    elif tier.status[home] in (LEAVING, KEPT):
+        quarantine_home(tier, home)
+    elif tier.status[home] in (SPILLING, CANCELLED):
         tier.status[home] = PINNED
         offer_home(table, home)
 
 
-def settle_requests(table):
+def complete_requests(table):
     """How many there were."""
     tier = table.tier
-    at_it = [home for home in tier.under_way if tier.requests[home].word in (REQUEST_ASKED, REQUEST_TAKEN)]
-    settled = [home for home in tier.under_way if home not in at_it]
-    for home in settled:
-        (settle_read if tier.requests[home].kind == REQUEST_READ else settle_write)(table, home)
-    tier.under_way = at_it
-    if settled:
+    at_it = [home for home in tier.in_flight if tier.requests[home].word in (REQUEST_ASKED, REQUEST_TAKEN)]
+    ended = [home for home in tier.in_flight if home not in at_it]
+    for home in ended:
+        (complete_read if tier.requests[home].kind == REQUEST_READ else complete_write)(table, home)
+    tier.in_flight = at_it
+    if ended:
         raise_epoch(tier)
-    return len(settled)
+    return len(ended)

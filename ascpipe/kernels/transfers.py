@@ -1,6 +1,6 @@
-"""Asks for the rows that near frames want, and sends others to disk that make room for them.
+"""Fetches the rows that pinned frames need, and spills other rows to make room for them.
 
-The readable version is ``tests/reference/moving.py``.
+The readable version is ``tests/reference/transfers.py``.
 """
 import numpy as np
 
@@ -8,20 +8,20 @@ from ascpipe.kernels.disk_requests import ask, room_for_asks
 from ascpipe.kernels.disk_slots import place_rows
 from ascpipe.kernels.door import inner
 from ascpipe.kernels.home_order import offer_home, order_homes, take_candidates
-from ascpipe.kernels.near import free_home_rows
+from ascpipe.kernels.pinning import soon_free
 from ascpipe.kernels.planner_memory import entries_of, free_homes_of, header_of, view_of
-from ascpipe.kernels.rests import may_rest, may_take_free, release
+from ascpipe.kernels.quarantine import may_take_free, quarantine_has_room, release
 from ascpipe.kernels.tier_memory import (
-    COMES,
-    COMING,
-    LEAVING,
-    TO_COME,
-    coming_of,
+    FETCH_QUEUED,
+    FETCH_TO,
+    FETCHING,
+    SPILLING,
     disk_table_of,
+    fetch_of,
+    fetch_queue_of,
     owners_of,
     room_of,
     status_of,
-    wanted_of,
 )
 from ascpipe.layout.words import HOME_DISK, REQUEST_READ, REQUEST_WRITE
 
@@ -42,52 +42,51 @@ def take_home(planner):
 
 @inner("int64(Planner, Tier)")
 def fetch_rows(planner, tier):
-    """Ask for rows that near frames want, as long as home rows are free.
+    """Fetch queued rows, as long as home rows are free.
 
     Args:
         planner: of the table.
         tier: of the table.
 
     Returns:
-        How many were asked for.
+        How many fetches were asked for.
     """
-    if tier["wanted_next"] == tier["wanted_end"] or not may_take_free(tier) or not may_rest(tier):
+    if tier["fetch_queue_next"] == tier["fetch_queue_end"] or not may_take_free(tier) or not quarantine_has_room(tier):
         return np.int64(0)
-    wanted, view, entries = wanted_of(tier), view_of(planner), entries_of(planner)
-    coming, last, asked = coming_of(tier), np.uint64(wanted.shape[0] - 1), np.int64(0)
+    queue, view, entries = fetch_queue_of(tier), view_of(planner), entries_of(planner)
+    fetch, last, asked = fetch_of(tier), np.uint64(queue.shape[0] - 1), np.int64(0)
     most = room_for_asks(tier)
-    while tier["wanted_next"] < tier["wanted_end"] and asked < most:
-        number = wanted[np.uint64(tier["wanted_next"]) & last]
+    while tier["fetch_queue_next"] < tier["fetch_queue_end"] and asked < most:
+        number = queue[np.uint64(tier["fetch_queue_next"]) & last]
         found = view.row_of[np.uint64(number)]
-        if found > 0 and coming[np.uint64(found - 1)] == TO_COME:  # else it is not wanted any more
+        if found > 0 and fetch[np.uint64(found - 1)] == FETCH_QUEUED:  # else no pinned frame needs it now
             home = take_home(planner)
             if home == _NO_HOME:
                 break
             known = entries[np.uint64(number)]
-            status_of(tier)[home] = COMING
+            status_of(tier)[home] = FETCHING
             owners_of(tier)[home] = number
-            coming[np.uint64(found - 1)] = home + COMES
+            fetch[np.uint64(found - 1)] = home + FETCH_TO
             tier["lacking"] -= 1
             ask(tier, known, number, home, REQUEST_READ, HOME_DISK - known["home"])
             asked += 1
-        tier["wanted_next"] += 1
+        tier["fetch_queue_next"] += 1
     disk_table_of(tier)["fetches"] += asked
     return asked
 
 
 @inner("int64(Planner, Tier)")
 def spill_rows(planner, tier):
-    """Send rows to disk while fewer home rows are free, or soon are, than near frames lack.
+    """Spill candidates while fewer home rows are free, or soon are, than pinned frames lack.
 
     Args:
         planner: of the table.
         tier: of the table.
 
     Returns:
-        How many were sent.
+        How many spills were asked for.
     """
-    soon = free_home_rows(planner) + tier["homes_rest_end"] - tier["homes_rest"] + tier["leaving"]
-    short = min(tier["lacking"] - soon, room_for_asks(tier))
+    short = min(tier["lacking"] - soon_free(planner, tier), room_for_asks(tier))
     if short <= 0 or not may_take_free(tier):
         return np.int64(0)
     if tier["ordered"] == 0:
@@ -99,8 +98,8 @@ def spill_rows(planner, tier):
     for i in range(placed):
         home = homes[i]
         number = owners[home]
-        status[home] = LEAVING
-        tier["leaving"] += 1
+        status[home] = SPILLING
+        tier["spilling"] += 1
         ask(tier, entries[np.uint64(number)], number, home, REQUEST_WRITE, slots[i])
     for i in range(placed, n):  # no disk slot is free
         offer_home(planner, tier, homes[i])
@@ -110,15 +109,15 @@ def spill_rows(planner, tier):
 
 @inner("boolean(Planner, Tier)")
 def is_stuck(planner, tier):
-    """Check whether near frames lack home rows, rows could leave home, and no disk slot takes one nor ever will."""
-    there = free_home_rows(planner) + tier["homes_rest_end"] - tier["homes_rest"] + tier["leaving"]
-    return (tier["lacking"] > there and tier["candidates"] > 0 and tier["under_way"] == 0 and tier["rests_until"] == 0
-            and tier["slots_rest"] == tier["slots_rest_end"] and room_for_asks(tier) > 0)
+    """Check whether pinned frames lack home rows, there are candidates, and no disk slot is free nor will be."""
+    return (tier["lacking"] > soon_free(planner, tier) and tier["candidates"] > 0 and tier["in_flight"] == 0
+            and tier["grace_epoch"] == 0 and tier["quarantined_slots_next"] == tier["quarantined_slots_end"]
+            and room_for_asks(tier) > 0)
 
 
 @inner("int64(Planner, Tier)")
 def move_rows(planner, tier):
-    """Fetch, and make room for what cannot be fetched yet.
+    """Fetch queued rows, and make room for rows that cannot be fetched yet.
 
     Args:
         planner: of the table.

@@ -1,6 +1,6 @@
-"""Settles requests that the disk worker is done with.
+"""Completes requests that the disk worker is done with: what the table has of them from then on.
 
-The readable version is ``tests/reference/settling.py``.
+The readable version is ``tests/reference/completions.py``.
 """
 import numpy as np
 
@@ -10,31 +10,31 @@ from ascpipe.kernels.disk_slots import free_disk_slots
 from ascpipe.kernels.door import entry, inner
 from ascpipe.kernels.home_order import offer_home
 from ascpipe.kernels.planner_memory import entries_of, view_of
-from ascpipe.kernels.rests import free_home, raise_epoch, rest_home
+from ascpipe.kernels.quarantine import free_home, quarantine_home, raise_epoch
 from ascpipe.kernels.tier_memory import (
-    ARRIVED,
-    COMES,
-    COMING,
+    CANCELLED,
     DROPPED,
-    KEPT,
-    LEAVING,
+    FETCH_TO,
+    FETCHED,
+    FETCHING,
     PINNED,
-    coming_of,
+    SPILLING,
+    fetch_of,
+    in_flight_of,
     requests_of,
     room_of,
     status_of,
-    under_way_of,
 )
 from ascpipe.layout.words import HOME_DISK, REQUEST_ASKED, REQUEST_DONE, REQUEST_READ, REQUEST_TAKEN
 
 
 @inner("void(Planner, Tier, int64)")
-def settle_read(planner, tier, home):
-    """Settle a READ: keep the copy of a row that a near frame waits for, or give it up.
+def complete_read(planner, tier, home):
+    """Complete a READ: keep the copy of a row that a pinned frame waits for, or free the home row.
 
     Args:
         planner: of the table.
-        tier: of the table; receives which row cannot be read.
+        tier: of the table; ``lost`` receives the number if the row cannot be read.
         home: number of the request, which is DONE or FAILED.
     """
     request, status = requests_of(tier)[home], status_of(tier)
@@ -44,19 +44,19 @@ def settle_read(planner, tier, home):
             tier["lost"] = home
             return
         found = view.row_of[np.uint64(request["entry"])]
-        if found > 0 and coming_of(tier)[np.uint64(found - 1)] == home + COMES:
-            status[home] = ARRIVED
+        if found > 0 and fetch_of(tier)[np.uint64(found - 1)] == home + FETCH_TO:
+            status[home] = FETCHED
             view.rows[np.uint64(found - 1)]["home"] = home
             return
-    is_copy = status[home] == COMING  # else a retirement made it the row, and was killed before it gave this back
+    is_copy = status[home] == FETCHING  # else a retirement made it the row, and was killed before it gave this back
     empty_request(tier, home)
     if is_copy:
         free_home(planner, tier, home)  # no reader ever knew it
 
 
 @inner("void(Planner, Tier, int64)")
-def settle_write(planner, tier, home):
-    """Settle a WRITE: the row is on disk from now on, or stays at home.
+def complete_write(planner, tier, home):
+    """Complete a WRITE: the row is on disk from now on, or stays in memory.
 
     Args:
         planner: of the table.
@@ -72,14 +72,14 @@ def settle_write(planner, tier, home):
         found = view.row_of[np.uint64(request["entry"])]
         if found > 0:
             view.rows[np.uint64(found - 1)]["home"] = on_disk
-        tier["leaving"] -= 1
+        tier["spilling"] -= 1
         tier["disk_rows"] += 1
-        rest_home(tier, home)
+        quarantine_home(tier, home)
         empty_request(tier, home)
         return
     if of_use:  # it failed, and may be on disk all the same: no later request may look like this one
         store_home(known, known["state"], known["generation"] + 1, home)
-        tier["leaving"] -= 1
+        tier["spilling"] -= 1
     if not is_done:
         tier["failed_writes"] += 1
         tier["last_error"] = request["error"]
@@ -89,15 +89,15 @@ def settle_write(planner, tier, home):
     if not stored and is_done:
         free_disk_slots(room_of(tier), slot)  # no reader ever knew it; one that cannot be written is not used again
     if status[home] == DROPPED:
-        rest_home(tier, home)
-    elif status[home] == LEAVING or status[home] == KEPT:
+        quarantine_home(tier, home)
+    elif status[home] == SPILLING or status[home] == CANCELLED:
         status[home] = PINNED
         offer_home(planner, tier, home)
 
 
 @entry("int64(Planner, Tier)")
-def settle_requests(planner, tier):
-    """Settle all requests that the disk worker is done with.
+def complete_requests(planner, tier):
+    """Complete all requests that the disk worker is done with.
 
     Args:
         planner: of the table.
@@ -106,19 +106,19 @@ def settle_requests(planner, tier):
     Returns:
         How many there were.
     """
-    under_way, requests = under_way_of(tier), requests_of(tier)
-    left, n = np.int64(0), tier["under_way"]
+    in_flight, requests = in_flight_of(tier), requests_of(tier)
+    left, n = np.int64(0), tier["in_flight"]
     for i in range(n):
-        home = under_way[i]
+        home = in_flight[i]
         word = load_acquire(requests[home], "word", 0)  # SYNC request-done: load
         if word == REQUEST_ASKED or word == REQUEST_TAKEN:
-            under_way[left] = home
+            in_flight[left] = home
             left += 1
         elif requests[home]["kind"] == REQUEST_READ:
-            settle_read(planner, tier, home)
+            complete_read(planner, tier, home)
         else:
-            settle_write(planner, tier, home)
-    tier["under_way"] = left
+            complete_write(planner, tier, home)
+    tier["in_flight"] = left
     if left < n:
         raise_epoch(tier)
     return n - left

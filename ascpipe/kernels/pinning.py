@@ -1,0 +1,222 @@
+"""Pins frames: the rows of a pinned frame stay in memory, or are fetched from disk, before it is planned.
+
+To know a batch and to have its rows in memory are two things. Many frames are touched, so that the device knows which
+rows are used soon. Few frames are pinned, so that rows that are fetched early do not drive out rows that are used
+before them. A frame stays pinned until it leaves the window.
+
+The readable version is ``tests/reference/pinning.py``.
+"""
+import numpy as np
+
+from ascpipe.kernels.asks import LACKS_NOTHING, LACKS_ROWS
+from ascpipe.kernels.atomics import store_home
+from ascpipe.kernels.bits import frame_bit
+from ascpipe.kernels.disk_requests import empty_request
+from ascpipe.kernels.door import inner
+from ascpipe.kernels.home_order import offer_home, order_homes, pin_home
+from ascpipe.kernels.planner_memory import entries_of, held_rows_of, list_of, view_of
+from ascpipe.kernels.quarantine import free_home
+from ascpipe.kernels.tier_memory import (
+    CANCELLED,
+    CANDIDATE,
+    FETCH_QUEUED,
+    FETCH_TO,
+    FETCHED,
+    NO_FETCH,
+    SPILLING,
+    disk_table_of,
+    fetch_of,
+    fetch_queue_of,
+    status_of,
+    tier_at,
+)
+from ascpipe.layout.structs import MAX_FRAMES
+from ascpipe.layout.words import HOME_DISK, HOME_NONE, PLAN_HOST_SMALL, PLAN_OK
+
+_NONE = np.uint64(0)
+
+
+@inner("int64(Planner)")
+def free_home_rows(planner):
+    """Return how many home rows are free, with those that never had memory."""
+    return planner["free_homes"] + planner["home_rows"] - planner["home_high_water"]
+
+
+@inner("int64(Planner, Tier)")
+def soon_free(planner, tier):
+    """Return how many home rows are free, or will be without further spills."""
+    quarantined = tier["quarantined_homes_end"] - tier["quarantined_homes_next"]
+    return free_home_rows(planner) + quarantined + tier["spilling"]
+
+
+@inner("boolean(Planner, Tier, int32[::1])")
+def have_room(planner, tier, listed):
+    """Check whether the keys of a frame, of pinned frames and of the device have home rows together.
+
+    Args:
+        planner: of the table.
+        tier: of the table; receives a victim order, if candidates must be spilled to make room.
+        listed: int32[n]; rows of the frame's keys.
+    """
+    rows, status, fetch = view_of(planner).rows, status_of(tier), fetch_of(tier)
+    while True:
+        lacks, own_candidates, own_spilling = tier["lacking"], np.int64(0), np.int64(0)
+        for i in range(listed.shape[0]):
+            number = np.uint64(listed[i])
+            home = rows[number]["home"]
+            if home >= 0:
+                own_candidates += np.int64(status[home] == CANDIDATE)
+                own_spilling += np.int64(status[home] == SPILLING)
+            else:
+                lacks += np.int64(home == HOME_NONE or fetch[number] == NO_FETCH)
+        room = soon_free(planner, tier) - own_spilling
+        if lacks <= room or tier["ordered"] != 0:
+            return lacks <= room or lacks <= room + tier["candidates"] - own_candidates
+        order_homes(planner, tier)  # some of the frame's rows are candidates now
+
+
+@inner("boolean(Tier, int64)")
+def queue_has_room(tier, n):
+    """Check whether n more entries may be queued for a fetch."""
+    return tier["fetch_queue_end"] - tier["fetch_queue_next"] + n <= tier["fetch_queue_room"]
+
+
+@inner("void(Planner, Tier, int64)")
+def pin_frame(planner, tier, number):
+    """Pin a frame: rows in memory stay there, spills of its rows are cancelled, rows on disk are queued for a fetch.
+
+    Args:
+        planner: of the table.
+        tier: of the table, with room for the frame's rows, and for all of its keys in the fetch queue.
+        number: of the frame.
+    """
+    rows, entries = view_of(planner).rows, entries_of(planner)
+    listed, status, fetch = held_rows_of(planner, number), status_of(tier), fetch_of(tier)
+    queue = fetch_queue_of(tier)
+    last, new = np.uint64(queue.shape[0] - 1), np.int64(0)
+    for i in range(listed.shape[0]):
+        at = np.uint64(listed[i])
+        row = rows[at]
+        home = row["home"]
+        if home >= 0:
+            if status[home] == CANDIDATE:
+                pin_home(tier, home)
+            elif status[home] == SPILLING:  # the raised generation voids its request
+                known = entries[np.uint64(row["entry"])]
+                store_home(known, known["state"], known["generation"] + 1, home)
+                status[home] = CANCELLED
+                tier["spilling"] -= 1
+        elif home == HOME_NONE:
+            new += 1
+        elif fetch[at] == NO_FETCH:
+            fetch[at] = FETCH_QUEUED
+            tier["fetch_end"] = max(tier["fetch_end"], np.int64(at) + 1)
+            queue[np.uint64(tier["fetch_queue_end"]) & last] = row["entry"]
+            tier["fetch_queue_end"] += 1
+            tier["lacking"] += 1
+    tier["new_keys"][number % MAX_FRAMES] = new
+    tier["lacking"] += new
+    tier["pinned_frames"] |= frame_bit(number)
+    tier["newest_pinned"] = number
+
+
+@inner("boolean(Planner, Tier, int64)")
+def rows_are_resident(planner, tier, number):
+    """Check whether all rows of a pinned frame are in memory or on the device, as far as they exist.
+
+    Args:
+        planner: of the table.
+        tier: of the table; keeps how many of its rows were seen there.
+        number: of the frame.
+    """
+    if tier["resident_frame"] != number:
+        tier["resident_frame"] = number
+        tier["resident_keys"] = 0
+    rows, listed = view_of(planner).rows, held_rows_of(planner, number)
+    while tier["resident_keys"] < listed.shape[0]:
+        if rows[np.uint64(listed[np.uint64(tier["resident_keys"])])]["home"] <= HOME_DISK:
+            return False
+        tier["resident_keys"] += 1
+    return True
+
+
+@inner("void(Tier, int64)")
+def forget_new_keys(tier, number):
+    """Count the new keys of a frame as lacking no longer: its plan gave them home rows, or it leaves the window."""
+    tier["lacking"] -= tier["new_keys"][number % MAX_FRAMES]
+    tier["new_keys"][number % MAX_FRAMES] = 0
+
+
+@inner("void(Planner, Tier, int64)")
+def unpin_frame(planner, tier, number):
+    """Unpin a frame, and the rows that no other frame pins, just before it leaves the window.  Idempotent.
+
+    Args:
+        planner: of the table.
+        tier: of the table.
+        number: of the frame.
+    """
+    bit = frame_bit(number)
+    if tier["pinned_frames"] & bit == _NONE:
+        return
+    tier["pinned_frames"] &= ~bit
+    forget_new_keys(tier, number)
+    if tier["resident_frame"] == number:
+        tier["resident_frame"] = -1
+    rows, status, fetch, entries = view_of(planner).rows, status_of(tier), fetch_of(tier), entries_of(planner)
+    listed = list_of(planner, number)[:planner["listed_count"][number % MAX_FRAMES]]
+    for i in range(listed.shape[0]):
+        at = np.uint64(listed[i])
+        row = rows[at]
+        if row["mask"] & tier["pinned_frames"] != _NONE:
+            continue
+        copy = fetch[at]
+        fetch[at] = NO_FETCH
+        if copy == NO_FETCH:
+            if row["home"] >= 0:
+                offer_home(planner, tier, row["home"])
+        elif copy == FETCH_QUEUED:
+            tier["lacking"] -= 1
+        elif status[copy - FETCH_TO] == FETCHED:  # a clean copy that no reader knows: the row is on disk
+            row["home"] = entries[np.uint64(row["entry"])]["home"]
+            empty_request(tier, copy - FETCH_TO)
+            free_home(planner, tier, copy - FETCH_TO)
+
+
+@inner("UniTuple(int64, 2)(Planner, int64)")
+def lacks_rows(planner, number):
+    """Check whether a frame's rows are in memory, where rows may be on disk.
+
+    Args:
+        planner: of the table.
+        number: of the frame.
+
+    Returns:
+        (LACKS_NOTHING or LACKS_ROWS; PLAN_OK, or PLAN_HOST_SMALL: there are fewer home rows than the batch needs beside
+        those of the device).
+    """
+    if planner["tier_at"] == 0:
+        return LACKS_NOTHING, PLAN_OK
+    tier = tier_at(planner["tier_at"])
+    if tier["pinned_frames"] & frame_bit(number) != _NONE:
+        return LACKS_NOTHING if rows_are_resident(planner, tier, number) else LACKS_ROWS, PLAN_OK
+    if (tier["pinned_frames"] == _NONE and tier["in_flight"] == 0
+            and not have_room(planner, tier, held_rows_of(planner, number))):
+        return LACKS_NOTHING, PLAN_HOST_SMALL
+    return LACKS_ROWS, PLAN_OK
+
+
+@inner("void(Planner, Turn)")
+def note_wait(planner, turn):
+    """Note whether a plan waits for rows from disk, for the trainer and `ascpipe status`.
+
+    Args:
+        planner: of the table, with a tier.
+        turn: of the table, whose plan was made or lacks something.
+    """
+    table = disk_table_of(tier_at(planner["tier_at"]))
+    if turn["lacks"] == LACKS_NOTHING:
+        table["waiting"] = 0
+    elif turn["lacks"] == LACKS_ROWS and table["waiting"] != turn["number"] + 1:
+        table["waiting"] = turn["number"] + 1
+        table["waits"] += 1

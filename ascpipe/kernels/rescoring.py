@@ -1,0 +1,131 @@
+"""Priority queue with lazy re-scoring: takes the rows that leave first, from the device or from memory.
+
+The queue is ``victims``: exact by the scores that it has. A score in it may be too low, since a touch makes a row more
+valuable and changes no score: a touch costs nothing, and few rows that it meets are ever taken. So each row that is
+taken out is scored again. If its score was too low, it is put back with the right one, together with the rows that
+come after it now.
+
+    score << 32 | slot, as one int64 that sorts by both:
+
+    63                             32 31                              0
+    +--------------------------------+--------------------------------+
+    |             score              |      slot, or home row         |
+    +--------------------------------+--------------------------------+
+        -2^31                  not in the queue
+        -2^31 + 1 ... 0        idle: no frame ahead uses the row; by frequency, the least frequent first
+        1 ... 2^31 - 1         used by a frame ahead; by its number, the farthest next use first
+
+A *frame ahead* is one in the window for which the row is still needed: of the device a frame that is not planned, of
+memory a frame that is not pinned. The readable version is ``tests/reference/rescoring.py``.
+"""
+import numpy as np
+
+from ascpipe.kernels.bits import lowest_bit
+from ascpipe.kernels.door import inner
+from ascpipe.kernels.planner_memory import entries_of, view_of
+from ascpipe.kernels.prefetch import prefetch, prefetch_end
+from ascpipe.kernels.victims import SLOT_MASK, expect_slots, put_slot, take_least
+from ascpipe.layout.structs import MAX_FRAMES
+
+_NONE = np.uint64(0)
+_TURN = np.uint64(63)
+AHEAD = 8  #: slots between the one at hand and the one whose memory is prefetched
+_LEAST_IDLE = 1 - 2**31  # score of an idle slot whose row has frequency 0; the most frequent one has 0
+_FIRST_USE = 2**31 - 1  # score of a slot that is used next by frame ``first_use``; later frames have less
+MOST_USES = 2**30  #: frames from ``first_use`` on, after which the queue is filled anew: their scores stay above 0
+
+
+@inner("int32(int32, uint64, int64, int64)")
+def score_of(frequency, uses, newest, first_use):
+    """Score of a row in the queue.
+
+    Args:
+        frequency: of the row.
+        uses: bits of the frames ahead that use the row; none = it is idle.
+        newest: number of the newest frame of the window.
+        first_use: number of a frame, not above any in the window and about ``MOST_USES`` below at most.
+    """
+    if uses == _NONE:
+        return np.int32(_LEAST_IDLE + np.int64(frequency))
+    oldest = newest - MAX_FRAMES + 1
+    turn = np.uint64(oldest % MAX_FRAMES)
+    turned = (uses >> turn) | (uses << ((np.uint64(MAX_FRAMES) - turn) & _TURN))  # the oldest frame's bit first
+    return np.int32(_FIRST_USE - (oldest + np.int64(lowest_bit(turned)) - first_use))
+
+
+@inner("int32(Planner, View, int64, uint64, int64)")
+def true_score(planner, view, owner, ahead, first_use):
+    """Score of the row of an entry as it is now.
+
+    Args:
+        planner, view: of the table.
+        owner: entry number.
+        ahead: bits of the frames ahead.
+        first_use: that scores of the queue count from.
+    """
+    newest = planner["newest"]
+    found = view.row_of[np.uint64(owner)]
+    if found == 0:
+        return score_of(entries_of(planner)[np.uint64(owner)]["frequency"], _NONE, newest, first_use)
+    row = view.rows[np.uint64(found - 1)]
+    return score_of(row["frequency"], row["mask"] & ahead, newest, first_use)
+
+
+@inner("int64(Planner, int32[::1], uint64, int64, Victims, int64[::1])")
+def keep_least(planner, owners, ahead, first_use, victims, numbers):
+    """Of rows that were taken out of the queue, keep those that come before all that are still in it.
+
+    Put back are those whose score was too low, with the right one, and those that come after one of them.
+
+    Args:
+        planner: of the table.
+        owners: int32[slots]; the entry whose row is in each.
+        ahead: bits of the frames ahead.
+        first_use: that scores of the queue count from.
+        victims: the queue.
+        numbers: int64[n]; scores and slots as ``take_least`` gives them; the first ones receive what is kept.
+
+    Returns:
+        How many are kept.
+    """
+    entries, view, n = entries_of(planner), view_of(planner), numbers.shape[0]
+    expect_slots(n, victims)
+    least, kept = np.int64(2**63 - 1), 0  # least: of those that are put back
+    for i in range(n):
+        near = np.uint64(numbers[np.uint64(min(i + AHEAD, n - 1))] & SLOT_MASK)
+        prefetch_end(entries, np.uint64(owners[near]))  # where the frequency is
+        prefetch(view.row_of, np.uint64(owners[near]))
+        slot = numbers[i] & SLOT_MASK
+        score = np.int64(true_score(planner, view, owners[slot], ahead, first_use))
+        if score == numbers[i] >> 32:
+            numbers[kept] = numbers[i]
+            kept += 1
+        else:
+            put_slot(slot, score, True, victims)
+            least = min(least, score << 32 | slot)
+    while kept > 0 and numbers[kept - 1] > least:
+        kept -= 1
+        put_slot(numbers[kept] & SLOT_MASK, numbers[kept] >> 32, True, victims)
+    return kept
+
+
+@inner("int64(Planner, int32[::1], uint64, int64, Victims, int64[::1])")
+def take_victims(planner, owners, ahead, first_use, victims, out_slots):
+    """Take the rows that leave first.
+
+    Args:
+        planner, owners, ahead, first_use, victims: as ``keep_least`` takes them.
+        out_slots: int64[n]; receives their slots, in order.
+
+    Returns:
+        How many there are: n, or all that were in the queue if those are fewer.
+    """
+    n, chosen = out_slots.shape[0], np.int64(0)
+    while chosen < n:
+        taken = take_least(out_slots[chosen:], victims)
+        if taken == 0:
+            break
+        chosen += keep_least(planner, owners, ahead, first_use, victims, out_slots[chosen:chosen + taken])
+    for i in range(chosen):
+        out_slots[i] &= SLOT_MASK
+    return chosen

@@ -1,0 +1,115 @@
+"""The window of one table: frames that are touched and not retired yet, and the entries that each keeps.
+
+The readable version is ``tests/reference/window.py``.
+"""
+import numpy as np
+
+from ascpipe.kernels.bits import frame_bit
+from ascpipe.kernels.door import entry, inner
+from ascpipe.kernels.index import remove_keys
+from ascpipe.kernels.memory import array_at
+from ascpipe.kernels.pinning import unpin_frame
+from ascpipe.kernels.planner_memory import (
+    entries_of,
+    free_entries_of,
+    held_rows_of,
+    index_of,
+    list_of,
+    other_rows_of,
+    view_of,
+)
+from ascpipe.kernels.swaps import rank_slots
+from ascpipe.kernels.tier_memory import tier_at
+from ascpipe.kernels.touch import leave_window
+from ascpipe.kernels.view import hold_entries, mark_row
+from ascpipe.layout.structs import MAX_FRAMES
+
+_NONE = np.uint64(0)
+
+
+@entry("void(Planner, int64, int32[::1])")
+def take_into_window(planner, number, held):
+    """Take a frame whose entries are found into the window, which keeps them.
+
+    Args:
+        planner: of the table; there is scratch for the frame.
+        number: of the frame.
+        held: int32[n]; its entry numbers.
+    """
+    bit, scratch = frame_bit(number), array_at(planner["lists_scratch_at"], 2 * planner["list_room"], np.int32)
+    hold_entries(planner, view_of(planner), entries_of(planner), bit, held, list_of(planner, number), scratch)
+    planner["held_count"][number % MAX_FRAMES] = held.shape[0]
+    planner["listed_count"][number % MAX_FRAMES] = held.shape[0]
+    planner["newest"] = number
+    planner["touched"] |= bit
+    planner["unplanned"] |= bit
+
+
+@inner("void(Planner, int64, int32[::1])")
+def hold_others(planner, number, numbers):
+    """Give rows to further entries that the record of a frame changes, until the frame leaves the window.
+
+    Args:
+        planner: of the table.
+        number: of the frame.
+        numbers: int32[n]; of the entries, which may be among those that the frame holds.
+    """
+    listed = planner["listed_count"][number % MAX_FRAMES]
+    scratch = array_at(planner["lists_scratch_at"], 2 * planner["list_room"], np.int32)
+    hold_entries(planner, view_of(planner), entries_of(planner), frame_bit(number), numbers,
+                 list_of(planner, number)[listed:], scratch)
+    planner["listed_count"][number % MAX_FRAMES] = listed + numbers.shape[0]
+
+
+@entry("void(Planner, int64)")
+def pass_by(planner, number):
+    """Mark a frame as no longer to be planned: its rows may be victims of later plans.  Idempotent.
+
+    Args:
+        planner: of the table.
+        number: of the frame.
+    """
+    bit = frame_bit(number)
+    if planner["unplanned"] & bit != _NONE:
+        planner["unplanned"] &= ~bit
+        rank_slots(planner, held_rows_of(planner, number), planner["unplanned"])
+
+
+@inner("void(Planner, int64)")
+def drop_others(planner, number):
+    """Let go of the entries that only the record of a frame changed, which is taken back; their slots are ranked.
+
+    Args:
+        planner: of the table.
+        number: of the frame.
+    """
+    rows, held, others = view_of(planner).rows, held_rows_of(planner, number), other_rows_of(planner, number)
+    bit = frame_bit(number)
+    for i in range(others.shape[0]):
+        rows[others[i]]["mask"] &= ~bit
+        planner["rows_held"] -= np.int64(rows[others[i]]["mask"] == _NONE)
+    for i in range(held.shape[0]):  # some are both
+        mark_row(planner, rows[held[i]], bit)
+    rank_slots(planner, others, planner["unplanned"])
+    planner["listed_count"][number % MAX_FRAMES] = held.shape[0]
+
+
+@entry("void(Planner, int64)")
+def leave(planner, number):
+    """Take a retired frame out of the window, which frees its entries.  Idempotent.
+
+    Args:
+        planner: of the table.
+        number: of the frame.
+    """
+    bit = frame_bit(number)
+    if planner["touched"] & bit == _NONE:
+        return
+    pass_by(planner, number)
+    if planner["tier_at"] != 0:
+        unpin_frame(planner, tier_at(planner["tier_at"]), number)
+    view, listed = view_of(planner), list_of(planner, number)[:planner["listed_count"][number % MAX_FRAMES]]
+    keys = array_at(planner["freed_keys_at"], planner["list_room"], np.int64)
+    freed = leave_window(planner, view, listed, bit, entries_of(planner), keys, free_entries_of(planner))
+    remove_keys(keys, freed, index_of(planner))
+    planner["touched"] &= ~bit
