@@ -1,22 +1,20 @@
 """Saving the slice of a rank but 0, into the directory in which rank 0 writes its own."""
 import contextlib
 import os
-from typing import Callable, Iterable, Iterator, Optional, Sequence, Union
-
-import numpy as np
+from typing import Iterator, Optional, Sequence
 
 from ascpipe.checkpoint import disk, staging
-from ascpipe.checkpoint.contents import Block, KeyBlock, PartedBlock, Position, Slice, TableSpec
+from ascpipe.checkpoint.contents import Position, Slice, TableSpec
 from ascpipe.checkpoint.digests import digest_of
 from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.checkpoint.keys import check_rank
 from ascpipe.checkpoint.manifest import encoded_slice
 from ascpipe.checkpoint.paths import MARKER, place_of_save, slice_record
-from ascpipe.checkpoint.slice_tables import SliceTables
+from ascpipe.checkpoint.tables_writer import Progress, TablesWriter
 from ascpipe.checkpoint.tree import why
 
 
-class SliceWriter:
+class SliceWriter(TablesWriter):
     """Writes the tables of one rank beside those of rank 0, whose ``commit`` makes all of them one checkpoint.
 
     ::
@@ -47,19 +45,14 @@ class SliceWriter:
     """
 
     def __init__(self, directory: str, base: str, step: Optional[int], staging_name: str, rank: int, ranks: int,
-                 progress: Optional[Callable[[int, int], None]] = None) -> None:
+                 progress: Optional[Progress] = None) -> None:
         check_rank(rank, ranks)
         if rank == 0 or os.sep in staging_name or not staging_name.startswith(staging.PREFIX):
             raise ValueError("rank {} cannot write its slice into {!r}".format(rank, staging_name))
-        self._place = place_of_save(directory, base, step)
+        super().__init__(place_of_save(directory, base, step), Slice(rank, ranks), progress)
         self._staging = staging_name
-        self._slice = Slice(rank, ranks)
         self._delta = False
-        self._progress = progress
-        self._tables: Optional[SliceTables] = None
         self._fd: Optional[int] = None
-        self.prefix = self._place.prefix
-        self.needed_bytes = self.written_bytes = 0
 
     def __enter__(self) -> "SliceWriter":
         """Open the directory of rank 0.
@@ -79,22 +72,10 @@ class SliceWriter:
 
     def begin_tables(self, tables: Sequence[TableSpec], *, delta: bool) -> None:
         """Say what will be written; as ``CheckpointWriter.begin_tables``."""
-        self._tables = SliceTables(self._slice, tables, self._wrote, delta=delta)
+        self._begin(tables, delta=delta)
         self._delta = delta
-        self.needed_bytes = self._tables.needed_bytes
         with self._failing():
-            free = disk.free_bytes(self._opened())
-            if free < self.needed_bytes:
-                raise self._failure("the disk has {} bytes left".format(free))
-
-    def write_table(self, name: str, blocks: Iterable[Union[Block, PartedBlock]],
-                    candidates: Iterable[KeyBlock] = (),
-                    pool: Optional[np.ndarray] = None, deleted: Optional[np.ndarray] = None) -> None:
-        """Write one table, once; as ``CheckpointWriter.write_table``. The pool is that of rank 0 and not written."""
-        tables = self._begun()
-        tables.check(name, has_pool=pool is not None)
-        with self._failing():
-            tables.write(self._opened(), name, blocks, candidates, pool, deleted)
+            self._require_space(self._folder())
 
     def finish(self, position: Position) -> str:
         """Make the slice and its record durable.
@@ -109,8 +90,8 @@ class SliceWriter:
         content = self._begun().content(position)
         record = encoded_slice(content, self._slice.rank, self._slice.ranks, delta=self._delta)
         with self._failing():
-            disk.write_file(self._opened(), slice_record(self._slice.rank), record)
-            disk.sync(self._opened())
+            disk.write_file(self._folder(), slice_record(self._slice.rank), record)
+            disk.sync(self._folder())
         return digest_of(record)
 
     def __exit__(self, *reason: object) -> None:
@@ -118,20 +99,10 @@ class SliceWriter:
             disk.close(self._fd)
             self._fd = None
 
-    def _begun(self) -> SliceTables:
-        if self._tables is None:
-            raise ValueError("slice of {}: begin_tables comes first".format(self.prefix))
-        return self._tables
-
-    def _opened(self) -> int:
+    def _folder(self) -> int:
         if self._fd is None:
             raise ValueError("slice of {}: it is written inside `with`".format(self.prefix))
         return self._fd
-
-    def _wrote(self, count: int) -> None:
-        self.written_bytes += count
-        if self._progress is not None:
-            self._progress(self.written_bytes, self.needed_bytes)
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:

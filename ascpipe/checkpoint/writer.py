@@ -3,12 +3,10 @@ import contextlib
 import logging
 import os
 import time
-from typing import Callable, Dict, Iterable, Iterator, Optional, Sequence, Union
-
-import numpy as np
+from typing import Dict, Iterator, Optional, Sequence
 
 from ascpipe.checkpoint import dense_part, disk, retention, staging
-from ascpipe.checkpoint.contents import Block, KeyBlock, Link, PartedBlock, Position, Slice, TableSpec
+from ascpipe.checkpoint.contents import Link, Position, Slice, TableSpec
 from ascpipe.checkpoint.digests import digest_of
 from ascpipe.checkpoint.errors import CheckpointError, CheckpointPathError, NotPublishedError, NotSavedError
 from ascpipe.checkpoint.manifest import (
@@ -22,16 +20,13 @@ from ascpipe.checkpoint.manifest import (
     merged,
 )
 from ascpipe.checkpoint.paths import DENSE, MANIFEST, MARKER, PAIR, Place, place_of_save, slice_record
-from ascpipe.checkpoint.slice_tables import SliceTables
+from ascpipe.checkpoint.tables_writer import Progress, TablesWriter
 from ascpipe.checkpoint.tree import open_tree, why
-
-Progress = Callable[[int, int], None]  #: (bytes written, bytes needed), of the sparse part
-
 
 _log = logging.getLogger(__name__)
 
 
-class CheckpointWriter:
+class CheckpointWriter(TablesWriter):
     """Writes one checkpoint; leaving the ``with`` without a commit removes everything that was written.
 
     ::
@@ -66,19 +61,14 @@ class CheckpointWriter:
         Raises:
             CheckpointPathError: a path or name that we refuse.
         """
-        self._place = place_of_save(directory, base, step)
+        super().__init__(place_of_save(directory, base, step), Slice(0, ranks), progress)
         self._name = self._place.sparse
         self._parent: Optional[Link] = None
         self._step = step
-        self._slice = Slice(0, ranks)
-        self._tables: Optional[SliceTables] = None
-        self._progress = progress
         self._dense = dense
         self._directory_fd: Optional[int] = None
         self._staging: Optional[staging.Staging] = None
-        self.prefix = self._place.prefix
         self._link: Optional[Link] = None
-        self.needed_bytes = self.written_bytes = 0
 
     @property
     def link(self) -> Link:
@@ -135,36 +125,13 @@ class CheckpointWriter:
             ValueError: a spec that makes no sense.
             NotSavedError: too little space, or the place of a delta is taken.
         """
-        self._tables = SliceTables(self._slice, tables, self._wrote, delta=parent is not None)
+        self._begin(tables, delta=parent is not None)
         self._parent = parent
         self._name = self._place.sparse if parent is None else self._place.delta
-        self.needed_bytes = self._tables.needed_bytes
         with self._failing():
             self._check_place()
-            free = disk.free_bytes(self._directory())
-            if free < self.needed_bytes:
-                raise self._failure("the disk has {} bytes left".format(free))
+            self._require_space(self._directory())
             self._stage().sync_marker()
-
-    def write_table(self, name: str, blocks: Iterable[Union[Block, PartedBlock]],
-                    candidates: Iterable[KeyBlock] = (),
-                    pool: Optional[np.ndarray] = None, deleted: Optional[np.ndarray] = None) -> None:
-        """Write one table, once, in any order of tables.
-
-        Args:
-            blocks: ``rows`` keys of its spec in all, each once; the arrays are not kept.
-            candidates: ``candidates`` keys in all.
-            pool: float32[pool_rows, dim] of initial rows of kind 4, else None.
-            deleted: int64[deleted], the deleted keys; None: there are none.
-
-        Raises:
-            ValueError: another dtype, shape or number of keys than the spec says.
-            NotSavedError: the disk refused.
-        """
-        tables = self._begun()
-        tables.check(name, has_pool=pool is not None)
-        with self._failing():
-            tables.write(self._stage().fd, name, blocks, candidates, pool, deleted)
 
     def commit(self, position: Position, slices: Sequence[str] = ()) -> str:
         """Make the checkpoint durable and give it its name; one of that name is exchanged for it atomically.
@@ -205,6 +172,9 @@ class CheckpointWriter:
     def __exit__(self, *reason: object) -> None:
         self._abandon()
 
+    def _folder(self) -> int:
+        return self._stage().fd
+
     def _slice_of(self, rank: int, digest: str) -> SliceContent:
         """What another rank has written, as it says itself."""
         fd, name = self._stage().fd, slice_record(rank)
@@ -220,21 +190,11 @@ class CheckpointWriter:
         disk.try_unlink(fd, name)
         return content
 
-    def _begun(self) -> SliceTables:
-        if self._tables is None:
-            raise ValueError("checkpoint {}: begin_tables comes first".format(self.prefix))
-        return self._tables
-
     def _stage(self) -> staging.Staging:
         if self._staging is None:
             raise ValueError("checkpoint {}: it is written inside `with`, and only until it is committed or has "
                              "failed".format(self.prefix))
         return self._staging
-
-    def _wrote(self, count: int) -> None:
-        self.written_bytes += count
-        if self._progress is not None:
-            self._progress(self.written_bytes, self.needed_bytes)
 
     def _check_place(self) -> None:
         """The place is free, or that of a checkpoint of ours, which a delta does not replace."""
