@@ -10,7 +10,7 @@ import warnings
 from typing import Any, Dict
 
 #: packages whose versions are written down with every result
-VERSIONS_OF = ("numpy", "numba", "tensorflow", "pyzmq", "msgpack")
+VERSIONS_OF = ("numpy", "numba", "tensorflow", "msgpack")
 
 # glibc's mallopt: parameter numbers of malloc.h
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4

@@ -12,6 +12,7 @@ import numpy as np
 
 from ascpipe.disk.row_engine import Batch, RowEngine, Rows
 from ascpipe.kernels import disk_slots
+from bench.disk_room import empty_room
 
 BATCH = 10_000
 LIMIT_S = 60.0
@@ -46,7 +47,7 @@ class RowsOnDisk:
         self._per_block = int(engine.describe(self.file).slots_per_block)
         blocks = int((n / (1 - FREE) + BATCH) / self._per_block) + 1  # a batch has two slots a row while it is written
         engine.grow(self.file, blocks)
-        self._room = disk_slots.empty_room(blocks, self._per_block)
+        self._room = empty_room(blocks, self._per_block)
         self._slots = np.full(n, -1, np.int64)
         self._generations = np.zeros(n, np.uint32)
         self.memory = np.zeros((BATCH, row_bytes), np.uint8)

@@ -9,6 +9,7 @@ from typing import List, NamedTuple, Optional
 import numpy as np
 
 from ascpipe.kernels import disk_slots
+from bench.disk_room import empty_room
 
 BLOCK_BYTES = 4096
 USES = (0.97, 0.94, 0.88, 0.79, 0.71, 0.60, 0.50, 0.38)  # of the slots
@@ -50,7 +51,7 @@ class Simulated:
         self._case, self._random = case, np.random.RandomState(seed)
         self._in_memory = case.keys // 4
         on_disk = case.keys - self._in_memory
-        self._room = disk_slots.empty_room(max(1, round(on_disk / use / case.per_block)), case.per_block)
+        self._room = empty_room(max(1, round(on_disk / use / case.per_block)), case.per_block)
         weights = np.arange(1, case.keys + 1, dtype=np.float64) ** -case.exponent
         self._cumulative = np.cumsum(weights / weights.sum())
         self._slots = np.full(case.keys, -1, np.int64)  # -1: in memory

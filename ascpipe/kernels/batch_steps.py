@@ -98,13 +98,13 @@ def missing_entries(planner, unique):
     return PLAN_HOST_FULL if planner["home_rows"] > 0 else PLAN_TABLE_FULL, planner["rows"] + unknown
 
 
-@inner("UniTuple(int64, 2)(Planner, int64, int64, int64)")
-def fit(planner, admitted, fresh, loads):
+@inner("UniTuple(int64, 2)(Planner, int64, int64)")
+def fit(planner, admitted, fresh):
     """Check whether a drafted record fits the table.
 
     Args:
         planner: of the table.
-        admitted, fresh, loads: of the record, as ``draft_record`` gives them.
+        admitted, fresh: of the record, as ``draft_record`` gives them.
 
     Returns:
         (status, how many rows the batch or the table needs).

@@ -12,8 +12,7 @@ The readable version is ``tests/reference/disk_slots.py``.
 import numpy as np
 
 from ascpipe.kernels.bits import lowest_bit
-from ascpipe.kernels.door import entry, inner
-from ascpipe.kernels.records import DiskRoom
+from ascpipe.kernels.door import inner
 
 _ONE = np.uint64(1)
 _LOW = np.uint64(63)
@@ -24,15 +23,6 @@ _NO_BLOCK = -1
 def mask_words(per_block: int) -> int:
     """Words of the mask of a block of ``per_block`` slots."""
     return (per_block + 63) // 64
-
-
-def empty_room(blocks: int, per_block: int) -> DiskRoom:
-    """The room of a file of empty blocks, of ``per_block`` slots each."""
-    counts, following, before = np.zeros((3, blocks), np.int32)
-    room = DiskRoom(np.zeros(blocks * mask_words(per_block), np.uint64), counts, following, before,
-                    np.zeros(per_block + 1, np.int32))
-    order_blocks(room)
-    return room
 
 
 @inner("void(DiskRoom, int64)")
@@ -59,7 +49,7 @@ def _unlink(room, block):
         room.before[follows] = before
 
 
-@entry("int64(DiskRoom)")
+@inner("int64(DiskRoom)")
 def order_blocks(room):
     """Make counts and lists from the masks.
 
@@ -106,7 +96,7 @@ def _take_in_block(room, block, out_slots, taken):
     return taken
 
 
-@entry("int64(DiskRoom, int64[::1], uint8[::1])")
+@inner("int64(DiskRoom, int64[::1], uint8[::1])")
 def place_rows(room, out_slots, out_alone):
     """Take slots for rows: of the emptiest block, then of the next one.
 
@@ -134,7 +124,7 @@ def place_rows(room, out_slots, out_alone):
     return taken
 
 
-@entry("int64(DiskRoom, int64[::1])")
+@inner("int64(DiskRoom, int64[::1])")
 def free_disk_slots(room, slots):
     """Give these slots back.
 

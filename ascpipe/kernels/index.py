@@ -81,13 +81,6 @@ def find_place(key, line, lines):
         line += _ONE
 
 
-@inner("int64(int64, Index)")
-def find_key(key, index):
-    """Return the entry number of a key, -1 if the index does not hold it."""
-    line, lane = find_place(key, home_line(key, index.extent[0]), index.lines)
-    return np.int64(index.lines[np.uint64(line)]["entries"][np.uint64(lane)]) if lane >= 0 else np.int64(-1)
-
-
 @entry("int64(int64[::1], int64, Index, int32[::1])")
 def find_keys(keys, n, index, out_entries):
     """Write the entry number of each key, -1 for keys that the index does not hold.

@@ -151,7 +151,7 @@ def draft_plan(memory, number, frame, part, planner):
     admitted, fresh, loads = draft_record(
         planner, view, batch_steps.rules_of(planner, sequence), held_rows_of(planner, number),
         ints_of(memory, frame, part["occurrences"], n), record_of(memory, frame, part, n, n, n))
-    status, need = batch_steps.fit(planner, admitted, fresh, loads)
+    status, need = batch_steps.fit(planner, admitted, fresh)
     lacks = batch_steps.lacks_of(planner, fresh, loads) if status == PLAN_OK else LACKS_NOTHING
     if status != PLAN_OK or lacks != LACKS_NOTHING:
         undo_changes(planner, view, n)

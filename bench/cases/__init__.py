@@ -3,7 +3,7 @@
 Importing a case loads neither TensorFlow nor numba: only preparing a variant does.
 """
 
-MODULES = ("dedup", "index", "handoff", "pipeline", "worker_cpu", "embedding_ops", "combiner", "swap", "usual",
+MODULES = ("dedup", "index", "pipeline", "worker_cpu", "embedding_ops", "combiner", "swap", "usual",
            "usual_cpu", "columns", "cells", "ssd", "train", "train_cpu", "ranks", "ranks_cpu", "ranks_late", "exchange",
            "scale", "startup", "idle", "status", "metrics", "checkpoint", "serving")
 

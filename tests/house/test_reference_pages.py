@@ -30,7 +30,8 @@ def settings_page():
              "Made of `ascpipe/defaults.toml`. A value comes from the command line, else the environment (`ASCPIPE_`",
              "and the name in capitals), else the file that `$ASCPIPE_CONFIG` names, else this list:",
              "`ascpipe config show --origin` says which. Bytes may have a unit: `128MiB`, `1GB`. Read more in",
-             "[operations](../how-to/operations.md#settings).", ""]
+             "[operations](../how-to/operations.md#settings). A setting that begins with *Expert* fits nearly every",
+             "program as it is: measure before you change it.", ""]
     for comment, name, value in re.findall(r"^((?:# .+\n)+)(\w+) = (.+)$", text, re.M):
         lines += ["## `{}`".format(name), "", "Default: `{}`.".format(value), ""]
         lines += [line[2:] for line in comment.splitlines()] + [""]

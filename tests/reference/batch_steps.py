@@ -107,7 +107,7 @@ def reach_of(table, fresh):
     return home_reach(table.homes | set(take_homes(table.homes, fresh)), 0)
 
 
-def fit(table, admitted, fresh, loads):
+def fit(table, admitted, fresh):
     """(status, need)."""
     rows = table.rows + fresh
     if not table.home_rows:

@@ -2,10 +2,6 @@
 from tests.reference.hashing import hash_key
 
 
-def find_key(key, index):
-    return index.get(key, -1)
-
-
 def find_keys(keys, index):
     entries = [index.get(key, -1) for key in keys]
     return entries.count(-1), entries

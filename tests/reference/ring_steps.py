@@ -80,7 +80,7 @@ def draft_plan(ring, turn):
         return LACKS_NOTHING, status, table.device_rows + n, nothing
     rules = batch_steps.rules_of(table, min(frame.ticket % SEQUENCES, 2**31 - 1))
     rows, fresh, loads, admitted = draft_record([table.view[entry] for entry in part.entries], part.occurrences, *rules)
-    status, need = batch_steps.fit(table, admitted, len(fresh), len(loads))
+    status, need = batch_steps.fit(table, admitted, len(fresh))
     lacks = batch_steps.lacks_of(table, len(fresh), len(loads)) if status == PLAN_OK else LACKS_NOTHING
     return lacks, status, need, (admitted, fresh, loads, rows)
 

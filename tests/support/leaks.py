@@ -16,8 +16,8 @@ from typing import Dict, FrozenSet, List, NamedTuple, Set
 SETTLE_S = float(os.environ.get("TEST_SETTLE_S", "5"))  #: how long what is on its way out may take
 SHM = Path("/dev/shm")
 
-#: native threads that we start: ours, and those of zmq in a case of the bench (its context was not ended)
-_OUR_THREADS = re.compile(r"^(asc|ZMQ)")
+#: native threads that we start
+_OUR_THREADS = re.compile(r"^asc")
 #: open for the life of the process by libraries, at first use
 _KEPT_OPEN = re.compile(r"^(/dev/(null|u?random|pts/\d+|tty)|/proc/.*|/sys/.*)$|\.(so[.\d]*|nbi|nbc|py|pyc|zip)$")
 #: of other libraries, in a suite that runs at the same time: of multiprocessing, as horovodrun has them, and of

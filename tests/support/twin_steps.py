@@ -109,8 +109,8 @@ class Steps:
             [twin.view[entry] for entry in held], frame.occurrences.tolist(), *twins.rules_of(twin, frame.number))
         assert (admitted, fresh, loads) == (many, len(fresh_keys), len(load_keys))
         assert frame.arrays.move_in[:fresh + loads].tolist() == fresh_keys + load_keys
-        status, need = batch_steps.fit(planner, admitted, fresh, loads)
-        assert (status, need) == twins.fit(twin, admitted, fresh, loads)
+        status, need = batch_steps.fit(planner, admitted, fresh)
+        assert (status, need) == twins.fit(twin, admitted, fresh)
         lacks = batch_steps.lacks_of(planner, fresh, loads) if status == PLAN_OK else LACKS_NOTHING
         assert lacks == (twins.lacks_of(twin, fresh, loads) if status == PLAN_OK else LACKS_NOTHING)
         if status != PLAN_OK or lacks != LACKS_NOTHING:

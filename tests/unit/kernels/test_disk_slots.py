@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascpipe.kernels import disk_slots
+from bench.disk_room import empty_room
 from tests.reference import disk_slots as reference
 
 SHAPES = [(1, 1), (3, 1), (4, 7), (5, 30), (3, 64), (3, 65), (2, 341)]  # blocks, slots of each
@@ -17,7 +18,7 @@ class Pair:
 
     def __init__(self, blocks, per_block):
         self.blocks, self.per_block = blocks, per_block
-        self.room = disk_slots.empty_room(blocks, per_block)
+        self.room = empty_room(blocks, per_block)
         self.used, self.stacks = set(), reference.order_blocks(set(), blocks, per_block)
 
     def place(self, n, _seed=0):
@@ -88,6 +89,6 @@ def test_a_slot_of_no_file_or_a_free_one_is_refused_by_its_index(slot):
 
 
 def test_a_room_without_blocks_has_no_slot():
-    room = disk_slots.empty_room(0, 30)
+    room = empty_room(0, 30)
     assert disk_slots.place_rows(room, np.zeros(2, np.int64), np.zeros(2, np.uint8)) == 0
     assert disk_slots.free_disk_slots(room, np.zeros(1, np.int64)) == 0

@@ -52,7 +52,6 @@ class Pair:
         out = np.zeros(len(keys), np.int32)
         missing = index.find_keys(int64(keys), len(keys), self.index, out)
         assert (missing, out.tolist()) == reference.find_keys(keys, self.twin)
-        assert [index.find_key(key, self.index) for key in keys[:3]] == out.tolist()[:3]
         return out.tolist()
 
     def claim(self, keys):
