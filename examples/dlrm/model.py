@@ -18,7 +18,7 @@ def click_logits(
         bottom: units of the layers that see the numbers only.
         top: units of the hidden layers that see everything.
         seed: of the initial weights; the same seed gives the same weights whatever else the graph holds.
-        join: columns beside each other; ``ascpipe.tf.lookup_concat`` gives the same bits in fewer passes.
+        join: returns the columns side by side.
 
     Returns:
         float32[B].  A second call (evaluation) shares the variables of the first.

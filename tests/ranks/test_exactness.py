@@ -77,11 +77,11 @@ def test_two_ranks_train_what_one_trains(launcher, tmp_path):
     assert len(want.losses) == case["steps"]
     first = ranked_runs.train(tmp_path / "first", 2, case, launcher=launcher)
     require_equal(first.require_good_end(), want)
-    killed = {**case, "tables": ON_DISK, "fault": {"kind": "workers", "rank": 1, "step": 20}, "join": "lookup_concat"}
+    killed = {**case, "tables": ON_DISK, "fault": {"kind": "workers", "rank": 1, "step": 20}, "join": "concat"}
     other = ranked_runs.train(tmp_path / "other", 2, killed, launcher=launcher, ring_frames=3, workers=2,
                               table_workers=2).require_good_end()
     assert other.told[1]["killed"] == 5  # two key workers, two table workers, the disk worker
-    require_joined({"apart": first, "lookup_concat": other})
+    require_joined({"apart": first, "concat": other})
 
 
 def test_two_ranks_with_all_that_features_may_be_train_what_one_trains(launcher, tmp_path):
@@ -198,10 +198,10 @@ def ops_of(ran, kind):
     assert all(told["ops"] == ran.told[0]["ops"] for told in ran.told)
     ops = ran.told[0]["ops"][kind]
     return tuple(ops.get(name, 0) for name in (
-        "AscRestoreRows", "AscRestoreRowsConcat", "ConcatV2", "AscLookupGrad", "AscSum"))
+        "AscRestoreRows", "AscRead", "ConcatV2", "AscLookupGrad", "AscSum"))
 
 
-WAYS = ("apart", "concat", "lookup_concat")
+WAYS = ("apart", "concat")
 
 
 def joined(folder, count, case):
@@ -230,9 +230,9 @@ def test_rows_that_two_ranks_join_are_read_by_one_op_and_their_gradients_summed_
 def require_joined(runs):
     """Require the same bits of runs of ``THREE`` by the way they join rows, and the ops of each way."""
     require_same_joined(runs)
-    # The gradient of lookup_concat is an op for each table; a sum of what came from all ranks is, too.
-    trained_by = {"apart": (2, 0, 1, 2, 1), "concat": (0, 1, 0, 2, 1), "lookup_concat": (0, 1, 0, 2, 2)}
-    evaluated_by = {"apart": (2, 0, 1, 0, 0), "concat": (0, 1, 0, 0, 0), "lookup_concat": (0, 1, 0, 0, 0)}
+    # A sum of what came from all ranks is an op for each table.
+    trained_by = {"apart": (2, 0, 1, 2, 1), "concat": (0, 1, 0, 2, 1)}
+    evaluated_by = {"apart": (2, 0, 1, 0, 0), "concat": (0, 1, 0, 0, 0)}
     for how, ran in runs.items():
         assert (ops_of(ran, "train"), ops_of(ran, "evaluate")) == (trained_by[how], evaluated_by[how])
 

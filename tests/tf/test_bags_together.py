@@ -18,7 +18,7 @@ from tests.tf.test_ops_combine import fed
 
 BATCHES = [combined.random_bags(seed, bags=30, most=6) for seed in range(3)]
 DIMS = {"a": 4, "b": 1, "c": 3}
-KINDS = {"AscCombine", "AscCombineTables", "AscSum", "AscCombineWeightsGrad",
+KINDS = {"AscCombine", "AscRead", "AscSum", "AscCombineWeightsGrad",
          "AscLookup", "AscLookupGrad", "AscCombineRowsGrad", "ConcatV2", "SplitV", "Slice", "AscPlans",
          "AscUpdate"}
 
@@ -115,8 +115,8 @@ def test_bags_that_the_program_joins_are_combined_side_by_side_and_their_gradien
     found, ops = steps_of(build)
     expected, others = apart(build)
     require_same(found, expected)
-    assert ops == {"AscCombineTables": 1, "AscSum": 1, "AscPlans": 1, "AscUpdate": 1}
-    assert others["ConcatV2"] == 1 and others["AscLookup"] == 3 and "AscCombineTables" not in others
+    assert ops == {"AscRead": 1, "AscSum": 1, "AscPlans": 1, "AscUpdate": 1}
+    assert others["ConcatV2"] == 1 and others["AscLookup"] == 3 and "AscRead" not in others
 
 
 def test_many_columns_are_split_by_nothing_either():
@@ -140,7 +140,7 @@ def test_what_others_read_too_is_joined_by_the_program_s_concat():
 
     found, ops = steps_of(build)
     require_same(found, apart(build)[0])
-    assert ops["AscCombineTables"] == 1 and ops["AscSum"] == 1
+    assert ops["AscRead"] == 2 and ops["AscSum"] == 1
 
 
 def test_columns_that_come_of_other_bags_are_joined_after_these():
@@ -151,7 +151,7 @@ def test_columns_that_come_of_other_bags_are_joined_after_these():
 
     found, ops = steps_of(build)
     require_same(found, apart(build)[0])
-    assert (ops["AscCombineTables"], ops["AscCombine"]) == (1, 1)
+    assert (ops["AscRead"], "AscCombine" in ops) == (2, False)
 
 
 def test_weights_that_come_of_other_bags_leave_the_lookups_apart():
@@ -163,7 +163,7 @@ def test_weights_that_come_of_other_bags_leave_the_lookups_apart():
 
     found, ops = steps_of(build)
     require_same(found, apart(build)[0])
-    assert (ops["AscCombineTables"], ops["AscCombine"]) == (1, 1)
+    assert (ops["AscRead"], "AscCombine" in ops) == (2, False)
     assert ops["AscSum"] == 2
 
 
@@ -177,7 +177,7 @@ def test_a_branch_that_is_not_taken_takes_nothing_else_with_it(flags):
     found, ops = steps_of(build, flags)
     require_same(found, apart(build, flags)[0])
     assert any(step[1] != 0 for step in found) == any(flags)
-    assert ops["AscCombineTables"] == 1
+    assert ops["AscRead"] == 1
 
 
 @pytest.mark.parametrize("flags", [(True, True, True), (False, False, False), (False, True, False)])
@@ -209,7 +209,7 @@ def test_a_loop_that_reads_them_keeps_none_apart():
 
     found, ops = steps_of(build)
     require_same(found, apart(build)[0])
-    assert (ops["AscCombineTables"], ops["AscSum"], ops["AscUpdate"]) == (1, 1, 1)
+    assert (ops["AscRead"], ops["AscSum"], ops["AscUpdate"]) == (1, 1, 1)
 
 
 def test_updates_outside_of_conditionals_are_one_op_beside_them():
@@ -240,7 +240,7 @@ def test_bags_of_an_evaluation_are_combined_together():
             found, ops = ran(run, joined)
             run.run(iterator.initializer)
             alone = [ran(run, each) for each in read[:1]]
-    assert (ops["AscCombineTables"], ops["ConcatV2"], ops["AscLookup"]) == (1, 0, 0)
+    assert (ops["AscRead"], ops["ConcatV2"], ops["AscLookup"]) == (1, 0, 0)
     assert found.shape[1] == sum(DIMS.values()) and (found != 0).any()
     np.testing.assert_array_equal(alone[0][0], found[:, :DIMS["a"]])
 
@@ -257,7 +257,7 @@ def test_bags_are_those_of_before_an_update_that_they_are_told_to_wait_for():
 
     found, ops = steps_of(build)
     require_same(found, apart(build)[0])
-    assert (ops["AscCombineTables"], ops["AscCombine"]) == (1, 1)
+    assert (ops["AscRead"], "AscCombine" in ops) == (2, False)
 
 
 def test_rows_that_no_loss_is_made_of_are_read_before_the_update_too():
@@ -275,7 +275,7 @@ def test_rows_that_no_loss_is_made_of_are_read_before_the_update_too():
             metadata = tf.compat.v1.RunMetadata()
             run.run(fetches, run_metadata=metadata, options=tf.compat.v1.RunOptions(output_partition_graphs=True))
     nodes = {node.name: node for graph in metadata.partition_graphs for node in graph.node}
-    combines = {name for name, node in nodes.items() if node.op == "AscCombineTables"}
+    combines = {name for name, node in nodes.items() if node.op == "AscRead"}
     (update,) = [name for name, node in nodes.items() if node.op == "AscUpdate"]
     before, left = set(), [update]
     while left:
@@ -299,7 +299,7 @@ def test_bags_stay_before_an_update_that_others_are_told_to_wait_for():
             (found, _), ops = ran(run, [before, after])
     rows = np.split(combined.first_rows(DIMS["a"])[BATCHES[0].numbers], np.cumsum(BATCHES[0].sizes)[:-1])
     np.testing.assert_allclose(found, [bag.sum(axis=0) for bag in rows], 1e-4, 1e-5)
-    assert "AscCombineTables" not in ops
+    assert ops["AscRead"] == 2
 
 
 class TestOps:
@@ -311,9 +311,9 @@ class TestOps:
     def combine(self, splits=(0, 2, 2), others=2, restore=(0, 1), order=(1, 0), pieces=(2,), **more):
         def build(table, restore, splits, beside):
             given = {**self.features, **more}
-            return native.ops().asc_combine_tables(
-                [table], [tf.constant([2, 0])], [restore], [[0.0, 0.0]], [splits], [], [beside], o=len(pieces),
-                order=list(order), pieces=list(pieces), **given)
+            return native.ops().asc_read(
+                [table], [tf.constant([2, 0])], [[0.0, 0.0]], [restore], [splits], [], [beside], o=len(pieces),
+                sources=[0], bags=[0], order=list(order), pieces=list(pieces), **given)
 
         return fed(1, build, table=self.table, restore=np.int32(restore), splits=np.int64(splits),
                    beside=np.full([others, 1], 9, np.float32))
@@ -332,13 +332,13 @@ class TestOps:
         ({"combiners": ["most"]}, "combiner 'most' is not sum, mean or sqrtn"),
         ({"combiners": ["sum", "sum"]}, "do not fit 1 features"), ({"weighted": [0]}, "do not fit 1 features")])
     def test_what_does_not_fit_is_refused(self, given, said):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="AscCombineTables: .*" + said if "most" not in said
+        with pytest.raises(tf.errors.InvalidArgumentError, match="AscRead: .*" + said if "most" not in said
                            else said):
             self.combine(**given)
 
     @pytest.mark.parametrize("given", [{"order": (0, 0)}, {"pieces": (1,)}, {"pieces": (2, 0)}, {"order": (0, 1, 2)}])
     def test_outputs_that_are_not_made_of_each_piece_once_are_refused(self, given):
-        with pytest.raises(ValueError, match="AscCombineTables: order must have each of 0 to 1 once"):
+        with pytest.raises(ValueError, match="AscRead: order must have each of 0 to 1 once"):
             self.combine(**given)
 
     def gradient(self, columns=(1,), width=3, **more):

@@ -15,7 +15,7 @@ from tests.tf.test_lookup_fusion import ran
 
 BATCHES = [combined.random_bags(seed) for seed in range(3)]
 DIM = programs.DIM
-FUSED = {"AscCombine", "AscCombineTables", "AscSum", "AscCombineWeightsGrad"}
+FUSED = {"AscCombine", "AscRead", "AscSum", "AscCombineWeightsGrad"}
 WHOLE = {"AscLookup", "AscLookupGrad", "AscCombineRowsGrad", "AscRestoreRows"}
 
 
@@ -112,7 +112,7 @@ def test_features_that_are_bags_are_combined_and_others_are_looked_up(expands):
 
     _, ops, others = both_ways(build, expands=expands)
     looked_up = "AscRestoreRows" if expands else "AscLookup"
-    assert counts(ops) == {"AscCombineTables": 1, "AscCombineWeightsGrad": 1, "AscSum": 1, looked_up: 1}
+    assert counts(ops) == {"AscRead": 1, "AscCombineWeightsGrad": 1, "AscSum": 1, looked_up: 1}
     assert counts(others) == {"AscCombine": 2, "AscCombineWeightsGrad": 1, "AscSum": 1, looked_up: 1}
 
 
@@ -123,7 +123,7 @@ def test_gated_gradients_of_weights_that_nothing_asks_for_are_not_computed():
         return [found, values.values]
 
     _, ops, _ = both_ways(build, features=("first",))
-    assert set(counts(ops)) == {"AscCombine", "AscSum"}
+    assert set(counts(ops)) == {"AscRead", "AscSum"}
 
 
 @pytest.mark.parametrize("max_norm", [None, 0.5])
@@ -135,7 +135,7 @@ def test_gradients_that_wait_for_each_other_are_one_op_too(max_norm):
         return [found, values.values, of_weights]
 
     _, ops, _ = both_ways(build, features=("first",))
-    assert counts(ops) == {"AscCombine": 1, "AscSum": 1, "AscCombineWeightsGrad": 1}
+    assert counts(ops) == {"AscRead": 1, "AscSum": 1, "AscCombineWeightsGrad": 1}
 
 
 def test_weights_are_trained_where_rows_are_not():
@@ -148,7 +148,7 @@ def test_weights_are_trained_where_rows_are_not():
         return [found, other, of_weights, values, train]
 
     _, ops, _ = both_ways(build)
-    assert counts(ops) == {"AscCombineTables": 1, "AscSum": 1, "AscCombineWeightsGrad": 1}
+    assert counts(ops) == {"AscRead": 1, "AscSum": 1, "AscCombineWeightsGrad": 1}
 
 
 def test_one_feature_may_be_combined_twice():
@@ -161,7 +161,7 @@ def test_one_feature_may_be_combined_twice():
     found, ops, _ = both_ways(build, features=("first",))
     sizes = np.maximum(BATCHES[0].sizes, 1)[:, None]
     np.testing.assert_allclose(found[0][0][0] / sizes, found[0][0][1], rtol=1e-5, atol=1e-6)
-    assert counts(ops) == {"AscCombineTables": 1, "AscLookupGrad": 1, "AscCombineRowsGrad": 2}
+    assert counts(ops) == {"AscRead": 1, "AscLookupGrad": 1, "AscCombineRowsGrad": 2}
 
 
 def test_bags_are_those_of_before_an_update_that_they_are_told_to_wait_for():
@@ -197,7 +197,7 @@ def test_an_evaluation_beside_training_reads_the_rows_of_before_the_step():
             for step in range(2):
                 alone, ops = ran(run, read)
                 np.testing.assert_array_equal(alone, together[step])
-                assert (ops["AscCombine"], ops["AscLookup"]) == (1, 0)
+                assert (ops["AscRead"], ops["AscLookup"]) == (1, 0)
                 run.run(train)
     assert (together[0] == 0).all() and (together[1] != 0).any()
 
@@ -237,7 +237,7 @@ def test_keys_that_are_not_admitted_and_unknown_ones_give_the_default_value():
     row = combined.first_rows()[1]
     np.testing.assert_allclose(trained, [np.full(DIM, 7.0), 2 * row + 7.0, np.zeros(DIM)], rtol=1e-6)
     np.testing.assert_allclose(after, [np.full(DIM, 7.0), 2 * (row - 1.0) + 7.0, np.zeros(DIM)], rtol=1e-6)
-    assert (ops["AscCombine"], ops["AscLookup"]) == (1, 0)
+    assert (ops["AscRead"], ops["AscLookup"]) == (1, 0)
 
 
 @pytest.mark.parametrize("damage, said", [

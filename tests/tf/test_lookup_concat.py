@@ -41,19 +41,21 @@ def sums_of_columns(slots, restore, grad, sources, **given):
         bags=none, weighted=none, combiners=[""] * len(restore), max_norms=[0.0] * len(restore), **given)
 
 
-def of_ranks(rows, slots, tables, **others):
-    """The op that reads the rows that came from other ranks, in place of those of tables."""
-    return native.ops().asc_restore_rows_concat(local=[table.read_value() for table in rows], places=slots, **others)
+def joined_by_op(rows, restore, order, **given):
+    """``asc_read`` with one output of lookups and other columns."""
+    none = [-1] * len(restore)
+    (joined,) = native.ops().asc_read(
+        rows, restore=restore, default_row=[0.0] * len(rows), splits=[], weights=[], bags=none, weighted=none,
+        combiners=[""] * len(restore), max_norms=[0.0] * len(restore), order=order, pieces=[len(order)], o=1, **given)
+    return joined
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-@pytest.mark.parametrize("op", [lambda **given: native.ops().asc_lookup_concat(**given), of_ranks],
-                         ids=["of tables", "of ranks"])
-def test_the_op_gives_what_lookups_and_a_concat_give(op, threads):
+def test_the_op_gives_what_lookups_and_a_concat_give(threads):
     def build():
         arguments = inputs([16, 3, 128], [0, 1, 0, 2], [13, 1])
         order = [4, 2, 0, 5, 1, 3]
-        joined = op(order=order, **arguments)
+        joined = joined_by_op(order=order, **arguments)
         rows, slots = arguments["rows"], arguments["slots"]
         apart = [native.ops().asc_lookup(rows[source], slots[source], [restore], 0.0)[0]
                  for source, restore in zip(arguments["sources"], arguments["restore"])]
@@ -73,7 +75,7 @@ def test_ids_side_by_side_are_columns_side_by_side(ids, threads):
     def build():
         given = inputs([5], [0, 0], [2])
         given["restore"][1] = random.randint(-1, 20, (BATCH, ids)).astype(np.int32)
-        joined = native.ops().asc_lookup_concat(order=[1, 2, 0], **given)
+        joined = joined_by_op(order=[1, 2, 0], **given)
         rows, slots, restore = given["rows"][0], given["slots"][0], given["restore"]
         apart = native.ops().asc_lookup(rows, slots, restore, 0.0)
         assert joined.shape.as_list() == [BATCH, 5 * ids + 7]
@@ -147,6 +149,7 @@ def test_gradients_of_tables_that_do_not_fit_are_refused(change, text):
 @pytest.mark.parametrize(("change", "text"), [
     (lambda given: given["restore"][1].__setitem__(70, 20), "restore index 20 at position 70 of lookup 1 is outside"),
     (lambda given: given["slots"][0].__setitem__(3, ROWS), r"slot 50 at index 3 is outside \[0, 50\)"),
+    (lambda given: given["slots"][0].__setitem__(3, -2), r"slot -2 at index 3 is outside \[0, 50\)"),
     (lambda given: given["others"].__setitem__(0, tf.compat.v1.placeholder_with_default(tf.ones([3, 2]), None)),
      r"others 0 has shape \[3,2\], expected \[9000, columns\]"),
     (lambda given: given["restore"].__setitem__(1, tf.compat.v1.placeholder_with_default(
@@ -156,44 +159,18 @@ def test_what_does_not_fit_is_named(change, text):
     def build():
         given = inputs([4], [0, 0], [2])
         change(given)
-        return native.ops().asc_lookup_concat(order=[0, 1, 2], **given)
-
-    with pytest.raises(tf.errors.InvalidArgumentError, match=text):
-        programs.run_unfolded(build, 1)
-
-
-@pytest.mark.parametrize(("change", "text"), [
-    (lambda given: given["restore"][1].__setitem__(70, 20),
-     "AscRestoreRowsConcat: restore index 20 at position 70 of lookup 1 is outside"),
-    (lambda given: given["slots"][0].__setitem__(3, -2), r"slot -2 at index 3 is outside \[0, 50\)"),
-])
-def test_rows_that_did_not_come_from_ranks_are_named(change, text):
-    def build():
-        given = inputs([4], [0, 0], [2])
-        change(given)
-        return of_ranks(order=[0, 1, 2], **given)
+        return joined_by_op(order=[0, 1, 2], **given)
 
     with pytest.raises(tf.errors.InvalidArgumentError, match=text):
         programs.run_unfolded(build, 1)
 
 
 def test_an_order_that_leaves_one_out_is_refused():
-    with pytest.raises(tf.errors.InvalidArgumentError, match="order each of 0 to 2 once"):
-        programs.run_unfolded(lambda: native.ops().asc_lookup_concat(order=[0, 1, 1], **inputs([4], [0, 0], [2])), 1)
+    with pytest.raises(ValueError, match="order must have each of 0 to 2 once"):
+        programs.run_unfolded(lambda: joined_by_op(order=[0, 1, 1], **inputs([4], [0, 0], [2])), 1)
 
 
 # ---- programs ------------------------------------------------------------------------------------------------
-
-
-def kinds(graph, fetch):
-    """Types of the ops that are run for a fetch."""
-    found, waiting = set(), [fetch]
-    while waiting:
-        op = waiting.pop()
-        if op not in found:
-            found.add(op)
-            waiting += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
-    return {op.type for op in found}
 
 
 class Program:
@@ -218,7 +195,7 @@ class Program:
         start_asc_pipeline()
         with programs.session() as run:
             run.run([self.iterator.initializer, tf.compat.v1.global_variables_initializer()])
-            return kinds(self.loss.graph, train), [run.run([self.loss, train])[0] for _ in range(count)]
+            return [run.run([self.loss, train])[0] for _ in range(count)]
 
 
 def batches(count):
@@ -231,27 +208,37 @@ def test_a_program_trains_the_same_with_lookup_concat_as_with_tf_concat():
     for join in (lookup_concat, lambda values: tf.concat(values, axis=1)):
         with programs.ascpipe():
             found[join] = Program(join, batches(6)).losses(6)
-    (joined, ours), (apart, theirs) = found.values()
+    ours, theirs = found.values()
     assert ours == theirs and len(set(ours)) == 6
-    assert {"AscLookupConcat", "AscSum"} <= joined
-    assert not {"AscLookup", "AscLookupGrad", "Unique"} & joined
-    assert "AscLookup" in apart
 
 
-def test_rows_that_are_trained_in_another_way_too_are_refused():
+def test_rows_may_be_trained_in_another_way_too():
+    found = {}
+    for join in (lookup_concat, lambda values: tf.concat(values, axis=1)):
+        with programs.ascpipe():
+            program = Program(join, batches(6))
+            program.loss += tf.reduce_sum(tf.square(program.rows[2]))
+            found[join] = program.losses(6)
+    ours, theirs = found.values()
+    assert ours == theirs and len(set(ours)) == 6
+
+
+def test_a_lookup_that_is_joined_twice_is_trained_by_both():
     with programs.ascpipe():
         program = Program(lookup_concat, batches(1))
-        with pytest.raises(ValueError, match=r"table 'item': its rows are trained through lookup_concat\(\) and"):
-            tf.gradients(program.loss + tf.reduce_sum(program.rows[2]), program.tables)
+        twice = lookup_concat([program.rows[2], program.rows[2]])
+        once, both = (tf.gradients(tf.reduce_sum(values), program.tables[1])[0].values
+                      for values in (program.rows[2], twice))
+        start_asc_pipeline()
+        with programs.session() as run:
+            run.run([program.iterator.initializer, tf.compat.v1.global_variables_initializer()])
+            of_one, of_both = run.run([once, both])
+    assert (of_one != 0).any()
+    np.testing.assert_array_equal(of_both, 2 * of_one)
 
 
-def test_what_is_no_lookup_of_a_whole_table_is_joined_by_tf_concat():
+def test_rows_behind_stop_gradient_are_not_trained():
     with programs.ascpipe():
         program = Program(lookup_concat, batches(1))
-        for values in (program.rows[:1], [program.rows[2], program.rows[2]], [tf.ones([2, 3])]):
-            assert lookup_concat(values).op.type in ("ConcatV2", "Identity")
-        joined = lookup_concat([program.rows[0], program.rows[2]])
-        assert joined.op.type == "AscLookupConcat"
-        assert joined.op.get_attr("k") == 1 and joined.op.get_attr("m") == 1
         stopped = lookup_concat([tf.stop_gradient(program.rows[2]), tf.ones([6, 1])])
         assert tf.gradients(tf.reduce_sum(stopped), program.tables) == [None, None]

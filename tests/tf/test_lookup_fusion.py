@@ -12,7 +12,7 @@ from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import sparse_lookup
 from tests.tf import programs
 
-FUSED = ("AscLookupConcat", "AscSum")
+FUSED = ("AscRead", "AscSum")
 APART = ("AscLookup", "AscLookupGrad")
 STEPS, SIZE = 5, 6
 
@@ -202,7 +202,7 @@ def test_two_concats_of_different_lookups_are_two_ops():
         return tf.concat([left, 2 * right], axis=1)
 
     together, _ = same_bits(lambda: Program([0] * 3, join))
-    assert counts(together, APART) == (0, 0) and together["AscLookupConcat"] == 2
+    assert counts(together, APART) == (0, 0) and together["AscRead"] == 2
 
 
 def test_a_concat_along_another_axis_stays_as_it_is():
@@ -210,7 +210,7 @@ def test_a_concat_along_another_axis_stays_as_it_is():
         return tf.concat([tf.reshape(tf.concat(rows, axis=0), [-1, 8]), below], axis=1)
 
     together, _ = same_bits(lambda: Program([0, 0], join, known_size=True))
-    assert together["AscLookupConcat"] == 0 and together["AscLookup"] == 2
+    assert together["AscRead"] == 0 and together["AscLookup"] == 2
 
 
 def test_what_is_reshaped_across_rows_stays_as_it_is():
@@ -218,7 +218,7 @@ def test_what_is_reshaped_across_rows_stays_as_it_is():
         return tf.concat([below, tf.reshape(tf.transpose(tf.reshape(rows[0], [-1, 2, 4]), [0, 2, 1]), [-1, 8])], axis=1)
 
     together, _ = same_bits(lambda: Program([2], join))
-    assert together["AscLookupConcat"] == 0
+    assert together["AscRead"] == 0
 
 
 def test_sums_of_which_one_waits_for_another_stay_apart():
@@ -232,7 +232,7 @@ def test_sums_of_which_one_waits_for_another_stay_apart():
             return optimizer.apply_gradients(zip(others, variables[1:]))
 
     together, _ = same_bits(lambda: Chained([0] * 3, plain, known_size=True))
-    assert counts(together, APART) == (0, 3) and together["AscLookupConcat"] == 1
+    assert counts(together, APART) == (0, 3) and together["AscRead"] == 1
 
 
 def test_a_fetch_of_one_lookup_alone_asks_for_no_other_plan():
@@ -259,7 +259,7 @@ def test_an_evaluation_is_fused_in_a_run_of_its_own_and_not_in_one_that_trains()
             session.run([program.iterator.initializer, program.eval_iterator.initializer,
                          tf.compat.v1.global_variables_initializer()])
             _, ops = ran(session, [program.loss, train, program.eval_loss])
-            assert ops["AscLookupConcat"] == 1 and ops["AscLookup"] == 3
+            assert ops["AscRead"] == 1 and ops["AscLookup"] == 3
             together, ops = ran(session, program.eval_loss)
             assert counts(ops, FUSED) == (1, 0) and ops["AscLookup"] == 0
             session.run(program.eval_iterator.initializer)

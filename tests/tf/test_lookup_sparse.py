@@ -35,7 +35,7 @@ def require_equal(ours, theirs, batches):
 
 def require_fused(ops):
     """Of all tables one op looks up and one sums, and nothing in the step has a row for each id."""
-    assert (ops["AscCombineTables"], ops["AscSum"], ops["AscCombineWeightsGrad"]) == (1, 1, 3)
+    assert (ops["AscRead"], ops["AscSum"], ops["AscCombineWeightsGrad"]) == (1, 1, 3)
     assert "AscCombine" not in ops
     assert not {"AscLookup", "AscRestoreRows", "AscLookupGrad", "AscCombineRowsGrad"} & set(ops)
 

@@ -46,6 +46,14 @@ def restore_of(numbers, seed=3):
     return distinct[order].astype(np.int32), number[index].astype(np.int32)
 
 
+def rows_of_bags(rows, slots, restore, default_row, splits, weights, *, combiner, max_norm=0.0):
+    """``asc_read`` of one feature, whose rows are combined."""
+    (found,) = native.ops().asc_read(
+        [rows], [slots], [default_row], [restore], [splits], weights, [], tables=[-1], sources=[0], bags=[0],
+        weighted=[0 if weights else -1], combiners=[combiner], max_norms=[max_norm], order=[0], pieces=[1], o=1)
+    return found
+
+
 def sum_of_table(rows, slots, restore, grads, splits, weights, *, dim, partial=False, **attributes):
     """``asc_sum`` of one table, with a gradient for each feature."""
     count = len(restore)
@@ -64,12 +72,13 @@ def ours(threads, given, combiner, weighted, max_norm, is_in_table=True):
         ops, used = native.ops(), [weights] if weighted else []
         at = ([slots], [restore], [0.0]) if is_in_table else ([], [], [])
         rows = table if is_in_table else tf.gather(table, tf.gather(slots, restore))
-        made = [ops.asc_combine(rows, *at, splits, used, **how)]
         if is_in_table:
+            made = [rows_of_bags(table, slots, restore, 0.0, splits, used, **how)]
             made += sum_of_table(
                 [table] if max_norm else [], slots, [restore], [grad], [splits], used, bags=[0],
                 weighted=[0 if weighted else -1], combiners=[combiner], max_norms=[max_norm], dim=given.dim)
         else:
+            made = [ops.asc_combine(rows, splits, used, **how)]
             of_rows = ops.asc_combine_rows_grad(grad, splits, used, [rows] if max_norm else [], **how)
             made += [*ops.asc_lookup_grad(slots, [restore], [of_rows], dim=given.dim)]
         if weighted:
@@ -176,8 +185,7 @@ def test_a_row_of_zeros_has_the_gradient_of_what_it_is():
 
 def test_keys_without_a_row_give_the_default_row_and_get_no_gradient_nor_do_padding_keys():
     def build(table, slots, restore, splits, grad):
-        ops = native.ops()
-        return [ops.asc_combine(table, [slots], [restore], [tf.constant([7.0, 8.0])], splits, [], combiner="sum"),
+        return [rows_of_bags(table, slots, restore, tf.constant([7.0, 8.0]), splits, [], combiner="sum"),
                 *sum_of_table([], slots, [restore], [grad], [splits], [], bags=[0], weighted=[-1],
                               combiners=["sum"], max_norms=[0.0], dim=2)]
 
@@ -268,6 +276,36 @@ def test_one_op_sums_columns_of_bags_and_of_ids_for_several_tables(threads):
         np.testing.assert_array_equal(found[0], expected.values)
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+def test_one_op_reads_bags_and_ids_of_several_tables_side_by_side_and_apart(threads):
+    bags = case(4, bags=700)
+    batch, random = len(bags.batch.sizes), np.random.RandomState(3)
+    slots, of_bags = restore_of(bags.batch.numbers)
+    other = random.randn(9, 3).astype(np.float32)
+    other_slots = np.int32([4, -1, 0, 8, 3])
+    ids, pairs, cube = (random.randint(-1, 5, shape).astype(np.int32) for shape in ([batch], [batch, 2], [5, 2, 7]))
+    beside = random.randn(batch, 2).astype(np.float32)
+
+    def build(table, other, slots, other_slots, of_bags, ids, pairs, cube, splits, weights, beside):
+        default = [4.0, 5.0, 6.0]
+        together = native.ops().asc_read(
+            [table, other], [slots, other_slots], [0.0, default], [of_bags, ids, pairs, cube, of_bags], [splits],
+            [weights], [beside], tables=[-1, -1], sources=[0, 1, 1, 1, 0], bags=[0, -1, -1, -1, 0],
+            weighted=[-1, -1, -1, -1, 0], combiners=["mean", "", "", "", "sum"], max_norms=[0.0] * 5,
+            order=[2, 0, 5, 1, 3, 4], pieces=[4, 1, 1], o=3)
+        assert [made.shape.rank for made in together] == [2, 4, 2]
+        rows = native.ops().asc_restore_rows(table, slots, [of_bags], 0.0)[0]
+        plain, side_by_side, apart = native.ops().asc_restore_rows(other, other_slots, [ids, pairs, cube], default)
+        mean = native.ops().asc_combine(rows, splits, [], combiner="mean")
+        return together, [tf.concat([tf.reshape(side_by_side, [batch, 6]), mean, beside, plain], axis=1), apart,
+                          native.ops().asc_combine(rows, splits, [weights], combiner="sum")]
+
+    for found, expected in zip(*fed(
+            threads, build, table=bags.table, other=other, slots=slots, other_slots=other_slots, of_bags=of_bags,
+            ids=ids, pairs=pairs, cube=cube, splits=splits_of(bags.batch), weights=bags.batch.weights, beside=beside)):
+        np.testing.assert_array_equal(found, expected)
+
+
 class TestSplits:
     def splits(self, *places, shape=None, threads=2):
         arrays = {"p{}".format(i): np.int64(place) for i, place in enumerate(places)}
@@ -312,9 +350,9 @@ class TestSplits:
     ([0, 2], 3, r"weights have shape \[3\] for 2 ids")])
 def test_splits_and_weights_that_are_not_of_the_ids_are_refused(splits, weights, said):
     def build(table, restore, splits, weights):
-        return native.ops().asc_combine(table, [[0]], [restore], [0.0], splits, [weights], combiner="sum")
+        return rows_of_bags(table, [0], restore, 0.0, splits, [weights], combiner="sum")
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match="E324: AscCombine: .*" + said):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="E324: AscRead: .*" + said):
         fed(1, build, table=np.float32([[1, 2]]), restore=np.int32([0, 0]), splits=np.int64(splits),
             weights=np.ones(weights, np.float32))
 
@@ -325,7 +363,7 @@ def test_splits_and_weights_that_are_not_of_the_ids_are_refused(splits, weights,
 def test_indices_that_are_outside_are_refused(restore, slots, said):
     def build(table, slots, restore, splits, grad):
         ops = native.ops()
-        return [ops.asc_combine(table, [slots], [restore], [0.0], splits, [], combiner="mean"),
+        return [rows_of_bags(table, slots, restore, 0.0, splits, [], combiner="mean"),
                 ops.asc_combine_weights_grad(table, [slots], [restore], [0.0], splits, [1.0, 1.0], grad,
                                              combiner="mean"),
                 sum_of_table([table], slots, [restore], [grad], [splits], [], bags=[0], weighted=[-1],

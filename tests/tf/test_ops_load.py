@@ -47,10 +47,9 @@ def test_every_op_is_documented():
     assert sorted(ours) == [
         "AscApplied", "AscApplyAdagrad", "AscApplyAdagradByAddress", "AscApplyFtrl", "AscApplyGradientDescent",
         "AscApplyGradientDescentByAddress", "AscApplyLazyAdam", "AscApplyLazyAdamByAddress", "AscAttach",
-        "AscBackward", "AscBagSplits", "AscChoose", "AscCombine", "AscCombineRowsGrad", "AscCombineTables",
-        "AscCombineWeightsGrad", "AscCut", "AscCycleEnd", "AscForward", "AscGate", "AscLocalKeys",
-        "AscLocalRows", "AscLookup", "AscLookupConcat", "AscLookupGrad", "AscLookupWithInitialRows",
-        "AscNameRows", "AscNextPlan", "AscNothing", "AscOpenServedTable", "AscPlans", "AscProvisionalPlan",
-        "AscReadRows", "AscReadsLive", "AscRestoreRows", "AscRestoreRowsConcat", "AscServedLookup",
-        "AscServedLookupFound", "AscServedTable", "AscSubmit", "AscSum", "AscTableInit", "AscTurn", "AscUpdate",
-        "AscWithInitialRows", "AscWriteRows"]
+        "AscBackward", "AscBagSplits", "AscChoose", "AscCombine", "AscCombineRowsGrad", "AscCombineWeightsGrad",
+        "AscCut", "AscCycleEnd", "AscForward", "AscGate", "AscLocalKeys", "AscLocalRows", "AscLookup",
+        "AscLookupGrad", "AscLookupWithInitialRows", "AscNameRows", "AscNextPlan", "AscNothing",
+        "AscOpenServedTable", "AscPlans", "AscProvisionalPlan", "AscRead", "AscReadRows", "AscReadsLive",
+        "AscRestoreRows", "AscServedLookup", "AscServedLookupFound", "AscServedTable", "AscSubmit", "AscSum",
+        "AscTableInit", "AscTurn", "AscUpdate", "AscWithInitialRows", "AscWriteRows"]

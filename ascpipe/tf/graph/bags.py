@@ -65,8 +65,8 @@ def combined(rows: tf.Tensor, bags: Bags, combiner: str, max_norm: Optional[floa
         max_norm: what the length of each row is cut to before.
     """
     return native.ops().asc_combine(
-        rows=rows, slots=[], restore=[], default_row=[], splits=bags.splits,
-        weights=[] if bags.weights is None else [bags.weights], combiner=combiner, max_norm=max_norm or 0.0)
+        rows=rows, splits=bags.splits, weights=[] if bags.weights is None else [bags.weights], combiner=combiner,
+        max_norm=max_norm or 0.0)
 
 
 @tf.RegisterGradient("AscCombine")

@@ -211,7 +211,7 @@ class Program:
         columns = [tf.expand_dims(batch["label"], 1)]
         for name, feature in self._features.items():
             columns.append(tf.reshape(rows[name], [-1, feature.width * self._tables[feature.table].dim]))
-        return ascpipe.tf.lookup_concat(columns) if self._case.join == "lookup_concat" else tf.concat(columns, axis=1)
+        return tf.concat(columns, axis=1)
 
 
 class Training:

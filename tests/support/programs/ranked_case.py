@@ -54,7 +54,7 @@ class Case(NamedTuple):
         kills: seed of the random moments at which workers of each rank are killed; 0: none are.
         evict_each: steps after which keys are evicted that were not used for as many.
         join: how rows become the layer that the model reads: "sums" of the ids of a line, or all of them side by side
-            by "concat" or "lookup_concat"; "apart": by "concat", and each step reads the lookups, too.
+            by "concat"; "apart": by "concat", and each step reads the lookups, too.
         cancelled: tell the keys whose gradient cancels, ``ranked_terms.Cancelled``; without graph modification.
     """
 

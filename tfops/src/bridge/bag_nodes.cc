@@ -20,13 +20,6 @@ Status Read(const Node& node, const char* attr, std::vector<Value>* values) {
   return tensorflow::GetNodeAttr(node.attrs(), attr, values);
 }
 
-// One attribute of AscCombine for each of the features.
-template <typename Value>
-Status ReadOne(const Node& node, const char* attr, std::vector<Value>* values) {
-  values->resize(1);
-  return tensorflow::GetNodeAttr(node.attrs(), attr, &(*values)[0]);
-}
-
 // The place of a port among others, -1 for none; it is added where it is not among them.
 int PlaceIn(const Port& port, std::vector<Port>* ports) {
   if (port.node == nullptr) return -1;
@@ -46,29 +39,22 @@ Port SourceOrNone(const Node& node, int first, int which) { return which < 0 ? P
 
 }  // namespace
 
-bool IsCombineOfTable(const Node& node) {
-  return node.type_string() == "AscCombineTables" || (node.type_string() == "AscCombine" && IntOf(&node, "f") > 0);
-}
+bool IsCombineOfTable(const Node& node) { return node.type_string() == "AscRead" && IntOf(&node, "b") > 0; }
 
 Status AddCombine(const Node& node, CombineNode* combine) {
-  const bool is_one = node.type_string() == "AscCombine";
-  const int k = is_one ? 1 : IntOf(&node, "k"), w = IntOf(&node, "w");
-  Integers tables, weighted = {w > 0 ? 0 : -1}, order = {0}, pieces = {1};
+  const int n = IntOf(&node, "n"), k = IntOf(&node, "k"), restore = 3 * n, splits = restore + k;
+  const int weights = splits + IntOf(&node, "b"), others = weights + IntOf(&node, "w");
+  Integers tables, sources, bags, weighted, order, pieces;
   std::vector<std::string> combiners;
   std::vector<float> max_norms;
-  if (is_one) {
-    TF_RETURN_IF_ERROR(ReadOne(node, "table", &tables));
-    TF_RETURN_IF_ERROR(ReadOne(node, "combiner", &combiners));
-    TF_RETURN_IF_ERROR(ReadOne(node, "max_norm", &max_norms));
-  } else {
-    TF_RETURN_IF_ERROR(Read(node, "tables", &tables));
-    TF_RETURN_IF_ERROR(Read(node, "weighted", &weighted));
-    TF_RETURN_IF_ERROR(Read(node, "order", &order));
-    TF_RETURN_IF_ERROR(Read(node, "pieces", &pieces));
-    TF_RETURN_IF_ERROR(Read(node, "combiners", &combiners));
-    TF_RETURN_IF_ERROR(Read(node, "max_norms", &max_norms));
-  }
-  const int others = is_one ? 0 : IntOf(&node, "m");
+  TF_RETURN_IF_ERROR(Read(node, "tables", &tables));
+  TF_RETURN_IF_ERROR(Read(node, "sources", &sources));
+  TF_RETURN_IF_ERROR(Read(node, "bags", &bags));
+  TF_RETURN_IF_ERROR(Read(node, "weighted", &weighted));
+  TF_RETURN_IF_ERROR(Read(node, "order", &order));
+  TF_RETURN_IF_ERROR(Read(node, "pieces", &pieces));
+  TF_RETURN_IF_ERROR(Read(node, "combiners", &combiners));
+  TF_RETURN_IF_ERROR(Read(node, "max_norms", &max_norms));
   const int features_before = static_cast<int>(combine->features.size());
   const int others_before = static_cast<int>(combine->others.size());
   // Numbers of others come after those of features: they move by as many as there are more of these.
@@ -77,12 +63,13 @@ Status AddCombine(const Node& node, CombineNode* combine) {
   }
   for (int i = 0; i < k; ++i) {
     const std::size_t place = static_cast<std::size_t>(i);
-    combine->features.push_back({Source(&node, i), Source(&node, k + i), Source(&node, 2 * k + i),
-                                 Source(&node, 3 * k + i), Source(&node, 4 * k + i),
-                                 SourceOrNone(node, 5 * k, weighted[place]), combiners[place], max_norms[place],
-                                 tables[place]});
+    const int source = sources[place];
+    combine->features.push_back({Source(&node, source), Source(&node, n + source), Source(&node, restore + i),
+                                 Source(&node, 2 * n + source), SourceOrNone(node, splits, bags[place]),
+                                 SourceOrNone(node, weights, weighted[place]), combiners[place], max_norms[place],
+                                 tables[static_cast<std::size_t>(source)]});
   }
-  for (int i = 0; i < others; ++i) combine->others.push_back(Source(&node, 5 * k + w + i));
+  for (int i = 0; i < IntOf(&node, "m"); ++i) combine->others.push_back(Source(&node, others + i));
   auto which = order.begin();
   for (const int count : pieces) {
     combine->outputs.emplace_back();
@@ -93,20 +80,30 @@ Status AddCombine(const Node& node, CombineNode* combine) {
   return Status::OK();
 }
 
-Status PlaceCombine(Graph* graph, const CombineNode& combine, const Nodes& after, const Node& beside, Node** node) {
-  Outs rows, slots, restore, default_row, splits;
-  std::vector<Port> weights;
-  Integers tables, weighted, order, pieces;
+Status PlaceCombine(Graph* graph, const char* name, const CombineNode& combine, const Nodes& after, const Node& beside,
+                    Node** node) {
+  Outs rows, slots, restore, default_row;
+  std::vector<Port> splits, weights;
+  Integers tables, sources, bags, weighted, order, pieces;
   std::vector<std::string> combiners;
   std::vector<float> max_norms;
+  std::vector<const CombineNode::Feature*> known;  // by source
   for (const CombineNode::Feature& feature : combine.features) {
-    rows.push_back(feature.rows.out());
-    slots.push_back(feature.slots.out());
+    const auto found = std::find_if(known.begin(), known.end(), [&feature](const CombineNode::Feature* other) {
+      return other->rows == feature.rows && other->slots == feature.slots && other->table == feature.table &&
+             other->default_row == feature.default_row;
+    });
+    sources.push_back(static_cast<int>(found - known.begin()));
+    if (found == known.end()) {
+      known.push_back(&feature);
+      rows.push_back(feature.rows.out());
+      slots.push_back(feature.slots.out());
+      default_row.push_back(feature.default_row.out());
+      tables.push_back(feature.table);
+    }
     restore.push_back(feature.restore.out());
-    default_row.push_back(feature.default_row.out());
-    splits.push_back(feature.splits.out());
+    bags.push_back(PlaceIn(feature.splits, &splits));
     weighted.push_back(PlaceIn(feature.weights, &weights));
-    tables.push_back(feature.table);
     combiners.push_back(feature.combiner);
     max_norms.push_back(feature.max_norm);
   }
@@ -114,11 +111,11 @@ Status PlaceCombine(Graph* graph, const CombineNode& combine, const Nodes& after
     pieces.push_back(static_cast<int>(output.size()));
     order.insert(order.end(), output.begin(), output.end());
   }
-  NodeBuilder builder(graph->NewName("ascpipe/combine_together"), "AscCombineTables", graph->op_registry());
-  builder.Input(rows).Input(slots).Input(restore).Input(default_row).Input(splits).Input(OutsOf(weights));
+  NodeBuilder builder(graph->NewName(name), "AscRead", graph->op_registry());
+  builder.Input(rows).Input(slots).Input(default_row).Input(restore).Input(OutsOf(splits)).Input(OutsOf(weights));
   builder.Input(OutsOf(combine.others)).Attr("o", static_cast<int>(pieces.size()));
-  builder.Attr("tables", tables).Attr("weighted", weighted).Attr("combiners", combiners).Attr("max_norms", max_norms);
-  builder.Attr("order", order).Attr("pieces", pieces);
+  builder.Attr("tables", tables).Attr("sources", sources).Attr("bags", bags).Attr("weighted", weighted);
+  builder.Attr("combiners", combiners).Attr("max_norms", max_norms).Attr("order", order).Attr("pieces", pieces);
   return Place(graph, &builder, after, beside, node);
 }
 

@@ -9,10 +9,11 @@
 
 namespace ascpipe {
 
-// AscCombine with slots, or AscCombineTables.
+// AscRead.
 struct CombineNode {
   struct Feature {
-    Port rows, slots, restore, default_row, splits;
+    Port rows, slots, restore, default_row;
+    Port splits;   // no node: the rows are not combined
     Port weights;  // no node: none
     std::string combiner;
     float max_norm;
@@ -25,14 +26,15 @@ struct CombineNode {
   std::vector<std::vector<int>> outputs;
 };
 
+// AscRead with bags.
 bool IsCombineOfTable(const tensorflow::Node& node);
 
 // Adds what a node combines, with its outputs after those that are there.
 tensorflow::Status AddCombine(const tensorflow::Node& node, CombineNode* combine);
 
-// Places AscCombineTables.
-tensorflow::Status PlaceCombine(tensorflow::Graph* graph, const CombineNode& combine, const Nodes& after,
-                                const tensorflow::Node& beside, tensorflow::Node** node);
+// Places AscRead.
+tensorflow::Status PlaceCombine(tensorflow::Graph* graph, const char* name, const CombineNode& combine,
+                                const Nodes& after, const tensorflow::Node& beside, tensorflow::Node** node);
 
 // AscLookupGrad or AscSum.
 struct SumNode {

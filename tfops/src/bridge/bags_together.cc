@@ -98,7 +98,7 @@ class BagsTogether {
       AddControlInputs(node, &after);
     }
     Node* together;
-    TF_RETURN_IF_ERROR(PlaceCombine(&graph_, combine, after, *nodes[0], &together));
+    TF_RETURN_IF_ERROR(PlaceCombine(&graph_, "ascpipe/combine_together", combine, after, *nodes[0], &together));
     int output = 0;
     for (Node* node : nodes) {
       std::vector<int> outputs;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bridge/bag_nodes.h"
 #include "bridge/step_graph.h"
 #include "bridge/step_pass.h"
 #include "tensorflow/core/graph/algorithm.h"
@@ -202,7 +203,7 @@ class CombineFusion {
   // Adds the readers at the end of an edge; false: something else reads there.
   static bool FindReaders(const Edge* edge, Reader reader, std::vector<Reader>* found) {
     Node* const node = edge->dst();
-    if (Is(node, {"AscCombine", "AscCombineWeightsGrad"}) && edge->dst_input() == 0 && IntOf(node, "f") == 0) {
+    if (Is(node, {"AscCombine", "AscCombineWeightsGrad"}) && edge->dst_input() == 0 && IntOf(node, "f") <= 0) {
       reader.node = node;
       found->push_back(reader);
       return true;
@@ -233,23 +234,25 @@ class CombineFusion {
     float max_norm;
     TF_RETURN_IF_ERROR(ReadAttributes(*node, &combiner, &max_norm));
     const auto one = [](const Port& port) { return std::vector<NodeBuilder::NodeOut>{port.out()}; };
-    NodeBuilder builder(graph_.NewName("ascpipe/combine"), node->type_string(), graph_.op_registry());
-    builder.Input(Source(lookup, 0).out()).Input(one(Source(lookup, 1))).Input(one(Source(lookup, 2 + output)));
-    builder.Input(one(Source(lookup, 2 + k))).Input(Source(node, 1).out());
-    if (is_gradient) {
-      builder.Input(Source(node, 2).out()).Input(Source(node, 3).out());
-    } else {
-      std::vector<NodeBuilder::NodeOut> weights;
-      if (IntOf(node, "w") > 0) weights.push_back(Source(node, 2).out());
-      builder.Input(weights);
-    }
-    builder.Attr("combiner", combiner).Attr("max_norm", max_norm);
-    builder.Attr("table", lookup->type_string() == "AscLookup" ? IntOf(lookup, "table") : -1);
+    const int table = lookup->type_string() == "AscLookup" ? IntOf(lookup, "table") : -1;
     Nodes after = reader.after;
     AddControlInputs(lookup, &after);
     AddControlInputs(node, &after);
     Node* fused;
-    TF_RETURN_IF_ERROR(Place(&graph_, &builder, after, *lookup, &fused));
+    if (is_gradient) {
+      NodeBuilder builder(graph_.NewName("ascpipe/combine"), node->type_string(), graph_.op_registry());
+      builder.Input(Source(lookup, 0).out()).Input(one(Source(lookup, 1))).Input(one(Source(lookup, 2 + output)));
+      builder.Input(one(Source(lookup, 2 + k))).Input(Source(node, 1).out());
+      builder.Input(Source(node, 2).out()).Input(Source(node, 3).out());
+      builder.Attr("combiner", combiner).Attr("max_norm", max_norm).Attr("table", table);
+      TF_RETURN_IF_ERROR(Place(&graph_, &builder, after, *lookup, &fused));
+    } else {
+      const Port weights = IntOf(node, "w") > 0 ? Source(node, 2) : Port();
+      const CombineNode combine = {{{Source(lookup, 0), Source(lookup, 1), Source(lookup, 2 + output),
+                                     Source(lookup, 2 + k), Source(node, 1), weights, combiner, max_norm, table}},
+                                   {}, {{0}}};
+      TF_RETURN_IF_ERROR(PlaceCombine(&graph_, "ascpipe/combine", combine, after, *lookup, &fused));
+    }
     replaced_.insert(node);
     replaced_.insert(reader.between.begin(), reader.between.end());
     return Repoint(&graph_, node, fused, {0});

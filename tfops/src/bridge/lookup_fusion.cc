@@ -107,9 +107,7 @@ class LookupFusion {
     }
     if (tables.empty() || !AreAlike(tables) || !MayReadTogether(tables, concat)) return Status::OK();
     for (const Node* table : tables) lookups_.erase(table);
-    const auto is_lookup = [](const ConcatPart& piece) { return piece.lookup != nullptr; };
-    const int lookups = static_cast<int>(std::count_if(pieces.begin(), pieces.end(), is_lookup));
-    return has_ids ? Join(concat, pieces, tables, lookups) : JoinBags(concat, pieces, lookups);
+    return Join(concat, pieces, has_ids ? *tables[0] : *concat);
   }
 
   bool MayReadTogether(const Nodes& lookups, Node* concat) const {
@@ -117,7 +115,9 @@ class LookupFusion {
     std::vector<int> tables;
     for (const Node* lookup : lookups) {
       variables.push_back(Source(lookup, 0).node);
-      tables.push_back(IntOf(lookup, "table"));
+      std::vector<int> numbers;
+      if (!tensorflow::GetNodeAttr(lookup->attrs(), "tables", &numbers).ok()) numbers = {IntOf(lookup, "table")};
+      tables.insert(tables.end(), numbers.begin(), numbers.end());
     }
     return MayReadAt(graph_, variables, tables, changes_, {concat});
   }
@@ -205,12 +205,15 @@ class LookupFusion {
     for (const ConcatPart& piece : pieces) {
       if (piece.lookup != nullptr && IsCombineOfTable(*piece.lookup) == IsSumOfBags(*gradient) &&
           Source(piece.lookup, 1) == Source(gradient, slots) &&
-          Source(piece.lookup, 2 + piece.output) == Source(gradient, slots + 1 + feature)) {
+          Source(piece.lookup, RestoreOf(piece)) == Source(gradient, slots + 1 + feature)) {
         return &piece;
       }
     }
     return nullptr;
   }
+
+  // The number of the input: an AscRead of bags has one feature, whose default row comes before.
+  static int RestoreOf(const ConcatPart& piece) { return IsCombineOfTable(*piece.lookup) ? 3 : 2 + piece.output; }
 
   // Sums of tables whose gradients are columns of one tensor become one op.
   Status SumTogether(const Shapes& shapes, std::vector<Sum> sums) {
@@ -288,56 +291,38 @@ class LookupFusion {
 
   // ---- lookups
 
-  Status Join(Node* concat, const std::vector<ConcatPart>& pieces, const Nodes& tables, int lookups) {
-    std::vector<NodeBuilder::NodeOut> rows, slots, restore, others;
-    std::vector<tensorflow::int64> numbers, sources, order;
-    Nodes after;
-    for (const Node* table : tables) {
-      rows.push_back(Source(table, 0).out());
-      slots.push_back(Source(table, 1).out());
-      numbers.push_back(IntOf(table, "table"));
-    }
-    for (const ConcatPart& piece : pieces) {
-      if (piece.lookup == nullptr) {
-        order.push_back(lookups + static_cast<int>(others.size()));
-        others.push_back(piece.value.out());
-        continue;
-      }
-      order.push_back(static_cast<tensorflow::int64>(restore.size()));
-      restore.push_back(Source(piece.lookup, 2 + piece.output).out());
-      sources.push_back(std::find(tables.begin(), tables.end(), piece.lookup) - tables.begin());
-      after.insert(after.end(), piece.after.begin(), piece.after.end());
-    }
-    AddControlInputs(concat, &after);
-    const bool has_tables = tables[0]->type_string() == "AscLookup";
-    NodeBuilder builder(graph_.NewName("ascpipe/look_up_together"),
-                        has_tables ? "AscLookupConcat" : "AscRestoreRowsConcat", graph_.op_registry());
-    builder.Input(rows).Input(slots).Input(restore).Input(others).Attr("sources", sources).Attr("order", order);
-    if (has_tables) builder.Attr("tables", numbers);
-    Node* joined;
-    TF_RETURN_IF_ERROR(Place(&graph_, &builder, after, *tables[0], &joined));
-    replaced_.push_back(concat);
-    return Repoint(&graph_, concat, joined, {0});
-  }
-
-  Status JoinBags(Node* concat, const std::vector<ConcatPart>& pieces, int lookups) {
-    CombineNode combine;
+  Status Join(Node* concat, const std::vector<ConcatPart>& pieces, const Node& beside) {
+    CombineNode read;
     std::vector<int> order;
     Nodes after;
+    Port zero;  // a scalar, the default row of all lookups that have one
+    const int lookups = static_cast<int>(std::count_if(
+        pieces.begin(), pieces.end(), [](const ConcatPart& piece) { return piece.lookup != nullptr; }));
     for (const ConcatPart& piece : pieces) {
       if (piece.lookup == nullptr) {
-        order.push_back(lookups + static_cast<int>(combine.others.size()));
-        combine.others.push_back(piece.value);
+        order.push_back(lookups + static_cast<int>(read.others.size()));
+        read.others.push_back(piece.value);
         continue;
       }
-      order.push_back(static_cast<int>(combine.features.size()));
-      TF_RETURN_IF_ERROR(AddCombine(*piece.lookup, &combine));
+      order.push_back(static_cast<int>(read.features.size()));
       after.insert(after.end(), piece.after.begin(), piece.after.end());
+      if (IsCombineOfTable(*piece.lookup)) {
+        TF_RETURN_IF_ERROR(AddCombine(*piece.lookup, &read));
+        continue;
+      }
+      Port default_row = Source(piece.lookup, piece.lookup->num_inputs() - 1);
+      tensorflow::Tensor row;
+      if (ReadTensor(default_row.node, &row) && row.dims() == 0) {
+        if (zero.node == nullptr) zero = default_row;
+        default_row = zero;
+      }
+      read.features.push_back({Source(piece.lookup, 0), Source(piece.lookup, 1), Source(piece.lookup, 2 + piece.output),
+                               default_row, Port(), Port(), "", 0, IntOf(piece.lookup, "table")});
     }
-    combine.outputs = {order};
+    read.outputs = {order};
     AddControlInputs(concat, &after);
     Node* joined;
-    TF_RETURN_IF_ERROR(PlaceCombine(&graph_, combine, after, *concat, &joined));
+    TF_RETURN_IF_ERROR(PlaceCombine(&graph_, "ascpipe/look_up_together", read, after, beside, &joined));
     replaced_.push_back(concat);
     return Repoint(&graph_, concat, joined, {0});
   }

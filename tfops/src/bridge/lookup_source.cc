@@ -47,8 +47,9 @@ Status LookupSource::ReadDefault(tensorflow::OpKernelContext* ctx, int place) {
   return Status::OK();
 }
 
-Status LookupSource::BadRestore(const std::string& op, const Gathered& gathered, std::int64_t bad, int lookup) const {
-  return Refuse(Code::kInvalidArgument, op, ": restore index ", gathered.restore[bad], " at position ", bad,
+Status LookupSource::BadRestore(const std::string& op, const std::int32_t* restore, std::int64_t bad,
+                                int lookup) const {
+  return Refuse(Code::kInvalidArgument, op, ": restore index ", restore[bad], " at position ", bad,
                 " of lookup ", lookup, " is outside [0, ", source_.slot_count, ") and not -1");
 }
 

@@ -27,7 +27,7 @@ class LookupSource {
   const GatherSource& gather() const { return source_; }
 
   // The error for the restore index at position `bad` of a lookup.
-  tensorflow::Status BadRestore(const std::string& op, const Gathered& gathered, std::int64_t bad, int lookup) const;
+  tensorflow::Status BadRestore(const std::string& op, const std::int32_t* restore, std::int64_t bad, int lookup) const;
 
  private:
   tensorflow::Status UseFixed(const std::string& op);

@@ -44,15 +44,15 @@ struct TablePlan {
   Node* keys = nullptr;   // AscLocalKeys
   Node* rows = nullptr;   // of what they ask for
   Node* named = nullptr;  // AscNameRows of an expansion table that is trained
-  Nodes sums;             // the program's: AscLookupGrad, or AscSum of this table alone
+  Nodes sums;             // the program's AscLookupGrad
   Nodes locals;           // the program's AscLocalRows
   Port local;             // the rows that AscForward brings
 };
 
-// The program's AscLookup or AscLookupConcat, and what it reads.
+// The program's AscLookup, and what it reads.
 struct Lookup {
-  Node* node = nullptr;
-  std::vector<const TablePlan*> tables;
+  Node* node;
+  const TablePlan* table;
 };
 
 // The plans of one stream.
@@ -86,9 +86,7 @@ class RankExchange {
       TF_RETURN_IF_ERROR(PutBackward(step));
     }
     for (const Lookup& lookup : lookups_) {
-      std::vector<Port> local;
-      for (const TablePlan* table : lookup.tables) local.push_back(table->local);
-      TF_RETURN_IF_ERROR(ReadWhatCame(&graph_, lookup.node, local));
+      TF_RETURN_IF_ERROR(ReadWhatCame(&graph_, lookup.node, lookup.table->local));
       replaced_.push_back(lookup.node);
     }
     for (Node* node : replaced_) graph_.RemoveNode(node);
@@ -155,12 +153,14 @@ class RankExchange {
     Nodes nodes(graph_.op_nodes().begin(), graph_.op_nodes().end());
     ByName(&nodes);
     for (Node* node : nodes) {
-      if (IsLookup(*node)) {
-        TF_RETURN_IF_ERROR(FindLookup(node));
-      } else if (Is(node, {"AscLookupGrad", "AscSum"})) {
+      if (node->type_string() == "AscLookup") {
+        const TablePlan* const table = PlanOf(Source(node, 1));
+        if (table == nullptr) continue;
+        if (!(Source(node, 0) == table->variable)) return NotBuiltForRanks(*node, "a lookup within a conditional");
+        lookups_.push_back({node, table});
+      } else if (node->type_string() == "AscLookupGrad") {
         TablePlan* const table = PlanOf(Source(node, 0));
         if (table == nullptr) continue;
-        if (node->num_outputs() != 2) return NotBuiltForRanks(*node, "a sum of gradients of several tables");
         table->sums.push_back(node);
         TF_RETURN_IF_ERROR(RefuseGathered(*node));
       } else if (node->type_string() == "AscLocalRows") {
@@ -170,24 +170,6 @@ class RankExchange {
         TF_RETURN_IF_ERROR(RequireSummed(*node));
       }
     }
-    return Status::OK();
-  }
-
-  // Of one table, or of several side by side.
-  Status FindLookup(Node* node) {
-    const int count = node->type_string() == "AscLookup" ? 1 : IntOf(node, "n");
-    Lookup found = {node, {}};
-    for (int i = 0; i < count; ++i) {
-      const TablePlan* const table = PlanOf(Source(node, count + i));
-      if (table == nullptr) continue;
-      if (!(Source(node, i) == table->variable)) return NotBuiltForRanks(*node, "a lookup within a conditional");
-      found.tables.push_back(table);
-    }
-    if (found.tables.empty()) return Status::OK();
-    if (static_cast<int>(found.tables.size()) < count) {
-      return NotBuiltForRanks(*node, "lookups of which only some are of a batch that ranks share");
-    }
-    lookups_.push_back(found);
     return Status::OK();
   }
 
@@ -328,7 +310,7 @@ class RankExchange {
       const Port slots = table.named == nullptr ? Port{table.owned, 0} : Port{table.named, 1};
       summing.Input(slots.out()).Input(std::vector<NodeBuilder::NodeOut>{{step->backward, i}});
       summing.Input(std::vector<NodeBuilder::NodeOut>{{step->backward, count + i}});
-      TF_RETURN_IF_ERROR(DescribeSum(*node, &summing));
+      summing.Attr("dim", IntOf(node, "dim")).Attr("partial", IsTrue(*node, "partial"));
       Node* sum;
       TF_RETURN_IF_ERROR(Put(&summing, *node, &sum));
       Node* value = sum;

@@ -8,9 +8,9 @@
 
 namespace ascpipe {
 
-// Puts an op that reads rows of AscForward in the place of an AscLookup or AscLookupConcat, which is then unread; its
-// slots are the places of its keys in them, or will be.  local: the rows of each of its tables.
-tensorflow::Status ReadWhatCame(tensorflow::Graph* graph, tensorflow::Node* lookup, const std::vector<Port>& local);
+// Puts an op that reads rows of AscForward in the place of an AscLookup, which is then unread; its slots are the places of
+// its keys in them, or will be.  local: the rows of its table.
+tensorflow::Status ReadWhatCame(tensorflow::Graph* graph, tensorflow::Node* lookup, const Port& local);
 
 }  // namespace ascpipe
 

@@ -3,7 +3,6 @@
 #define ASCPIPE_BRIDGE_RANK_NODES_H_
 
 #include <string>
-#include <vector>
 
 #include "bridge/status.h"
 #include "bridge/step_graph.h"
@@ -23,21 +22,6 @@ inline tensorflow::NodeBuilder NewNode(tensorflow::Graph* graph, const char* nam
 inline tensorflow::Status NotBuiltForRanks(const tensorflow::Node& node, const char* what) {
   return Refuse(Code::kFailedPrecondition, "'", node.name(), "' (", node.type_string(), "): ", what,
                 " cannot be trained by several ranks yet. Nothing was run; train it in one process");
-}
-
-// Gives a sum of what came from all ranks the attributes of the program's.
-inline tensorflow::Status DescribeSum(const tensorflow::Node& sum, tensorflow::NodeBuilder* builder) {
-  std::vector<int> dims;
-  std::vector<bool> partial;
-  if (sum.type_string() == "AscSum") {
-    TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(sum.attrs(), "dims", &dims));
-    TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(sum.attrs(), "partial", &partial));
-  } else {
-    dims.push_back(IntOf(&sum, "dim"));
-    partial.push_back(IsTrue(sum, "partial"));
-  }
-  builder->Attr("dim", dims.front()).Attr("partial", partial == std::vector<bool>{true});
-  return tensorflow::Status::OK();
 }
 
 }  // namespace ascpipe

@@ -97,7 +97,7 @@ Nodes Updates(const Nodes& variables) {
       if (edge->IsControlEdge() || !user->IsOp() || !tensorflow::IsRefType(user->input_type(edge->dst_input()))) continue;
       if (user->type_string() == "RefSwitch") {
         left.push_back(user);
-      } else if (!IsLookup(*user) && !IsPlan(*user) && user->type_string() != "Assign") {
+      } else if (user->type_string() != "AscLookup" && !IsPlan(*user) && user->type_string() != "Assign") {
         updates.push_back(user);
       }
     }

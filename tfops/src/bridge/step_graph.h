@@ -52,10 +52,6 @@ inline bool IsTrue(const tensorflow::Node& node, const char* attr) {
   return tensorflow::GetNodeAttr(node.attrs(), attr, &value).ok() && value;
 }
 
-inline bool IsLookup(const tensorflow::Node& node) {
-  return node.type_string() == "AscLookup" || node.type_string() == "AscLookupConcat";
-}
-
 inline bool IsPlan(const tensorflow::Node& node) {
   return node.type_string() == "AscNextPlan" || node.type_string() == "AscPlans";
 }

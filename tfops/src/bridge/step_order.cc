@@ -67,7 +67,7 @@ class StepOrder {
   explicit StepOrder(Graph* graph) : graph_(*graph) {
     for (Node* node : graph_.op_nodes()) {
       if (IsChange(*node)) changes_.push_back(node);
-      if (IsLookup(*node) || IsSumOfBags(*node) || Is(node, {"AscCombine", "AscCombineTables", "AscCombineWeightsGrad"})) {
+      if (Is(node, {"AscLookup", "AscCombine", "AscCombineWeightsGrad"}) || IsSumOfBags(*node) || IsRead(*node)) {
         lookups_.push_back(node);
       }
       if (node->type_string() == "AscReadRows") reads_.push_back(node);
@@ -87,6 +87,12 @@ class StepOrder {
   }
 
  private:
+  // AscRead of bags, or of tables.
+  static bool IsRead(const Node& node) {
+    return node.type_string() == "AscRead" &&
+           (IsCombineOfTable(node) || Source(&node, 0).node->type_string() != "AscForward");
+  }
+
   static bool IsByAddress(const Node& node) {
     return StartsWith(node.type_string(), "AscApply") && !InputsCalled(node, "handles").empty();
   }

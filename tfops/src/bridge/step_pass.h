@@ -17,10 +17,10 @@ tensorflow::Status ExchangeAmongRanks(tensorflow::Graph* graph);
 // tensor with a row for each id is left.
 tensorflow::Status FuseCombines(tensorflow::Graph* graph);
 
-// A concat of columns of lookups (AscLookup) and other columns becomes AscLookupConcat if nothing else in the step
+// A concat of columns of lookups (AscLookup) and other columns becomes AscRead if nothing else in the step
 // reads the lookups: no tensor for each lookup is written and copied.  Gradients of these lookups (AscLookupGrad) that
 // are columns of one tensor become one AscSum, which reads the columns where they are.  With several ranks
-// lookups read what AscForward brings: AscRestoreRows of it becomes AscRestoreRowsConcat.  A fetch of a lookup alone is
+// lookups read what AscForward brings: AscRestoreRows of it becomes AscRead.  A fetch of a lookup alone is
 // another step, with a graph of its own.
 tensorflow::Status FuseLookups(tensorflow::Graph* graph);
 

@@ -17,10 +17,8 @@ using tensorflow::shape_inference::ShapeHandle;
 tensorflow::Status ShapeOfBags(InferenceContext* c) {
   ShapeHandle rows, splits;
   tensorflow::shape_inference::DimensionHandle bags;
-  int f;
-  TF_RETURN_IF_ERROR(c->GetAttr("f", &f));
   TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 2, &rows));
-  TF_RETURN_IF_ERROR(c->WithRank(c->input(1 + 3 * f), 1, &splits));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(1), 1, &splits));
   TF_RETURN_IF_ERROR(c->Subtract(c->Dim(splits, 0), 1, &bags));
   c->set_output(0, c->Matrix(bags, c->Dim(rows, 1)));
   return tensorflow::Status::OK();
@@ -44,31 +42,24 @@ tensorflow::Status ShapeOfRows(InferenceContext* c) {
 
 REGISTER_OP("AscCombine")
     .Input("rows: float")
-    .Input("slots: f * int32")
-    .Input("restore: f * int32")
-    .Input("default_row: f * float")
     .Input("splits: int64")
     .Input("weights: w * float")
     .Output("combined: float")
-    .Attr("f: int >= 0")
     .Attr("w: int >= 0")
     .Attr("combiner: string")
     .Attr("max_norm: float = 0")
-    .Attr("table: int = -1")
     .SetShapeFn(ShapeOfBags)
     .Doc(R"doc(
-Combines the rows of each bag to one, in the order of sums of embedding_lookup_sparse; zeros for an empty bag.
+Combines the rows of each bag to one, in the order of sums of embedding_lookup_sparse; zeros for an empty bag.  If the
+rows are the output of a lookup, AscRead replaces both ops in the graph of a step.
 
-rows: float[n, dim], of the positions; or, with slots, the table variable or the rows of one batch.
-slots, restore, default_row: as of AscLookup, of one feature: position i has rows[slots[restore[i]]].
+rows: float[n, dim], of the positions.
 splits: int64[bags + 1], of AscBagSplits.
 weights: float[n]; without them each is 1.
 combined: float[bags, dim].
-f: 1 with slots, else 0.
 w: 1 with weights, else 0.
 combiner: sum, mean or sqrtn.
 max_norm: rows are cut to this length before; 0: they are not.
-table: as of AscLookup.
 )doc");
 
 REGISTER_OP("AscCombineWeightsGrad")
@@ -88,8 +79,14 @@ REGISTER_OP("AscCombineWeightsGrad")
     .Doc(R"doc(
 The gradient of AscCombine with respect to the weights.
 
-grad: float[bags, dim], of what AscCombine gave; all else as there.
+rows: float[n, dim], of the positions; or, with slots, the table variable or the rows of one batch.
+slots, restore, default_row: as of AscLookup, of one feature: position i has rows[slots[restore[i]]].
+splits, combiner, max_norm: as of AscCombine.
+weights: float[n].
+grad: float[bags, dim], of what AscCombine gave.
 of_weights: float[n].
+f: 1 with slots, else 0.
+table: as of AscLookup.
 )doc");
 
 REGISTER_OP("AscCombineRowsGrad")
@@ -130,15 +127,16 @@ std::int64_t BlockBags(const Bags& bags, std::int64_t dim) {
   return std::max<std::int64_t>(1, 4 * BlockRows(dim) / (1 + bags.positions / std::max<std::int64_t>(1, bags.count)));
 }
 
-// The rows and bags that both AscCombine and AscCombineWeightsGrad begin with.
+// The rows and bags of AscCombine and AscCombineWeightsGrad; only the latter may have slots.
 class CombineInputs : public tensorflow::OpKernel {
  public:
   explicit CombineInputs(OpKernelConstruction* construction) : OpKernel(construction) {
     std::string combiner;
-    OP_REQUIRES_OK(construction, construction->GetAttr("f", &f_));
     OP_REQUIRES_OK(construction, construction->GetAttr("combiner", &combiner));
     OP_REQUIRES_OK(construction, ReadCombiner(combiner, &bags_.combiner));
     OP_REQUIRES_OK(construction, construction->GetAttr("max_norm", &bags_.max_norm));
+    if (!construction->HasAttr("f")) return;
+    OP_REQUIRES_OK(construction, construction->GetAttr("f", &f_));
     OP_REQUIRES_OK(construction, construction->GetAttr("table", &table_));
     OP_REQUIRES(construction, f_ <= 1, Refuse(Code::kInvalidArgument, type_string(), ": f is ", f_, ", not 0 or 1"));
   }
@@ -169,11 +167,11 @@ class CombineInputs : public tensorflow::OpKernel {
 
   Status Outcome(const LookupSource& source, const BagRows& rows, const FirstBad& bad) const {
     if (bad.none()) return Status::OK();
-    return source.BadRestore(type_string(), {rows.restore, 0, nullptr, 0}, bad.at(), 0);
+    return source.BadRestore(type_string(), rows.restore, bad.at(), 0);
   }
 
  private:
-  int f_, table_;
+  int f_ = 0, table_ = -1;
   Bags bags_ = {};
 };
 

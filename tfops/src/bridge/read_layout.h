@@ -1,0 +1,38 @@
+// Which features AscRead looks up, and which of them stand side by side in which output.
+#ifndef ASCPIPE_BRIDGE_READ_LAYOUT_H_
+#define ASCPIPE_BRIDGE_READ_LAYOUT_H_
+
+#include <vector>
+
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace ascpipe {
+
+struct ReadLayout {
+  // The inputs: `rows`, then the `slots` of each source, then other inputs from these numbers on.
+  int default_row = 0, restore = 0, splits = 0, weights = 0, others = 0;
+  // How many inputs there are of each kind.
+  int source_count = 0, feature_count = 0, splits_count = 0, weights_count = 0, other_count = 0;
+
+  std::vector<int> sources;  // of each feature, which of `rows` it reads
+  std::vector<int> bags;     // of each feature, which of `splits` it has; -1: it is not combined
+  // What stands side by side in each output: i below feature_count for feature i, feature_count + i for others i.
+  std::vector<std::vector<int>> outputs;
+
+  bool is_combined(int feature) const { return bags[static_cast<std::size_t>(feature)] >= 0; }
+};
+
+// The layout of AscLookup and AscRestoreRows: each feature is an output.
+ReadLayout LayoutOfTable(int features);
+
+// The layout of AscRead, from its attributes.
+tensorflow::Status ReadLayoutOf(tensorflow::OpKernelConstruction* construction, ReadLayout* layout);
+tensorflow::Status ReadLayoutOf(tensorflow::shape_inference::InferenceContext* context, ReadLayout* layout);
+
+// The shape function of AscRead.
+tensorflow::Status ShapesOfRead(tensorflow::shape_inference::InferenceContext* c);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_READ_LAYOUT_H_

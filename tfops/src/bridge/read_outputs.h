@@ -1,0 +1,68 @@
+// The outputs of ops that look rows up: features and other columns side by side.
+#ifndef ASCPIPE_BRIDGE_READ_OUTPUTS_H_
+#define ASCPIPE_BRIDGE_READ_OUTPUTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bridge/lookup_source.h"
+#include "bridge/read_layout.h"
+#include "core/bags.h"
+#include "core/blocks.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace ascpipe {
+
+// The ids of one feature, and the rows that they name.
+struct ReadFeature {
+  const LookupSource* source;
+  const tensorflow::Tensor* restore;
+  bool is_combined;
+  Bags bags;  // of a feature that is combined
+
+  const std::int32_t* ids() const { return restore->flat<std::int32_t>().data(); }
+  std::int64_t dim() const { return source->gather().dim; }
+};
+
+using ReadFeatures = std::vector<ReadFeature>;
+
+// One output.
+class ReadOutput {
+ public:
+  // Allocates the output.  The features stay the caller's.
+  tensorflow::Status Begin(tensorflow::OpKernelContext* ctx, const ReadLayout& layout, const ReadFeatures& features,
+                           int output);
+
+  std::int64_t blocks() const { return (count_ + block_ - 1) / block_; }
+
+  // Writes the blocks [first, last).  Threads may write different blocks at the same time.  bad: by feature, the restore
+  // indexes that are outside their range.
+  void Write(const ReadFeatures& features, std::int64_t first, std::int64_t last, std::vector<FirstBad>* bad) const;
+
+ private:
+  // One of the tensors that stand side by side.
+  struct Piece {
+    int feature;           // -1: another tensor
+    std::int64_t rows;
+    std::int64_t width;
+    std::int64_t ids;      // in a row, of a feature that is not combined
+    std::int64_t read;     // how many times `width` floats are read for a row
+    std::int64_t column;   // where the piece begins in the output
+    const float* columns;  // of another tensor
+  };
+
+  tensorflow::Status Describe(const std::string& op, const ReadFeature& feature, int number, bool is_alone,
+                              Piece* piece) const;
+  tensorflow::Status DescribeOther(const std::string& op, const tensorflow::Tensor& other, int number,
+                                   Piece* piece) const;
+
+  std::vector<Piece> pieces_;
+  std::int64_t count_ = -1, width_ = 0;  // -1: not known yet
+  std::int64_t block_ = 1;               // rows that one thread takes at a time
+  float* out_ = nullptr;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_READ_OUTPUTS_H_

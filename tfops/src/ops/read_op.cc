@@ -1,0 +1,245 @@
+// AscLookup and AscRestoreRows look up the rows of all features of one table, in the table or in a copy of the batch's
+// rows.  AscRead does so for several tables; it also combines bags, and writes rows side by side with other columns.
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "bridge/bag_inputs.h"
+#include "bridge/parallel.h"
+#include "bridge/read_layout.h"
+#include "bridge/read_outputs.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace {
+
+tensorflow::Status ShapesOfLookup(tensorflow::shape_inference::InferenceContext* c) {
+  tensorflow::shape_inference::ShapeHandle rows, slots, fallback;
+  const int k = c->num_outputs();
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 2, &rows));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(1), 1, &slots));
+  TF_RETURN_IF_ERROR(c->WithRankAtMost(c->input(2 + k), 1, &fallback));
+  const auto dim = c->Vector(c->Dim(rows, 1));
+  for (int i = 0; i < k; ++i) {
+    tensorflow::shape_inference::ShapeHandle out;
+    TF_RETURN_IF_ERROR(c->Concatenate(c->input(2 + i), dim, &out));
+    c->set_output(i, out);
+  }
+  return tensorflow::Status::OK();
+}
+
+}  // namespace
+
+REGISTER_OP("AscLookup")
+    .Input("rows: Ref(float)")
+    .Input("slots: int32")
+    .Input("restore: k * int32")
+    .Input("default_row: float")
+    .Output("embeddings: k * float")
+    .Attr("k: int >= 1")
+    .Attr("table: int = -1")
+    .SetShapeFn(ShapesOfLookup)
+    .Doc(R"doc(
+Looks up the rows of all features of one table: embeddings_j[...] = rows[slots[restore_j[...]]].
+
+rows: float[device rows, dim], the table variable.
+slots: int32[distinct ids] of AscNextPlan, each in [0, device rows), of a padding key with 2^30 added, or -1 for
+  the default row; in evaluation also -2 - h for home row h of the table.
+restore: int32 of any shape, one per feature, each value in [0, distinct ids), or -1 for the default row where a
+  position has no id.
+default_row: float[dim], or a float scalar for all columns.
+embeddings: float, the shape of restore_j followed by dim.
+k: number of features.
+table: number of the table, needed where slots may name home rows; they are read where they lie, or in the rows of a
+  checkpoint that the session reads instead.
+)doc");
+
+REGISTER_OP("AscRestoreRows")
+    .Input("local: float")
+    .Input("places: int32")
+    .Input("restore: k * int32")
+    .Input("default_row: float")
+    .Output("embeddings: k * float")
+    .Attr("k: int >= 1")
+    .SetShapeFn(ShapesOfLookup)
+    .Doc(R"doc(
+AscLookup over the rows of one batch: embeddings_j[...] = local[places[restore_j[...]]].
+
+local: float[distinct ids, dim] of AscLocalRows.
+places: int32[distinct ids] of AscLocalRows: a row of local, of a padding key with 2^30 added, or -1 for the default
+  row.
+restore: int32 of any shape, one per feature, each value in [0, distinct ids), or -1 for the default row where a
+  position has no id.
+default_row: float[dim], or a float scalar for all columns.
+embeddings: float, the shape of restore_j followed by dim.
+k: number of features.
+)doc");
+
+// Not stateful, as AscPlans.
+REGISTER_OP("AscRead")
+    .Input("rows: n * float")
+    .Input("slots: n * int32")
+    .Input("default_row: n * float")
+    .Input("restore: k * int32")
+    .Input("splits: b * int64")
+    .Input("weights: w * float")
+    .Input("others: m * float")
+    .Output("embeddings: o * float")
+    .Attr("n: int >= 1")
+    .Attr("k: int >= 1")
+    .Attr("b: int >= 0")
+    .Attr("w: int >= 0")
+    .Attr("m: int >= 0")
+    .Attr("o: int >= 1")
+    .Attr("tables: list(int)")
+    .Attr("sources: list(int)")
+    .Attr("bags: list(int)")
+    .Attr("weighted: list(int)")
+    .Attr("combiners: list(string)")
+    .Attr("max_norms: list(float)")
+    .Attr("order: list(int)")
+    .Attr("pieces: list(int)")
+    .SetShapeFn(ascpipe::ShapesOfRead)
+    .Doc(R"doc(
+Looks up rows of several tables: what AscLookup, AscCombine and a concat of columns give, in one pass.
+
+rows: float[any, dim], table variables, or the rows of one batch that AscForward or AscLocalRows gives.
+slots: int32[distinct ids], one for each of `rows`, as AscLookup takes them.
+default_row: one for each of `rows`, as of AscLookup.
+restore: int32, one for each feature, as of AscLookup.
+splits: int64[bags + 1], of AscBagSplits.
+weights: float[ids].
+others: float[batch, columns], copied.
+embeddings: float.  An output of one feature that is not combined has the shape of restore followed by dim.  All other
+  outputs are [batch, width]; a feature that is not combined then has restore of shape [batch] or [batch, side by side],
+  and the rows of a combined one are bags.
+n: number of sources of rows.
+k: number of features.
+m: number of other tensors.
+o: number of outputs.
+tables: of each of `rows`, as `table` of AscLookup.
+sources: of each feature, which of `rows` it reads.
+bags: of each feature, which of `splits` it has; -1: its rows are not combined.
+weighted: of each feature, which of `weights` it has; -1: none.
+combiners: of each feature sum, mean or sqrtn; ignored if it is not combined.
+max_norms: of each feature, as of AscCombine.
+order: what stands side by side, one output after the other: i below k for feature i, k + i for others i; each once.
+pieces: of each output, how many of `order` it has.
+)doc");
+
+namespace ascpipe {
+
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::Tensor;
+
+// Kernel of all three ops.  AscRestoreRows has no table, so none of its slots may name a home row.
+class ReadOp : public tensorflow::OpKernel {
+ public:
+  explicit ReadOp(OpKernelConstruction* construction) : OpKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->HasAttr("sources") ? ReadTables(construction) : ReadTable(construction));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    const int n = layout_.source_count;
+    std::deque<LookupSource> sources(static_cast<std::size_t>(n));
+    for (int i = 0; i < n; ++i) {
+      const std::size_t source = static_cast<std::size_t>(i);
+      OP_REQUIRES_OK(ctx, sources[source].Read(ctx, i, n + i, tables_[source]));
+      OP_REQUIRES_OK(ctx, sources[source].ReadDefault(ctx, layout_.default_row + i));
+    }
+    ReadFeatures features(known_.size());
+    for (std::size_t i = 0; i < features.size(); ++i) {
+      OP_REQUIRES_OK(ctx, ReadIds(ctx, static_cast<int>(i), sources, &features[i]));
+    }
+    std::vector<ReadOutput> outputs(layout_.outputs.size());
+    std::vector<std::int64_t> ends;  // of the blocks of the outputs, counted through
+    std::int64_t blocks = 0;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      OP_REQUIRES_OK(ctx, outputs[i].Begin(ctx, layout_, features, static_cast<int>(i)));
+      ends.push_back(blocks += outputs[i].blocks());
+    }
+    std::vector<FirstBad> bad(features.size());
+    ShareBlocks(ctx, blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+      auto at = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin());
+      for (; begin < end; ++at) {
+        const std::int64_t before = ends[at] - outputs[at].blocks(), last = std::min(end, ends[at]);
+        outputs[at].Write(features, begin - before, last - before, &bad);
+        begin = last;
+      }
+    });
+    for (std::size_t i = 0; i < features.size(); ++i) {
+      if (bad[i].none()) continue;
+      OP_REQUIRES_OK(ctx, features[i].source->BadRestore(type_string(), features[i].ids(), bad[i].at(),
+                                                         static_cast<int>(i)));
+    }
+  }
+
+ private:
+  // What attributes tell about a feature that is combined.
+  struct Known {
+    int weights = -1;
+    Bags bags = {};
+  };
+
+  // Reads the attributes of AscLookup and AscRestoreRows.
+  Status ReadTable(OpKernelConstruction* construction) {
+    int k, table = -1;
+    TF_RETURN_IF_ERROR(construction->GetAttr("k", &k));
+    if (construction->HasAttr("table")) TF_RETURN_IF_ERROR(construction->GetAttr("table", &table));
+    layout_ = LayoutOfTable(k);
+    tables_ = {table};
+    known_.resize(static_cast<std::size_t>(k));
+    return Status::OK();
+  }
+
+  // Reads the attributes of AscRead.
+  Status ReadTables(OpKernelConstruction* construction) {
+    std::vector<tensorflow::int32> weighted;
+    std::vector<std::string> combiners;
+    std::vector<float> max_norms;
+    TF_RETURN_IF_ERROR(ReadLayoutOf(construction, &layout_));
+    TF_RETURN_IF_ERROR(construction->GetAttr("tables", &tables_));
+    TF_RETURN_IF_ERROR(construction->GetAttr("weighted", &weighted));
+    TF_RETURN_IF_ERROR(construction->GetAttr("combiners", &combiners));
+    TF_RETURN_IF_ERROR(construction->GetAttr("max_norms", &max_norms));
+    const std::size_t k = static_cast<std::size_t>(layout_.feature_count);
+    const auto is_input = [this](int which) { return which < layout_.weights_count; };
+    if (static_cast<int>(tables_.size()) != layout_.source_count || weighted.size() != k || combiners.size() != k ||
+        max_norms.size() != k || !std::all_of(weighted.begin(), weighted.end(), is_input)) {
+      return Refuse(Code::kInvalidArgument, type_string(), ": attributes do not fit ", k, " features, ",
+                    layout_.source_count, " sources of rows and ", layout_.weights_count, " weights");
+    }
+    known_.resize(k);
+    for (std::size_t i = 0; i < k; ++i) {
+      if (layout_.bags[i] < 0) continue;
+      TF_RETURN_IF_ERROR(ReadCombiner(combiners[i], &known_[i].bags.combiner));
+      known_[i].bags.max_norm = max_norms[i];
+      known_[i].weights = weighted[i];
+    }
+    return Status::OK();
+  }
+
+  Status ReadIds(OpKernelContext* ctx, int number, const std::deque<LookupSource>& sources, ReadFeature* feature) const {
+    const std::size_t i = static_cast<std::size_t>(number);
+    *feature = {&sources[static_cast<std::size_t>(layout_.sources[i])], &ctx->input(layout_.restore + number),
+                layout_.is_combined(number), known_[i].bags};
+    if (!feature->is_combined) return Status::OK();
+    const Tensor* const weights = known_[i].weights < 0 ? nullptr : &ctx->input(layout_.weights + known_[i].weights);
+    return ReadBags(type_string(), ctx->input(layout_.splits + layout_.bags[i]), weights,
+                    feature->restore->NumElements(), &feature->bags);
+  }
+
+  ReadLayout layout_;
+  std::vector<tensorflow::int32> tables_;  // by source
+  std::vector<Known> known_;               // by feature
+};
+
+REGISTER_KERNEL_BUILDER(Name("AscLookup").Device(tensorflow::DEVICE_CPU), ReadOp);
+REGISTER_KERNEL_BUILDER(Name("AscRestoreRows").Device(tensorflow::DEVICE_CPU), ReadOp);
+REGISTER_KERNEL_BUILDER(Name("AscRead").Device(tensorflow::DEVICE_CPU), ReadOp);
+
+}  // namespace ascpipe
