@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.layout.words import CUT_EVICT, CUT_THRESHOLD
-from ascpipe.tf import internals
 from ascpipe.tf.running import native
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.op_graph import DIM, FLOATS, build, expansion_shape, first_row, session, stream_shape, table_shape
@@ -84,12 +83,8 @@ def test_a_slow_evaluation_side_by_side_does_so_too():
         graph = build([[1, 2], [3, 1], [2, 4]], streams, tables, slots=True)
         plans = graph.channels[1].plans
         with graph.graph.as_default():
-            (joined,) = native.ops().asc_read(
-                rows=[internals.reference_of(variable) for variable in graph.tables],
-                slots=[plan.slots for plan in plans], default_row=[0.0, 0.0],
-                restore=[plan.restore[0] for plan in plans], splits=[], weights=[], others=[late(tf.zeros([2, 1]))],
-                tables=[0, 1], sources=[0, 1], bags=[-1, -1], weighted=[-1, -1], combiners=["", ""],
-                max_norms=[0.0, 0.0], order=[0, 1, 2], pieces=[3], o=1)
+            rows = [look_up(graph, plan, late(tf.zeros([])), table) for plan, table in zip(plans, tables)]
+            joined = tf.concat(rows, axis=1)
             update = tf.group(add_one(graph), add_one(graph, 1))
         with session(graph, threads=4) as opened:
             opened.run([joined, update])

@@ -1,7 +1,7 @@
 """Bags of ids: the rows of a SparseTensor or RaggedTensor, whose embeddings a lookup combines to one each.
 
 Here AscCombine reads a tensor with a row for each id. In the graph of a step one op reads the table instead, and one
-sums gradients (``tfops/src/bridge/combine_fusion.cc``), so that there is no such tensor.
+sums gradients (``tfops/src/step/read_rules.cc``), so that there is no such tensor.
 """
 from typing import Any, List, NamedTuple, Optional
 

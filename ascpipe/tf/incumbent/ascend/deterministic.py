@@ -2,7 +2,7 @@
 
 Such a session has one intra-op thread, as TensorFlow deals parts of an op to threads as they come, so that sums differ.
 In the graph of each step a pass orders reads of variables before updates, and adds tensors in one order
-(``tfops/src/bridge/variable_order.cc``).
+(``tfops/src/graph/variable_order.cc``).
 """
 import functools
 import logging

@@ -1,0 +1,231 @@
+#include "graph/step_facts.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "core/core_status.h"
+#include "peers/likeness.h"
+
+namespace ascpipe {
+
+using tensorflow::DataType;
+using tensorflow::Edge;
+using tensorflow::Graph;
+using tensorflow::Node;
+
+namespace {
+
+constexpr std::size_t kMostNodes = 300;  // in the search for the constants of a number
+
+bool BeginsWith(const std::string& text, const std::string& with) { return text.compare(0, with.size(), with) == 0; }
+
+bool IsVariable(const Node& node) { return Is(&node, {"VarHandleOp", "Variable", "VariableV2"}); }
+
+// Collectives of Horovod over all ranks, without collectives over a process set.
+bool IsCollective(const Node& node) {
+  const std::string& type = node.type_string();
+  if (!BeginsWith(type, "Horovod")) return false;
+  const auto is = [&type](const char* kind) { return type.find(kind) != std::string::npos; };
+  const char* const kinds[] = {"Allreduce", "Allgather", "Broadcast", "Alltoall", "Reducescatter", "Barrier", "Join"};
+  return IntOf(&node, "process_set_id") <= 0 && std::any_of(std::begin(kinds), std::end(kinds), is);
+}
+
+// The name by which Horovod matches the tensors of ranks.
+std::string NameOf(const Node& collective) {
+  const std::string& name = collective.name();
+  return IsTrue(collective, "ignore_name_scope") ? name.substr(name.rfind('/') + 1) : name;
+}
+
+// The shortest decimal number that is read back as the same value.
+template <typename Number>
+std::string Shortest(Number number) {
+  for (int digits = 6;; ++digits) {
+    std::ostringstream out;
+    out.precision(digits);
+    out << number;
+    if (digits >= 17 || static_cast<Number>(std::strtod(out.str().c_str(), nullptr)) == number) return out.str();
+  }
+}
+
+// Reads the only element of a constant.  Returns false if the node is no constant, or has several elements.
+bool NumberOf(const Node* node, std::string* number) {
+  tensorflow::Tensor tensor;
+  if (!ReadTensor(node, &tensor) || tensor.NumElements() != 1) return false;
+  switch (tensor.dtype()) {
+    case tensorflow::DT_FLOAT: *number = Shortest(tensor.flat<float>()(0)); return true;
+    case tensorflow::DT_DOUBLE: *number = Shortest(tensor.flat<double>()(0)); return true;
+    case tensorflow::DT_INT32: *number = Text(tensor.flat<tensorflow::int32>()(0)); return true;
+    case tensorflow::DT_INT64: *number = Text(tensor.flat<tensorflow::int64>()(0)); return true;
+    default: return false;
+  }
+}
+
+// Whether the search for constants ends at this node, because its value comes from another step or a feed.
+bool IsSource(const Node& node) {
+  return IsVariable(node) || Is(&node, {"Placeholder", "PlaceholderWithDefault", "IteratorGetNext", "_Arg", "_Recv"}) ||
+         BeginsWith(node.type_string(), "Asc");
+}
+
+// A number, or the constants that it is computed from; only "computed" if it depends on other ranks.
+std::string ValueOf(const Port& port) {
+  std::string number;
+  if (NumberOf(port.node, &number)) return number;
+  std::set<const Node*> seen = {port.node};
+  std::vector<const Node*> left = {port.node};
+  std::multiset<std::string> numbers;
+  while (!left.empty()) {
+    const Node* const node = left.back();
+    left.pop_back();
+    if (IsCollective(*node) || seen.size() > kMostNodes) return "computed";
+    if (NumberOf(node, &number)) numbers.insert(number);
+    if (IsSource(*node)) continue;
+    for (const Edge* edge : node->in_edges()) {
+      if (!edge->IsControlEdge() && edge->src()->IsOp() && seen.insert(edge->src()).second) left.push_back(edge->src());
+    }
+  }
+  std::string text = "computed from";
+  for (const std::string& one : numbers) text += " " + one;
+  return numbers.empty() ? "computed" : text;
+}
+
+class Facts {
+ public:
+  void Add(const std::string& item, const std::string& value) { items_[item].insert(value); }
+  std::string text() const {
+    std::string lines;
+    for (const auto& item : items_) {
+      std::string value;
+      for (const std::string& one : item.second) value += (value.empty() ? "" : "; ") + one;
+      lines += item.first + "\t" + value + "\n";
+    }
+    return lines;
+  }
+
+ private:
+  std::map<std::string, std::multiset<std::string>> items_;
+};
+
+// The number of the table whose handles reach a node, or -1.
+int TableOfHandles(const Node* node) {
+  std::set<const Node*> seen = {node};
+  std::vector<const Node*> left = {node};
+  while (!left.empty()) {
+    node = left.back();
+    left.pop_back();
+    if (node->type_string() == "AscLocalRows") return IntOf(node, "table");
+    for (const Edge* edge : node->in_edges()) {
+      if (!edge->IsControlEdge() && edge->src()->IsOp() && seen.insert(edge->src()).second) left.push_back(edge->src());
+    }
+  }
+  return -1;
+}
+
+// Calls `each` with the name and source of each hyper-parameter of an update.
+template <typename Each>
+void ForNumbers(const Node& update, const Each& each) {
+  const std::set<std::string> others = {
+      "rows", "accumulator", "m", "v", "accum", "linear", "handles", "grad", "delta", "indices", "var", "vhat", "mom",
+      "ms", "mg", "gradient_accumulator", "accum_update", "gradient_squared_accumulator"};
+  int place = 0;
+  for (const auto& input : update.op_def().input_arg()) {
+    if (place >= update.num_inputs()) return;
+    if (others.count(input.name()) == 0) each(input.name(), Source(&update, place));
+    ++place;
+  }
+}
+
+void AddUpdateOfTable(const Node& update, const std::string& table, Facts* facts) {
+  std::string formula = update.type_string().substr(std::string("AscApply").size());
+  formula = formula.substr(0, formula.find("ByAddress"));
+  const std::string begin = Text("table '", table, "', ");
+  facts->Add(begin + "optimizer", formula);
+  ForNumbers(update, [&](const std::string& name, const Port& port) {
+    if (port.node != nullptr) facts->Add(begin + "optimizer's " + name, ValueOf(port));
+  });
+}
+
+// The variable that an op of TensorFlow updates by a gradient, or null.
+const Node* UpdatedVariable(const Node& node, int* gradient) {
+  const std::string& type = node.type_string();
+  if (BeginsWith(type, "Asc") || type.find("Apply") == std::string::npos || node.num_inputs() == 0) return nullptr;
+  *gradient = -1;
+  int place = 0;
+  for (const auto& input : node.op_def().input_arg()) {
+    if (input.name() == "grad" || input.name() == "delta") *gradient = place;
+    ++place;
+  }
+  const Node* variable = Source(&node, 0).node;
+  return variable != nullptr && *gradient >= 0 && IsVariable(*variable) ? variable : nullptr;
+}
+
+void AddUpdateOfVariable(const Node& update, const Node& variable, Facts* facts) {
+  DataType type = tensorflow::DT_INVALID;
+  tensorflow::PartialTensorShape shape;
+  std::string value;
+  if (tensorflow::GetNodeAttr(variable.attrs(), "dtype", &type).ok()) value += tensorflow::DataTypeString(type) + " ";
+  if (tensorflow::GetNodeAttr(variable.attrs(), "shape", &shape).ok()) value += shape.DebugString() + " ";
+  value += update.type_string();
+  ForNumbers(update, [&value](const std::string& name, const Port& port) {
+    if (port.node != nullptr) value += " " + name + " " + ValueOf(port);
+  });
+  facts->Add(kVariableItem + variable.name(), value);
+}
+
+// All nodes that depend on some nodes by data edges.
+std::set<const Node*> Fed(const Nodes& nodes) {
+  std::set<const Node*> found(nodes.begin(), nodes.end());
+  std::vector<const Node*> left(nodes.begin(), nodes.end());
+  while (!left.empty()) {
+    const Node* const node = left.back();
+    left.pop_back();
+    for (const Edge* edge : node->out_edges()) {
+      if (!edge->IsControlEdge() && found.insert(edge->dst()).second) left.push_back(edge->dst());
+    }
+  }
+  return found;
+}
+
+void AddCombiner(const Node& gradient, Facts* facts) {
+  std::string combiner;
+  float norm = 0;
+  if (!tensorflow::GetNodeAttr(gradient.attrs(), "combiner", &combiner).ok()) return;
+  tensorflow::GetNodeAttr(gradient.attrs(), "max_norm", &norm).IgnoreError();
+  facts->Add("combiners of lookups", norm > 0 ? Text(combiner, " with max_norm ", norm) : combiner);
+}
+
+}  // namespace
+
+std::string FactsOf(const Graph& graph, const Pipeline& pipeline) {
+  Facts facts;
+  Nodes collectives;
+  std::map<const Node*, int> tables;  // by the variable of their rows
+  for (Node* node : graph.op_nodes()) {
+    if (IsCollective(*node)) collectives.push_back(node);
+    if (node->type_string() == "AscNextPlan") tables[Source(node, 1).node] = IntOf(node, "table");
+  }
+  const std::set<const Node*> fed = Fed(collectives);
+  for (const Node* node : collectives) facts.Add(kCollectiveItem + NameOf(*node), node->type_string());
+  for (const Node* node : graph.op_nodes()) {
+    int gradient = -1;
+    if (node->type_string() == "AscCombineRowsGrad") {
+      AddCombiner(*node, &facts);
+    } else if (BeginsWith(node->type_string(), "AscApply") && node->num_inputs() > 0) {
+      const Node* const first = Source(node, 0).node;
+      const auto known = tables.find(first);
+      const int number = known != tables.end() ? known->second : first == nullptr ? -1 : TableOfHandles(first);
+      const Table* const table = pipeline.table(number);
+      if (table != nullptr) AddUpdateOfTable(*node, table->name(), &facts);
+    } else if (const Node* const variable = UpdatedVariable(*node, &gradient)) {
+      const Node* const from = Source(node, gradient).node;
+      if (from != nullptr && fed.count(from) > 0) AddUpdateOfVariable(*node, *variable, &facts);
+    }
+  }
+  return facts.text();
+}
+
+}  // namespace ascpipe

@@ -1,0 +1,62 @@
+// A map of a dataset that does little more than submit ids runs on the thread that asks for the batch.
+//
+// TensorFlow runs the function of a map on its pool: a thread is woken for each batch, and the one that asked sleeps
+// until it has ended.  That takes longer than AscSubmit.  So does what its usual executor prepares for each run.
+#include <algorithm>
+#include <string>
+
+#include "graph/step_graph.h"
+#include "tensorflow/core/common_runtime/optimization_registry.h"
+#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/framework/node_def_util.h"
+
+namespace ascpipe {
+
+using tensorflow::Node;
+using tensorflow::Status;
+
+namespace {
+
+constexpr char kOnPool[] = "use_inter_op_parallelism";
+constexpr char kFunction[] = "f";
+constexpr char kExecutor[] = "_executor";  // an attribute of a called function: which executor runs it
+constexpr char kInOrder[] = "SINGLE_THREADED_EXECUTOR";  // TensorFlow's: one op after the other, all of them synchronous
+
+// Whether a function submits ids, and whatever else it does takes next to no time.
+bool OnlySubmits(const tensorflow::FunctionDef& function) {
+  const auto& body = function.node_def();
+  const auto submits = [](const tensorflow::NodeDef& node) { return node.op() == "AscSubmit"; };
+  const auto is_light = [&submits](const tensorflow::NodeDef& node) {
+    const char* const light[] = {"Const", "ExpandDims", "Identity", "NoOp", "Reshape", "Squeeze"};
+    return submits(node) || std::find(std::begin(light), std::end(light), node.op()) != std::end(light);
+  };
+  return std::any_of(body.begin(), body.end(), submits) && std::all_of(body.begin(), body.end(), is_light);
+}
+
+class SubmittingMapPass : public tensorflow::GraphOptimizationPass {
+ public:
+  Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
+    if (options.graph == nullptr || *options.graph == nullptr || options.flib_def == nullptr) return Status::OK();
+    for (Node* node : (*options.graph)->op_nodes()) {
+      tensorflow::NameAttrList called;
+      if (node->type_string() != "MapDataset" || !IsTrue(*node, kOnPool) ||
+          !tensorflow::GetNodeAttr(node->attrs(), kFunction, &called).ok()) {
+        continue;
+      }
+      const tensorflow::FunctionDef* const function = options.flib_def->Find(called.name());
+      if (function == nullptr || !OnlySubmits(*function)) continue;
+      node->ClearAttr(kOnPool);
+      node->AddAttr(kOnPool, false);
+      (*called.mutable_attr())[kExecutor].set_s(kInOrder);
+      node->ClearAttr(kFunction);
+      node->AddAttr(kFunction, called);
+    }
+    return Status::OK();
+  }
+};
+
+REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 0, SubmittingMapPass);
+
+}  // namespace
+
+}  // namespace ascpipe

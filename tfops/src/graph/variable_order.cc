@@ -1,0 +1,280 @@
+// Sessions that compute the same values in every run: in the graph of a step, variables are read before they are updated,
+// and sums of several tensors are added in one order (docs/internals/adr, 57).
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/step_graph.h"
+#include "graph/step_pass.h"
+#include "tensorflow/core/graph/algorithm.h"
+#include "tensorflow/core/graph/control_flow.h"
+
+namespace ascpipe {
+
+using tensorflow::Edge;
+using tensorflow::Graph;
+using tensorflow::Node;
+using tensorflow::NodeBuilder;
+using tensorflow::Status;
+
+namespace {
+
+bool BeginsWithAny(const std::string& text, std::initializer_list<const char*> beginnings) {
+  return std::any_of(beginnings.begin(), beginnings.end(),
+                     [&text](const std::string& begin) { return text.compare(0, begin.size(), begin) == 0; });
+}
+
+// Ops whose output may be the memory of an input.  If this is a variable's, their readers read the variable.
+bool MayAlias(const Node& node) {
+  return node.IsSwitch() || node.IsMerge() || node.IsEnter() || node.IsExit() || node.IsNextIteration() ||
+         Is(&node, {"AddN", "All", "Any", "Bitcast", "BroadcastTo", "Cast", "CheckNumerics", "Concat", "ConcatV2",
+                    "ConjugateTranspose", "DebugIdentity", "EnsureShape", "ExpandDims", "Identity", "IdentityN", "Max",
+                    "Mean", "Min", "MirrorPad", "Pack", "Pad", "PadV2", "PlaceholderWithDefault", "PreventGradient",
+                    "Print", "Prod", "Reshape", "Reverse", "ReverseV2", "Slice", "Snapshot", "Split", "SplitV",
+                    "Squeeze", "StopGradient", "StridedSlice", "Sum", "Tile", "Transpose", "Unpack"});
+}
+
+// What a step does with one variable.
+struct Uses {
+  std::vector<const Edge*> reads;  // edges on which the value leaves the variable
+  Nodes updates;                   // without the variable's initializer
+};
+
+// Which branches of conditionals a node belongs to: by predicate and side.
+using Branches = std::set<std::pair<const Node*, int>>;
+
+class VariableOrder {
+ public:
+  explicit VariableOrder(Graph* graph) : graph_(*graph) {}
+
+  Status Apply() {
+    TF_RETURN_IF_ERROR(tensorflow::BuildControlFlowInfo(&graph_, &frames_));
+    Nodes sums, variables;
+    for (Node* node : graph_.op_nodes()) {
+      if (Is(node, {"Variable", "VariableV2", "VarHandleOp"})) variables.push_back(node);
+      if (node->type_string() == "AddN") sums.push_back(node);
+    }
+    ByName(&variables);
+    ByName(&sums);
+    FindBranches();
+    for (Node* variable : variables) {
+      const Uses uses = UsesOf(variable);
+      if (uses.updates.empty()) continue;
+      TF_RETURN_IF_ERROR(CopyIntoControlFlow(uses));
+      Order(UsesOf(variable));
+    }
+    for (Node* sum : sums) TF_RETURN_IF_ERROR(AddInOneOrder(sum));
+    tensorflow::FixupSourceAndSinkEdges(&graph_);
+    return Status::OK();
+  }
+
+ private:
+  // ---- what is there
+
+  static Uses UsesOf(Node* variable) {
+    Uses uses;
+    if (variable->type_string() == "VarHandleOp") {
+      for (const Edge* edge : variable->out_edges()) {
+        const std::string& type = edge->dst()->type_string();
+        if (edge->IsControlEdge() || edge->dst_input() != 0) continue;
+        if (BeginsWithAny(type, {"ReadVariableOp", "ResourceGather"})) {
+          uses.reads.push_back(edge);
+        } else if (BeginsWithAny(type, {"Assign", "ResourceApply", "ResourceCountUpTo", "ResourceScatter",
+                                        "ResourceSparseApply", "ResourceStridedSliceAssign"})) {
+          AddUpdate(*variable, edge->dst(), &uses);
+        }
+      }
+      ByName(&uses.updates);
+      return uses;
+    }
+    Nodes left = {variable};
+    std::set<const Node*> seen;
+    while (!left.empty()) {
+      Node* const node = left.back();
+      left.pop_back();
+      for (const Edge* edge : node->out_edges()) {
+        Node* const user = edge->dst();
+        if (edge->IsControlEdge() || !user->IsOp() || !tensorflow::IsRefType(node->output_type(edge->src_output()))) {
+          continue;
+        }
+        if (!tensorflow::IsRefType(user->input_type(edge->dst_input()))) {
+          uses.reads.push_back(edge);
+          continue;
+        }
+        if (BeginsWithAny(user->type_string(), {"Asc"})) return Uses();  // of a table: step_order.h
+        if (!seen.insert(user).second) continue;
+        if (!BeginsWithAny(user->type_string(), {"Ref", "IsVariableInitialized"})) AddUpdate(*variable, user, &uses);
+        left.push_back(user);
+      }
+    }
+    ByName(&uses.updates);
+    return uses;
+  }
+
+  // An initializer runs before anything can read the variable.
+  static void AddUpdate(const Node& variable, Node* update, Uses* uses) {
+    if (update->name() != variable.name() + "/Assign") uses->updates.push_back(update);
+  }
+
+  // Conditionals are Switch and Merge here.  A node runs if all branches that it belongs to are taken.
+  void FindBranches() {
+    std::vector<Node*> order;
+    tensorflow::GetReversePostOrder(graph_, &order);
+    branches_.resize(static_cast<std::size_t>(graph_.num_node_ids()));
+    for (const Node* node : order) {
+      Branches any, all;
+      bool is_first = true;
+      for (const Edge* edge : node->in_edges()) {
+        const Node* const from = edge->src();
+        if (from->IsNextIteration()) continue;
+        Branches found = BranchesOf(from);
+        if (from->IsSwitch() && !edge->IsControlEdge()) {
+          const Port predicate = Source(from, 1);
+          if (!predicate.node->IsLoopCond()) found.insert({predicate.node, 2 * predicate.index + edge->src_output()});
+        }
+        if (!node->IsMerge() || edge->IsControlEdge()) {
+          any.insert(found.begin(), found.end());
+        } else if (is_first) {
+          all = found;
+          is_first = false;
+        } else {
+          Branches both;
+          std::set_intersection(all.begin(), all.end(), found.begin(), found.end(), std::inserter(both, both.end()));
+          all = both;
+        }
+      }
+      any.insert(all.begin(), all.end());
+      branches_[static_cast<std::size_t>(node->id())] = any;
+    }
+  }
+
+  const Branches& BranchesOf(const Node* node) const { return branches_[static_cast<std::size_t>(node->id())]; }
+
+  bool IsOutsideLoops(const Node* node) const {
+    return frames_[static_cast<std::size_t>(node->id())].frame_name.empty();
+  }
+
+  // Whether a control edge may lead from one node to another: the first one runs whenever the second one does.
+  bool MayLead(const Node* from, const Node* to) const {
+    const Branches &first = BranchesOf(from), &second = BranchesOf(to);
+    return IsOutsideLoops(from) && IsOutsideLoops(to) &&
+           std::includes(second.begin(), second.end(), first.begin(), first.end());
+  }
+
+  // ---- readers first
+
+  // Control edges from every reader to every update that it does not come after.  Updates that nothing orders run in
+  // the order of their names.
+  void Order(const Uses& uses) {
+    for (Node* update : uses.updates) {
+      const After after(graph_, {update});
+      std::vector<bool> before(static_cast<std::size_t>(graph_.num_node_ids()));
+      const Nodes last = {update};
+      tensorflow::ReverseDFSFrom(
+          graph_, last, [&before](Node* node) { before[static_cast<std::size_t>(node->id())] = true; }, nullptr);
+      std::set<const Node*> seen;
+      Nodes readers;
+      for (const Edge* read : uses.reads) AddReaders(read, after, &seen, &readers);
+      for (Node* other : uses.updates) {
+        if (other->name() < update->name()) readers.push_back(other);
+      }
+      for (Node* reader : readers) {
+        const bool is_before = before[static_cast<std::size_t>(reader->id())];
+        if (reader == update || after.has(reader) || is_before || !MayLead(reader, update)) continue;
+        graph_.AddControlEdge(reader, update);
+      }
+    }
+  }
+
+  // The ops that read the value at the end of an edge, also through ops that alias it, without those after an update.
+  static void AddReaders(const Edge* read, const After& after, std::set<const Node*>* seen, Nodes* readers) {
+    Node* const node = read->dst();
+    if (!node->IsOp() || read->IsControlEdge() || after.has(node) || node->type_string()[0] == '_') return;
+    if (!seen->insert(node).second) return;
+    readers->push_back(node);
+    if (!MayAlias(*node)) return;
+    for (const Edge* edge : node->out_edges()) AddReaders(edge, after, seen, readers);
+  }
+
+  // Ops in a branch or loop may not run, or run often: no control edge can lead from them to an update outside.  They
+  // get a copy of the value, which is made before the update.  Where the program lets some of them wait for an update,
+  // their order is that of TensorFlow.
+  Status CopyIntoControlFlow(const Uses& uses) {
+    const After after(graph_, uses.updates);
+    std::set<const Node*> seen;
+    std::vector<const Edge*> entries;
+    for (const Edge* read : uses.reads) AddEntries(read, after, &seen, &entries);
+    for (const Edge* entry : entries) {
+      Node* const user = entry->dst();
+      const int place = entry->dst_input();
+      NodeBuilder builder(graph_.NewName("ascpipe/value_before_update"), "DeepCopy", graph_.op_registry());
+      Node* copy;
+      TF_RETURN_IF_ERROR(Place(&graph_, &builder.Input(entry->src(), entry->src_output()), {}, *entry->src(), &copy));
+      const auto from = static_cast<std::size_t>(entry->src()->id());
+      const auto size = static_cast<std::size_t>(graph_.num_node_ids());
+      frames_.resize(size, frames_[from]);
+      branches_.resize(size, branches_[from]);
+      TF_RETURN_IF_ERROR(graph_.UpdateEdge(copy, 0, user, place));
+    }
+    return Status::OK();
+  }
+
+  void AddEntries(const Edge* read, const After& after, std::set<const Node*>* seen,
+                  std::vector<const Edge*>* entries) const {
+    Node* const node = read->dst();
+    if (!node->IsOp() || read->IsControlEdge() || after.has(node) || !MayAlias(*node)) return;
+    if ((node->IsSwitch() || node->IsEnter()) && read->dst_input() == 0) {
+      std::set<const Node*> within;
+      if (IsOutsideLoops(read->src()) && !HasReaderAfter(node, after, &within)) entries->push_back(read);
+      return;
+    }
+    if (!seen->insert(node).second) return;
+    for (const Edge* edge : node->out_edges()) AddEntries(edge, after, seen, entries);
+  }
+
+  static bool HasReaderAfter(const Node* node, const After& after, std::set<const Node*>* seen) {
+    for (const Edge* edge : node->out_edges()) {
+      const Node* const reader = edge->dst();
+      if (edge->IsControlEdge() || !reader->IsOp() || !seen->insert(reader).second) continue;
+      if (after.has(reader) || (MayAlias(*reader) && HasReaderAfter(reader, after, seen))) return true;
+    }
+    return false;
+  }
+
+  // ---- sums
+
+  // AddN begins with the input whose memory it may take over, which depends on the ops that still hold it (ADR 14).  Ops that
+  // add two tensors each add them from left to right.
+  Status AddInOneOrder(Node* sum) {
+    const int count = IntOf(sum, "N");
+    const tensorflow::DataType type = sum->output_type(0);
+    if (count < 3 || !(tensorflow::DataTypeIsFloating(type) || tensorflow::DataTypeIsComplex(type))) {
+      return Status::OK();
+    }
+    Nodes after;
+    AddControlInputs(sum, &after);
+    Port total = Source(sum, 0);
+    for (int i = 1; i < count; ++i) {
+      NodeBuilder builder(graph_.NewName("ascpipe/sum_in_order"), "Add", graph_.op_registry());
+      Node* added;
+      builder.Input(total.out()).Input(Source(sum, i).out());
+      TF_RETURN_IF_ERROR(Place(&graph_, &builder, after, *sum, &added));
+      total = {added, 0};
+    }
+    TF_RETURN_IF_ERROR(Repoint(&graph_, sum, total.node, {0}));
+    graph_.RemoveNode(sum);
+    return Status::OK();
+  }
+
+  Graph& graph_;
+  std::vector<tensorflow::ControlFlowInfo> frames_;  // by node
+  std::vector<Branches> branches_;                   // by node
+};
+
+}  // namespace
+
+Status OrderVariables(tensorflow::Graph* graph) { return VariableOrder(graph).Apply(); }
+
+}  // namespace ascpipe

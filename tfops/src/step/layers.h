@@ -1,0 +1,59 @@
+// Ops that may become one: those of a device and a branch, in sets of which none comes after another one.
+#ifndef ASCPIPE_STEP_LAYERS_H_
+#define ASCPIPE_STEP_LAYERS_H_
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "step/step.h"
+
+namespace ascpipe {
+namespace step {
+
+template <typename Each>
+Items ItemsOf(const std::vector<Each>& all, const std::vector<int>& numbers) {
+  Items items;
+  for (const int number : numbers) items.push_back(all[At(number)].item);
+  return items;
+}
+
+// Adds what a list has to another one.
+template <typename Each>
+void TakeOver(std::vector<Each>* to, std::vector<Each>* from) {
+  if (to == from) return;
+  to->insert(to->end(), from->begin(), from->end());
+  from->clear();
+}
+
+// Calls `merge` with those of `all` that `may` take, by device and branch, in sets of which none comes after another
+// one, as few as that allows.  Only sets of several.  The order is asked again after each call.
+template <typename Each, typename May, typename Merge>
+void ForEachLayer(const Step& step, std::vector<Each>* all, const May& may, const Merge& merge) {
+  const auto op = [&](int number) -> const Op& { return step.ops[At((*all)[At(number)].item)]; };
+  std::map<std::pair<int, int>, std::vector<int>> groups;
+  for (int number = 0; number < static_cast<int>(all->size()); ++number) {
+    const Op& each = op(number);
+    if (each.branch >= 0 && may((*all)[At(number)])) groups[{each.device, each.branch}].push_back(number);
+  }
+  for (auto& entry : groups) {
+    std::vector<int>& left = entry.second;
+    std::stable_sort(left.begin(), left.end(), [&](int a, int b) { return op(a).name < op(b).name; });
+    while (left.size() > 1) {
+      const Items items = ItemsOf(*all, left);
+      const auto rest = std::stable_partition(
+          left.begin(), left.end(), [&](int number) { return !step.order.IsAfterAny((*all)[At(number)].item, items); });
+      const std::vector<int> layer(left.begin(), rest);
+      if (layer.empty()) return;  // each comes after another one, in a loop
+      left.erase(left.begin(), rest);
+      if (layer.size() > 1) merge(layer);
+    }
+  }
+}
+
+}  // namespace step
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_STEP_LAYERS_H_

@@ -1,0 +1,65 @@
+#include "step/order.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace ascpipe {
+namespace step {
+
+Order::Order(int count)
+    : after_(static_cast<std::size_t>(count), Row(static_cast<std::size_t>(count + 63) / 64)),
+      merged_(static_cast<std::size_t>(count)) {
+  std::iota(merged_.begin(), merged_.end(), 0);
+}
+
+Item Order::Of(Item item) const {
+  while (merged_[static_cast<std::size_t>(item)] != item) item = merged_[static_cast<std::size_t>(item)];
+  return item;
+}
+
+bool Order::IsAfterAny(Item item, const Items& first) const {
+  return std::any_of(first.begin(), first.end(), [=](Item one) { return IsAfter(item, one); });
+}
+
+bool Order::AreApart(const Items& items) const {
+  return std::none_of(items.begin(), items.end(), [&](Item item) { return IsAfterAny(item, items); });
+}
+
+void Order::Close(Item first) {
+  const Row after = after_[static_cast<std::size_t>(first)];
+  for (Item item = 0; item < count(); ++item) {
+    if (!Has(item, first)) continue;
+    Row& row = after_[static_cast<std::size_t>(item)];
+    std::transform(row.begin(), row.end(), after.begin(), row.begin(), [](Word a, Word b) { return a | b; });
+  }
+}
+
+void Order::Add(Item first, Item item) {
+  first = Of(first);
+  item = Of(item);
+  if (Has(first, item)) return;
+  const Row after = after_[static_cast<std::size_t>(item)];
+  Row& row = after_[static_cast<std::size_t>(first)];
+  std::transform(row.begin(), row.end(), after.begin(), row.begin(), [](Word a, Word b) { return a | b; });
+  Set(first, item);
+  Close(first);
+}
+
+void Order::Merge(const Items& items) {
+  const Item one = Of(items.front());
+  for (const Item each : items) {
+    const Item other = Of(each);
+    if (other == one) continue;
+    merged_[static_cast<std::size_t>(other)] = one;
+    const Row after = after_[static_cast<std::size_t>(other)];
+    Row& row = after_[static_cast<std::size_t>(one)];
+    std::transform(row.begin(), row.end(), after.begin(), row.begin(), [](Word a, Word b) { return a | b; });
+    for (Item item = 0; item < count(); ++item) {
+      if (Has(item, other)) Set(item, one);
+    }
+  }
+  Close(one);
+}
+
+}  // namespace step
+}  // namespace ascpipe
