@@ -73,7 +73,6 @@ def batches(variant: str) -> Dict[str, np.ndarray]:
 @contextlib.contextmanager
 def ascpipe(variant: str, drawn: Dict[str, np.ndarray]) -> Iterator[Step]:
     """Our tables, through the public API."""
-    from ascpipe.tf import lookup_concat
     from bench.sessions import running_pipeline, tf
     from mx_rec.core.asc.feature_spec import FeatureSpec
     from mx_rec.core.asc.helper import get_asc_insert_func
@@ -91,7 +90,7 @@ def ascpipe(variant: str, drawn: Dict[str, np.ndarray]) -> Iterator[Step]:
         insert = get_asc_insert_func(tgt_key_specs=[spec], is_training=True)
         iterator, batch = _input(variant, drawn, lambda dataset: dataset.map(insert))
         embeddings = sparse_lookup(table, spec, batch=batch, is_train=True)
-        loss = _loss(batch, embeddings, join=lookup_concat)
+        loss = _loss(batch, embeddings)
         dense, sparse = get_dense_and_sparse_variable()
         pairs = _gradients(loss, [*dense, *sparse])
         update = [_dense_adagrad(pairs[:len(dense)]), create_hash_optimizer(
@@ -147,12 +146,12 @@ def _input(variant: str, drawn: Dict[str, np.ndarray],
     return iterator, iterator.get_next()
 
 
-def _loss(batch: Dict[str, Any], embeddings: Any, **join: Any) -> Any:
+def _loss(batch: Dict[str, Any], embeddings: Any) -> Any:
     from bench.sessions import tf
     from examples.dlrm.model import click_logits, click_loss
 
     joined = tf.reshape(embeddings, [-1, workloads.FEATURES * DIM])
-    return click_loss(batch["labels"], click_logits(batch["numbers"], [joined], bottom=(), top=UNITS, seed=1, **join))
+    return click_loss(batch["labels"], click_logits(batch["numbers"], [joined], bottom=(), top=UNITS, seed=1))
 
 
 def _gradients(loss: Any, values: Any) -> Any:

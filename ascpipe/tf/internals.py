@@ -36,15 +36,6 @@ def set_flag(op: tf.Operation, attribute: str, *, value: bool) -> None:
     op._set_attr(attribute, attr_value_pb2.AttrValue(b=value))
 
 
-def set_partial(op: tf.Operation) -> None:
-    """Let an op that sums gradients of lookups leave rows out that have none."""
-    if op.type == "AscLookupGrad":
-        set_flag(op, "partial", value=True)
-    else:
-        flags = [True] * len(op.get_attr("partial"))
-        op._set_attr("partial", attr_value_pb2.AttrValue(list=attr_value_pb2.AttrValue.ListValue(b=flags)))
-
-
 def set_function(op: tf.Operation, attribute: str, name: str) -> None:
     """Set an attribute of an op to the function of that name."""
     op._set_func_attr(attribute, name)

@@ -8,8 +8,8 @@ from examples.dlrm.quiet import tf
 
 
 def click_logits(
-        dense: tf.Tensor, embeddings: Sequence[tf.Tensor], *, bottom: Sequence[int], top: Sequence[int], seed: int,
-        join: Callable[[Sequence[tf.Tensor]], tf.Tensor] = lambda columns: tf.concat(columns, axis=1)) -> tf.Tensor:
+        dense: tf.Tensor, embeddings: Sequence[tf.Tensor], *, bottom: Sequence[int], top: Sequence[int],
+        seed: int) -> tf.Tensor:
     """Logit of a click for each row.
 
     Args:
@@ -18,14 +18,13 @@ def click_logits(
         bottom: units of the layers that see the numbers only.
         top: units of the hidden layers that see everything.
         seed: of the initial weights; the same seed gives the same weights whatever else the graph holds.
-        join: returns the columns side by side.
 
     Returns:
         float32[B].  A second call (evaluation) shares the variables of the first.
     """
     with tf.compat.v1.variable_scope("click_model", reuse=tf.compat.v1.AUTO_REUSE):
         numbers = _layers(dense, bottom, "bottom", seed)
-        joined = _layers(join([numbers] + list(embeddings)), top, "top", seed + len(bottom))
+        joined = _layers(tf.concat([numbers, *embeddings], axis=1), top, "top", seed + len(bottom))
         logits = _layer(joined, 1, "logit", seed + len(bottom) + len(top))
     return tf.squeeze(logits, axis=1)
 

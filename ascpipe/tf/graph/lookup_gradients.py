@@ -23,11 +23,6 @@ def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
     nothing: List[Any] = [None] * (1 + count + 1)
     if not trained:
         return [None, *nothing]
-    if lookup is not None and any(lookup.joined.values()):
-        raise ValueError(
-            "table {!r}: its rows are trained through lookup_concat() and through another use of what sparse_lookup() "
-            "returned, so that their gradient would be two sums; join them with tf.concat(), or let all uses read what "
-            "lookup_concat() returned".format(lookup.table.table_name))
     rows = op.inputs[0]  # all of the device, or those of the batch
     values, indices = native.ops().asc_lookup_grad(
         slots=op.inputs[1], restore=[restore[place] for place in trained],

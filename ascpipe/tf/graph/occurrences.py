@@ -13,7 +13,7 @@ from ascpipe.layout.words import SLOT_FROZEN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import origin_of, outside_scopes
-from ascpipe.tf.graph.row_numbers import SUMS, origins_of, sums_each_row
+from ascpipe.tf.graph.row_numbers import origins_of, sums_each_row
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
@@ -42,7 +42,7 @@ class Occurrences(NamedTuple):
 
 
 def occurrences_of(summing: tf.Operation) -> Occurrences:
-    """The rows that an op of ``SUMS`` adds; made once."""
+    """The rows that an op of type ``SUM`` adds; made once."""
     if _has_all_occurrences(summing):
         return Occurrences(summing.outputs[0], summing.outputs[1])
     made: Dict[tf.Operation, Occurrences] = internals.kept_on(summing.graph, "occurrences", dict)
@@ -125,7 +125,7 @@ class _Change:
         self._table = table
         self._gradient = gradient
         self._sums = [origin.op for origin in origins_of(gradient.indices)
-                      if origin.op.type in SUMS and sums_each_row(origin.op) and not _has_all_occurrences(origin.op)]
+                      if sums_each_row(origin.op) and not _has_all_occurrences(origin.op)]
         self._is_linear = len(self._sums) == 1 and origin_of(gradient.indices) is self._sums[0] and (
             factors_of(gradient.values, self._sums[0]) is not None)
 
@@ -210,24 +210,19 @@ class _Part(NamedTuple):
 
 
 def _parts(summing: tf.Operation) -> List[_Part]:
-    count = summing.get_attr("k")
+    count, dim = summing.get_attr("k"), _dim(summing)
     restore, gradients = summing.inputs[1:1 + count], summing.inputs[1 + count:]
-    dim = _dim(summing)
-    if summing.type != "AscLookupGrad":  # of one table, as the gradient of lookup_concat makes it
-        widths = [dim * (ids.shape[1].value if ids.shape.rank == 2 else 1) for ids in restore]
-        gradients = [gradients[0][:, begin:begin + width] for begin, width in zip(summing.get_attr("columns"), widths)]
     return [_Part(tf.reshape(ids, [-1]), tf.reshape(rows, [-1, dim]), origin_of(rows).type == "AscCombineRowsGrad")
             for ids, rows in zip(restore, gradients)]
 
 
 def _dim(summing: tf.Operation) -> int:
-    return int(summing.get_attr("dim") if summing.type == "AscLookupGrad" else summing.get_attr("dims")[0])
+    return int(summing.get_attr("dim"))
 
 
 def _has_all_occurrences(summing: tf.Operation) -> bool:
     """Whether a sum has the same rows as TensorFlow's gradient, as there is one lookup of bags."""
-    return summing.type == "AscLookupGrad" and summing.get_attr("k") == 1 and (
-        origin_of(summing.inputs[2]).type == "AscCombineRowsGrad")
+    return summing.get_attr("k") == 1 and origin_of(summing.inputs[2]).type == "AscCombineRowsGrad"
 
 
 def _made(summing: tf.Operation) -> Occurrences:

@@ -14,7 +14,7 @@ _OF_FIRST_INPUT = frozenset((
     "TopKV2", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", "Unpack"))
 #: Of these ops, only the first output contains row numbers; the other outputs are positions and counts.
 _FIRST_OUTPUT = frozenset(("Merge", "TopKV2", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"))
-SUMS = ("AscLookupGrad", "AscSum")  #: ops that sum the gradient of a table's lookups
+SUM = "AscLookupGrad"  #: type of the ops that sum the gradient of a table's lookups
 
 
 def inputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
@@ -56,25 +56,14 @@ def origins_of(numbers: tf.Tensor) -> List[tf.Tensor]:
 
 def slots_summed_by(numbers: tf.Tensor) -> Optional[tf.Tensor]:
     """Return the slots of the lookups whose gradient an op summed, if ``numbers`` are its row numbers, else None."""
-    op = numbers.op
-    if op.type == "AscLookupGrad" and numbers.value_index == 1:
-        return op.inputs[0]
-    if op.type == "AscSum":
-        tables = int(op.get_attr("n"))
-        return op.inputs[numbers.value_index - tables] if numbers.value_index >= tables else None
-    return None
+    return numbers.op.inputs[0] if numbers.op.type == SUM and numbers.value_index == 1 else None
 
 
 def sums_each_row(op: tf.Operation) -> bool:
-    """Whether an op of ``SUMS`` has each row once: not that of occurrences, which has a slot for each of them."""
-    return op.type in SUMS and not is_choice(op.inputs[0].op)
+    """Whether an op of type ``SUM`` has each row once: not that of occurrences, which has a slot for each of them."""
+    return op.type == SUM and not is_choice(op.inputs[0].op)
 
 
 def is_choice(op: tf.Operation) -> bool:
     """Whether an op of ours gives the slot of each occurrence."""
     return op.type.startswith("Gather") and op.name.startswith("ascpipe/")
-
-
-def rows_of_sums(op: tf.Operation) -> List[tf.Tensor]:
-    """Return the outputs of an op of ``SUMS`` that are row numbers."""
-    return list(op.outputs[len(op.outputs) // 2:])

@@ -3,7 +3,7 @@
 The first lookup builds the op. Its rows come from a provisional plan op, which the start of the pipeline replaces by
 the real one. Its gradient is one sum per row (``lookup_gradients.py``).
 """
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
 import tensorflow as tf
 
@@ -34,7 +34,6 @@ class TableLookup:
             lookup on.
         default_row: what a key without a row gives.
         ops: the lookup ops: the one of all features, and one for each default row of an evaluation.
-        joined: by name of a ``lookup_concat`` that reads all features, which of its lookups train which of them.
         with_gradient: outputs in the order in which they were first looked up with a gradient.
         calls: how many lookups there were.
         send_count: largest that was given, with static shapes; else None.
@@ -47,7 +46,6 @@ class TableLookup:
         self.ticket = ticket
         features = stream.features_of(table.table_name)
         self.specs: List[FeatureSpec] = [feature.spec for feature in features]
-        self.joined: Dict[str, List[Tuple[int, int]]] = {}
         self.with_gradient: List[int] = []
         self.calls = 0
         self.send_count: Optional[int] = None

@@ -13,7 +13,7 @@ from ascpipe.tf import internals
 from ascpipe.tf.graph.expansion import ExpansionLookup
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import origin_of
-from ascpipe.tf.graph.row_numbers import SUMS, inputs_with_numbers, is_choice, outputs_with_numbers
+from ascpipe.tf.graph.row_numbers import SUM, inputs_with_numbers, is_choice, outputs_with_numbers
 from ascpipe.tf.graph.sparse_table import Table
 
 _COPIES = frozenset((
@@ -137,13 +137,12 @@ class TableUses:
 
     def _follow_numbers(self, slots: Dict[str, tf.Tensor]) -> None:
         _spread(slots, lambda op, tensor: list(op.outputs) if is_choice(op) and tensor is op.inputs[0] else [])
-        sums = {op.name: op for tensor in slots.values() for op in tensor.consumers() if op.type in SUMS}
+        sums = {op.name: op for tensor in slots.values() for op in tensor.consumers() if op.type == SUM}
         for op in sums.values():
-            half = len(op.outputs) // 2
-            for place in range(half):
-                if op.inputs[place].name in slots:
-                    self._gradients[op.outputs[place].name] = op.outputs[place]
-                    self._numbers[op.outputs[half + place].name] = op.outputs[half + place]
+            if op.inputs[0].name in slots:
+                values, indices = op.outputs
+                self._gradients[values.name] = values
+                self._numbers[indices.name] = indices
         _spread(self._numbers, _numbers_kept)
         for tensor in self._numbers.values():
             for op in tensor.consumers():

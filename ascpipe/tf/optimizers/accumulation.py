@@ -15,7 +15,7 @@ from ascpipe.tf import internals
 from ascpipe.tf.graph.expansion import lookup_of
 from ascpipe.tf.graph.graph_state import Accumulation, GraphState
 from ascpipe.tf.graph.optimizer_slots import GRADIENT_COUNT, GRADIENT_SUM
-from ascpipe.tf.graph.row_numbers import SUMS, origins_of
+from ascpipe.tf.graph.row_numbers import SUM, origins_of
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.optimizers.base import CustomizedOptimizer, OptimizerByAddress, is_table_variable, table_of
 from ascpipe.tf.running import native
@@ -155,8 +155,8 @@ class _Accumulated(CustomizedOptimizer):
 
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> tf.Operation:
         for origin in origins_of(grad.indices):
-            if origin.op.type in SUMS:  # the last batch of a cycle also has slots of keys of the other batches
-                internals.set_partial(origin.op)
+            if origin.op.type == SUM:  # the last batch of a cycle also has slots of keys of the other batches
+                internals.set_flag(origin.op, "partial", value=True)
         self._sums.append((var, True))
         ones = tf.ones([tf.size(grad.indices), 1])
         return tf.group(_scattered(self.get_slot(var, GRADIENT_SUM), "add", grad.indices, grad.values),

@@ -11,7 +11,7 @@ from ascpipe.errors import TableUseError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf.graph.expansion import ExpansionLookup
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.graph.row_numbers import SUMS, origins_of, slots_summed_by
+from ascpipe.tf.graph.row_numbers import SUM, origins_of, slots_summed_by
 from ascpipe.tf.graph.sparse_table import Table
 
 _WRITE = ("Keep its indices and change its values: tf.IndexedSlices(f(gradient.values), gradient.indices, "
@@ -85,7 +85,7 @@ def _is_of_local_rows(state: GraphState, table: Table, gradient: tf.Tensor) -> b
     layer: List[tf.Operation] = [gradient.op]
     while layer:  # breadth first: usually one of the nearest ops decides
         for op in layer:
-            if op in ends or (op.type in SUMS and any(lookup.places is each for each in origins_of(op.inputs[0]))):
+            if op in ends or (op.type == SUM and any(lookup.places is each for each in origins_of(op.inputs[0]))):
                 return True
         seen.update(layer)
         layer = [op for op in {tensor.op for before in layer for tensor in before.inputs} if op not in seen]
