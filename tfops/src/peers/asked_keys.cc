@@ -38,18 +38,18 @@ void PutAsked(AskedHead head, const std::vector<FrameKeys>* keys, std::vector<st
   }
 }
 
-CoreStatus ReadAsked(const AskedHead& head, const std::uint8_t* data, std::int64_t bytes, const AskedBy& who,
+CoreStatus ReadAsked(const AskedHead& head, const std::uint8_t* data, std::int64_t bytes, const AskedBy& by,
                      Asked* asked) {
-  const std::int64_t tables = who.tables;
-  const int from = who.from;
+  const std::int64_t tables = by.tables;
+  const int from = by.from;
   const char* const lost = ". The batch was not taken, and nothing else is lost; restart all ranks";
   if (head.tables != tables || bytes < tables * 8) {
-    return Error(kE301, "rank ", from, " sent keys of ", head.tables, " tables in stream ", who.stream, ", which has ",
+    return Error(kE301, "rank ", from, " sent keys of ", head.tables, " tables in stream ", by.stream, ", which has ",
                  tables, lost);
   }
   if (head.run < 1 || head.index < 1 || head.closed < 0 || head.closed > 1) {
     return Error(kE301, "rank ", from, " sent keys of batch ", head.index, " of iterator ", head.run, " of stream ",
-                 who.stream, ", closed ", head.closed, lost);
+                 by.stream, ", closed ", head.closed, lost);
   }
   asked->came = true;
   asked->closed = head.closed != 0;
@@ -63,7 +63,7 @@ CoreStatus ReadAsked(const AskedHead& head, const std::uint8_t* data, std::int64
     const std::int64_t count = counts[table];
     if (count < 0 || (asked->closed && count > 0) || count > (bytes - at) / 12 ||
         at + count * 8 + Filled(count * 4) > bytes) {
-      return Error(kE301, "rank ", from, " sent ", count, " keys of table ", table, " of stream ", who.stream, " in ",
+      return Error(kE301, "rank ", from, " sent ", count, " keys of table ", table, " of stream ", by.stream, " in ",
                    bytes - at, " bytes", lost);
     }
     const std::size_t size = static_cast<std::size_t>(count);
@@ -73,10 +73,10 @@ CoreStatus ReadAsked(const AskedHead& head, const std::uint8_t* data, std::int64
     if (count > 0) std::memcpy(asked->weights[table].data(), data + at + count * 8, size * 4);
     at += count * 8 + Filled(count * 4);
     const auto foreign = std::find_if(asked->keys[table].begin(), asked->keys[table].end(),
-                                      [&who](std::int64_t key) { return OwnerOf(key, who.ranks) != who.rank; });
+                                      [&by](std::int64_t key) { return OwnerOf(key, by.ranks) != by.rank; });
     if (foreign != asked->keys[table].end()) {
-      return Error(kE301, "rank ", from, " asks rank ", who.rank, " for key ", *foreign, " of table ", table,
-                   ", which rank ", OwnerOf(*foreign, who.ranks), " owns", lost);
+      return Error(kE301, "rank ", from, " asks rank ", by.rank, " for key ", *foreign, " of table ", table,
+                   ", which rank ", OwnerOf(*foreign, by.ranks), " owns", lost);
     }
     const auto& weights = asked->weights[table];
     const auto negative = std::find_if(weights.begin(), weights.end(), [](std::int32_t weight) { return weight < 0; });
@@ -85,7 +85,7 @@ CoreStatus ReadAsked(const AskedHead& head, const std::uint8_t* data, std::int64
     }
   }
   if (at != bytes) {
-    return Error(kE301, "rank ", from, " sent ", bytes - at, " bytes behind its keys of stream ", who.stream, lost);
+    return Error(kE301, "rank ", from, " sent ", bytes - at, " bytes behind its keys of stream ", by.stream, lost);
   }
   return CoreStatus();
 }

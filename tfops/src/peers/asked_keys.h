@@ -52,7 +52,7 @@ struct Asked {
   std::vector<std::vector<std::int32_t>> weights;  // likewise
 };
 
-// Who asks, and what may be asked.
+// Which rank asks, and what it may ask.
 struct AskedBy {
   int from, rank, ranks;  // the rank that asks, this one, and how many there are
   int stream;
@@ -60,7 +60,7 @@ struct AskedBy {
 };
 
 // Reads and checks what follows a head.
-CoreStatus ReadAsked(const AskedHead& head, const std::uint8_t* data, std::int64_t bytes, const AskedBy& who,
+CoreStatus ReadAsked(const AskedHead& head, const std::uint8_t* data, std::int64_t bytes, const AskedBy& by,
                      Asked* asked);
 
 }  // namespace ascpipe
