@@ -138,7 +138,7 @@ class PeerSession {
   PeerActions Fail(const CoreStatus& why, bool others_know, Time now);
   // This rank is broken: it has waited too long, as Next said.
   PeerActions GiveUp(const CoreStatus& why, Time now);
-  // An exchange has ended that nothing waits for.  `others_know` that this rank is broken, or nobody can be told.
+  // An exchange has ended that nothing waits for.  `others_know` that this rank is broken, or cannot be told.
   void EndLate(bool others_know);
   // The thread ends.
   PeerActions Finish();
