@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include "bridge/claim_again.h"
-#include "bridge/read_again.h"
+#include "bridge/plan_wait.h"
 #include "bridge/status.h"
 #include "core/error_codes.gen.h"
 #include "tensorflow/core/lib/core/threadpool.h"

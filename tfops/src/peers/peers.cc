@@ -2,13 +2,14 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "core/error_codes.gen.h"
+#include "core/late_waits.h"
 
 namespace ascpipe {
 
@@ -16,14 +17,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-PeerVerdict Failure(const PeerRequest& request, std::string cause) {
-  const bool half = request.header.kind == PeerKind::kBackward;
-  return {half ? VerdictKind::kPoison : VerdictKind::kFail, 0, std::move(cause)};
-}
-
-// Whether what sends it has the lease; a step that has failed has given it back.
-bool HasLease(const PeerHeader& header) {
-  return header.cause.empty() && (header.kind == PeerKind::kForward || header.kind == PeerKind::kRead);
+std::int64_t ProcessNs() {
+  timespec time = {0, 0};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return time.tv_sec * std::int64_t{1000000000} + time.tv_nsec;
 }
 
 }  // namespace
@@ -32,13 +29,15 @@ Peers::Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings sett
     : transport_(std::move(transport)),
       keys_(keys),
       settings_(std::move(settings)),
-      heard_(static_cast<std::size_t>(transport_->size())),
+      session_(transport_->rank(),
+               {Limit(settings_.wait_timeout_s), Limit(settings_.idle_after_s), Limit(settings_.warn_after_s),
+                Limit(settings_.end_after_s)}, Clock::now()),
       awaited_(transport_->rank(), transport_->size(), Clock::now()),
+      heard_(static_cast<std::size_t>(transport_->size())),
       figures_(settings_.figures, settings_.spans.get(), transport_->rank(), transport_->size()),
       signatures_(static_cast<std::size_t>(transport_->size())),
       collectives_(signatures_.size()),
-      facts_(signatures_.size()),
-      quiet_(Clock::now()) {
+      facts_(signatures_.size()) {
   // Signals are for the threads of the user's program.
   sigset_t all, before;
   sigfillset(&all);
@@ -57,30 +56,14 @@ void Peers::Exchange(PeerRequest request) { Enter(std::move(request), false); }
 void Peers::ExchangeNext(PeerRequest request) { Enter(std::move(request), true); }
 
 void Peers::Enter(PeerRequest request, bool is_next) {
-  PeerVerdict refused;
+  PeerActions actions;
   request.since = Clock::now();
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    const bool goes_on = broken_.ok() && poisoned_.ok() && !stop_;
-    if (goes_on && paused_ && Yields(request)) {
-      refused.kind = VerdictKind::kAsked;
-    } else if (goes_on && turn_ >= 0 && HasLease(request.header) && request.header.stream != turn_) {
-      refused = {VerdictKind::kTurn, turn_, ""};  // it was claimed before that was known
-    } else if (goes_on) {
-      is_next ? queue_.push_front(std::move(request)) : queue_.push_back(std::move(request));
-      changed_.notify_all();
-      return;
-    }
-    if (refused.kind != VerdictKind::kAsked && refused.kind != VerdictKind::kTurn) {
-      if (request.header.kind == PeerKind::kBackward && poisoned_.ok()) {
-        poisoned_ = Error(kE311, "the tables are half-way through a step: ",
-                          broken_.ok() ? "the pipeline was stopped" : broken_.text());
-      }
-      refused = Failure(request, !poisoned_.ok() ? poisoned_.text() : !broken_.ok() ? broken_.text()
-                                                                                    : "the pipeline was stopped");
-    }
+    actions = session_.Enter(std::move(request), is_next);
+    if (actions.empty()) changed_.notify_all();
   }
-  request.done(refused, {});
+  CarryOut(std::move(actions), {});
 }
 
 void Peers::NoteChange(std::uint64_t hash) {
@@ -91,129 +74,125 @@ void Peers::NoteChange(std::uint64_t hash) {
 
 bool Peers::MayClaim(int stream) const {
   std::lock_guard<std::mutex> lock(mutex_);
-  return !paused_ && (turn_ < 0 || turn_ == stream);
+  return session_.MayClaim(stream);
 }
 
 CoreStatus Peers::Broken() const {
   std::lock_guard<std::mutex> lock(mutex_);
-  return broken_;
+  return session_.broken();
 }
 
 CoreStatus Peers::Poisoned() const {
   std::lock_guard<std::mutex> lock(mutex_);
-  return poisoned_;
+  return session_.poisoned();
 }
 
 void Peers::Stop() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    stop_ = true;
+    session_.Stop();
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
 }
 
-// Whether it is a request's turn.
-bool Peers::MayBeSent(const PeerRequest& request) const {
-  const PeerHeader& header = request.header;
-  if (paused_) return false;
-  if (owes_) return header.kind == PeerKind::kBackward || header.kind == PeerKind::kLeave;
-  return turn_ < 0 || !header.has_batch() || header.stream == turn_;
-}
-
-// Whether other ranks are to learn that this one is broken, and the exchange before is over.
-bool Peers::SaysBroken() {
-  if (!others_wait_ || (late_ != nullptr && !late_->over)) return false;
-  others_wait_ = late_ == nullptr || (late_->status.ok() && !AllHaveEnded(late_->parcel));
-  return others_wait_;
-}
-
-// The next request whose turn it is; false: the thread ends.
-bool Peers::Next(PeerRequest* request) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  while (!stop_) {
-    if (EndsEngine()) {
-      engine_ended_ = true;
-      transport_->End();
-    }
-    const auto next = std::find_if(queue_.begin(), queue_.end(), [this](const PeerRequest& o) { return MayBeSent(o); });
-    if (next != queue_.end()) {
-      *request = std::move(*next);
-      queue_.erase(next);
-      const PeerHeader& header = request->header;
-      if (header.kind != PeerKind::kGate || !header.exists || !keys_->IsKnown(header)) return true;
-      // The keys came since with the exchange of another thread; ranks whose thread was later pass their gate as well.
-      lock.unlock();
-      request->done({VerdictKind::kBegin, header.stream, ""}, {});
-      *request = PeerRequest();
-      lock.lock();
-    } else if (SaysBroken()) {
-      *request = PeerRequest();
-      request->header.kind = PeerKind::kBroken;
-      request->header.cause = broken_.text();
-      return true;
-    } else if (turn_ < 0 || queue_.empty() || owes_) {
-      PeerHeader pulse;
-      if (!AwaitPulse(&lock, &pulse)) continue;
-      *request = PeerRequest();
-      request->header = pulse;
-      request->done = [](const PeerVerdict&, const Received&) {};
-      return true;
-    } else if (changed_.wait_until(lock, turned_ + Limit(settings_.wait_timeout_s)) == std::cv_status::timeout &&
-               !stop_ && turn_ >= 0 && !queue_.empty() &&
-               std::none_of(queue_.begin(), queue_.end(), [this](const PeerRequest& o) { return MayBeSent(o); })) {
-      PeerRequest waits = std::move(queue_.front());
-      queue_.pop_front();
-      const int stream = turn_;
-      turn_ = -1;
-      lock.unlock();
-      Break(Error(kE310, "rank ", rank(), " ", NameOf(waits.header.kind), " batch ", waits.header.ticket, " of stream ",
-                  waits.header.stream, ", rank 0 one of stream ", stream, ", which rank ", rank(), " has not begun in ",
-                  settings_.wait_timeout_s, " s. What was saved is whole; all ranks train, and all ranks evaluate or predict"),
-            std::move(waits), true);
-      lock.lock();
-    }
-  }
-  return false;
-}
-
 void Peers::Run() {
+  std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    PeerRequest request;
-    if (!Next(&request)) break;
-    PeerHeader sent = request.header;
-    const auto reply = std::make_shared<Reply>();
-    const Clock::time_point begin = Clock::now();
-    const std::int64_t busy_us = figures_.Begin(sent, begin);
-    if (!request.was_sent) {
-      request.since = begin;
-      request.busy_us = busy_us;
-    }
-    request.was_sent = true;
-    sent.busy_us = request.busy_us;
-    Send(request, &sent, reply);
-    if (request.header.kind == PeerKind::kBroken) {
-      late_ = reply;
+    if (reply_ != nullptr && reply_->over) {
+      End(&lock);
       continue;
     }
-    if (!Await(request, reply)) {
-      late_ = reply;
-      GiveUp(std::move(request));
-      continue;
+    const PeerMove move = session_.Next(Around());
+    PeerActions actions;
+    std::string line;
+    switch (move.kind) {
+      case PeerMove::Kind::kWait:
+        move.until == Clock::time_point::max() ? changed_.wait(lock)
+                                               : static_cast<void>(changed_.wait_until(lock, move.until));
+        continue;
+      case PeerMove::Kind::kSend: {
+        const PeerHeader& header = session_.current().header;
+        if (header.kind != PeerKind::kGate || !header.exists || !keys_->IsKnown(header)) {
+          Send(&lock);
+          continue;
+        }
+        // Its keys came with the exchange of another thread.  Ranks whose thread was later pass their gate as well.
+        actions = session_.PassGate();
+        break;
+      }
+      case PeerMove::Kind::kSayWait:
+        line = LineOf(*move.waits);
+        break;
+      case PeerMove::Kind::kEndEngine:
+        transport_->End();
+        break;
+      case PeerMove::Kind::kGiveUpExchange:
+        actions = session_.GiveUp(GivenUpExchange(*move.waits), Clock::now());
+        break;
+      case PeerMove::Kind::kGiveUpTurn:
+        actions = session_.GiveUp(GivenUpTurn(*move.waits), Clock::now());
+        break;
+      case PeerMove::Kind::kGiveUpStep:
+        actions = session_.GiveUp(GivenUpStep(), Clock::now());
+        line = session_.broken().text();
+        break;
+      case PeerMove::Kind::kEnd:
+        actions = session_.Finish();
+        break;
     }
-    quiet_ = Clock::now();
-    figures_.End(reply->parcel.sizes, Clock::now());
-    if (reply->status.ok()) {
-      Conclude(std::move(request), reply->parcel, sent);
-    } else {
-      Break(Ended(reply->status), std::move(request), false);  // the transport has ended on all ranks
-    }
+    changed_.notify_all();
+    lock.unlock();
+    if (!line.empty()) SayLine("ascpipe: " + line);
+    CarryOut(std::move(actions), {});
+    if (move.kind == PeerMove::Kind::kEnd) return;
+    lock.lock();
   }
-  FailAll(PeerVerdict{VerdictKind::kFail, 0, "the pipeline was stopped"});
 }
 
-void Peers::Send(const PeerRequest& request, PeerHeader* sent, const std::shared_ptr<Reply>& reply) {
-  Parcel parcel = Pack(request, sent);
+PeerSession::Around Peers::Around() const {
+  PeerSession::Around around;
+  around.now = Clock::now();
+  around.progressed = awaited_.progressed();
+  if (session_.WatchesStep()) around.processor_ns = ProcessNs();
+  around.has_steps = session_.is_broken() && settings_.has_steps != nullptr && settings_.has_steps();
+  return around;
+}
+
+void Peers::CarryOut(PeerActions actions, const Received& rows) {
+  for (PeerAction& action : actions) {
+    switch (action.kind) {
+      case PeerAction::Kind::kTell:
+        if (action.request.done != nullptr) action.request.done(action.verdict, action.has_rows ? rows : Received());
+        break;
+      case PeerAction::Kind::kHear: {
+        const Piece& text = rows.from[0];
+        action.ask.text.assign(static_cast<const char*>(text.data), static_cast<std::size_t>(text.bytes));
+        if (settings_.on_ask != nullptr) settings_.on_ask(std::move(action.ask));
+        break;
+      }
+      case PeerAction::Kind::kClaim:
+        if (settings_.on_change != nullptr) settings_.on_change();
+        break;
+    }
+  }
+}
+
+void Peers::Send(std::unique_lock<std::mutex>* lock) {
+  const auto reply = std::make_shared<Reply>();
+  reply_ = reply;
+  lock->unlock();
+  PeerRequest& request = session_.current();
+  const Clock::time_point begin = Clock::now();
+  const std::int64_t busy_us = figures_.Begin(request.header, begin);
+  if (!request.was_sent) {
+    request.since = begin;
+    request.busy_us = busy_us;
+  }
+  request.was_sent = true;
+  PeerHeader sent = request.header;
+  sent.busy_us = request.busy_us;
+  Parcel parcel = Pack(request, &sent);
   figures_.Sent(parcel.sizes);
   const std::shared_ptr<Meeting> meeting = meeting_;
   transport_->Start(std::move(parcel), [meeting, reply](const CoreStatus& status, Parcel received) {
@@ -223,6 +202,7 @@ void Peers::Send(const PeerRequest& request, PeerHeader* sent, const std::shared
     reply->over = true;
     meeting->changed.notify_all();
   });
+  lock->lock();
 }
 
 Parcel Peers::Pack(const PeerRequest& request, PeerHeader* sent) {
@@ -259,113 +239,52 @@ Parcel Peers::Pack(const PeerRequest& request, PeerHeader* sent) {
   return MakeMessages(*sent, sections, &buffer_);
 }
 
-void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader& sent) {
+// The exchange under way is over.
+void Peers::End(std::unique_lock<std::mutex>* lock) {
+  const std::shared_ptr<Reply> reply = std::move(reply_);
+  if (session_.is_late()) {
+    session_.EndLate(!reply->status.ok() || AllHaveEnded(reply->parcel));
+    return;
+  }
+  lock->unlock();
+  figures_.End(reply->parcel.sizes, Clock::now());
   Messages messages;
-  const CoreStatus status = ReadMessages(parcel, size(), sent.sequence, &messages);
-  if (!status.ok()) {
-    Break(status, std::move(request), true);
-    return;
+  PeerVerdict verdict;
+  bool others_know = !reply->status.ok();  // the transport has ended on all ranks
+  const CoreStatus why = others_know ? reply->status : Read(reply->parcel, &messages, &verdict, &others_know);
+  PeerActions actions;
+  lock->lock();
+  for (std::size_t from = 0; rank() == 0 && from < messages.answers.size(); ++from) {
+    heard_[from] += messages.answers[from];
   }
-  Learn(messages);
-  const std::vector<PeerHeader>& headers = messages.headers;
-  figures_.Compare(headers);
-  PeerVerdict verdict = Decide(headers);
-  Explain(&verdict);
-  const std::string difference = Difference(headers, verdict);
-  if (rank() == 0) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (std::size_t rank = 0; rank < heard_.size(); ++rank) heard_[rank] += messages.answers[rank];
+  const Clock::time_point now = Clock::now();
+  if (why.ok()) {
+    awaited_.Hear(messages.headers, now);
+    actions = session_.Conclude(messages.headers, verdict, now);
+  } else {
+    actions = session_.Fail(Ended(why), others_know, now);
   }
-  const CoreStatus unpacked = keys_->Unpack(messages.keys);
-  if (!difference.empty()) {  // that says more than what it leads to, as keys that cannot be read
-    Break(Error(kE313, "the ranks differ: ", difference, ". Nothing of this step was trained. All ranks run the same "
-                "program with the same arguments"), std::move(request), false);
-    return;
-  }
-  if (!unpacked.ok()) {
-    Break(unpacked, std::move(request), true);
-    return;
-  }
-  std::vector<PeerRequest> aside;
-  const PeerHeader& ask = headers[0];
-  const bool begins = verdict.kind == VerdictKind::kAsked &&
-                      (ask.phase == AskPhase::kSave || ask.phase == AskPhase::kChange);
-  const bool asked = verdict.kind == VerdictKind::kAsked && rank() != 0, pauses = begins && rank() != 0;
-  bool again = false, freed;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    freed = turn_ >= 0;
-    turn_ = verdict.kind == VerdictKind::kTurn ? verdict.stream : -1;
-    turned_ = Clock::now();
-    if (verdict.kind != VerdictKind::kAgain) owes_ = verdict.kind == VerdictKind::kGo && request.has_backward;
-    if (verdict.kind == VerdictKind::kGo) BeginStep(request);
-    awaited_.Hear(headers, Clock::now());
-    if (verdict.kind == VerdictKind::kPoison && poisoned_.ok()) {
-      poisoned_ = CoreStatus(kE311.code, verdict.cause);
-    }
-    const PeerHeader& mine = request.header;
-    if (pauses) paused_ = true;
-    if (pauses) changes_tables_ = ask.phase == AskPhase::kChange;
-    if (begins) open_.insert(ask.ticket);
-    if (verdict.kind == VerdictKind::kAsked && ask.phase == AskPhase::kEnd) open_.erase(ask.ticket);
-    if (verdict.kind == VerdictKind::kTurn || pauses) {
-      // Claims that must let others pass are put aside, also those that were not sent yet.
-      for (auto one = queue_.begin(); one != queue_.end();) {
-        if (pauses ? Yields(*one) : HasLease(one->header) && one->header.stream != turn_) {
-          aside.push_back(std::move(*one));
-          one = queue_.erase(one);
-        } else {
-          ++one;
-        }
-      }
-    }
-    if (verdict.kind == VerdictKind::kTurn) {
-      again = mine.kind == PeerKind::kGate || mine.stream == turn_;
-    } else if (verdict.kind == VerdictKind::kAsked) {
-      again = mine.kind != PeerKind::kAsk && !mine.is_pulse() && !(pauses && Yields(request));
-    } else if (verdict.kind == VerdictKind::kAgain) {
-      again = !mine.is_pulse();
-    }
-    if (again) queue_.push_front(std::move(request));
-    changed_.notify_all();
-  }
-  if (asked && settings_.on_ask != nullptr) {
-    const Piece& text = messages.rows.from[0];
-    settings_.on_ask({ask.phase, ask.ticket,
-                      std::string(static_cast<const char*>(text.data), static_cast<std::size_t>(text.bytes))});
-  }
-  if (!again) request.done(verdict, messages.rows);
-  for (PeerRequest& one : aside) one.done(verdict, {});
-  if (freed && settings_.on_change != nullptr) settings_.on_change();
-  if (verdict.kind == VerdictKind::kPoison) FailAll(verdict);
+  changed_.notify_all();
+  lock->unlock();
+  CarryOut(std::move(actions), messages.rows);
+  lock->lock();
 }
 
-// `others_wait`: they have to be told, when the exchange before is over.
-void Peers::Break(const CoreStatus& why, PeerRequest request, bool others_wait) {
-  const PeerVerdict verdict = Failure(request, why.text());
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (broken_.ok()) broken_since_ = Clock::now();
-    if (broken_.ok()) broken_ = why;
-    if (verdict.kind == VerdictKind::kPoison && poisoned_.ok()) poisoned_ = why;
-    others_wait_ = others_wait;
-    owes_ = false;
-    turn_ = -1;
-    paused_ = changes_tables_ = false;
-    open_.clear();
-    changed_.notify_all();
-  }
-  request.done(verdict, {});
-  FailAll({VerdictKind::kFail, 0, why.text()});
-}
-
-void Peers::FailAll(const PeerVerdict& verdict) {
-  std::deque<PeerRequest> waiting;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    waiting.swap(queue_);
-  }
-  for (PeerRequest& request : waiting) request.done(Failure(request, verdict.cause), {});
+// Reads the messages of all ranks.  Returns why this rank is broken, and whether the others have the same error.
+CoreStatus Peers::Read(const Parcel& parcel, Messages* messages, PeerVerdict* verdict, bool* others_know) {
+  const CoreStatus status = ReadMessages(parcel, size(), sequence_, messages);
+  if (!status.ok()) return status;
+  Learn(*messages);
+  figures_.Compare(messages->headers);
+  *verdict = Decide(messages->headers);
+  Explain(verdict);
+  const std::string difference = Difference(messages->headers, *verdict);
+  const CoreStatus unpacked = keys_->Unpack(messages->keys);
+  *others_know = !difference.empty();
+  if (difference.empty()) return unpacked;
+  // That says more than what it leads to, as keys that cannot be read.
+  return Error(kE313, "the ranks differ: ", difference, ". Nothing of this step was trained. All ranks run the same "
+               "program with the same arguments");
 }
 
 }  // namespace ascpipe

@@ -1,14 +1,14 @@
 // The other ranks: exchanges messages with them, one exchange at a time, and says what all ranks conclude.
 //
 // All exchanges have one name, so whatever two ranks send meets, and Decide compares it.  A thread of its own makes
-// them: no other thread ever waits inside the transport, and each wait here has a limit.
+// them: no other thread ever waits inside the transport, and each wait here has a limit.  PeerSession decides what is
+// sent and what follows; Peers has the lock, the thread and the transport around it.
 #ifndef ASCPIPE_PEERS_PEERS_H_
 #define ASCPIPE_PEERS_PEERS_H_
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,6 +23,7 @@
 #include "peers/figures.h"
 #include "peers/header.h"
 #include "peers/message.h"
+#include "peers/peer_session.h"
 #include "peers/transport.h"
 #include "peers/verdict.h"
 
@@ -35,30 +36,6 @@ inline std::chrono::steady_clock::duration Limit(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
       std::chrono::duration<double>(seconds < 1e9 ? seconds : 1e9));
 }
-
-// What a thread wants to exchange.
-struct PeerRequest {
-  PeerHeader header;
-  std::vector<std::vector<Piece>> rows;  // by rank; empty: none
-  std::shared_ptr<const void> keeps;     // the bytes of `rows`, until the exchange is over
-  std::shared_ptr<const std::string> facts;  // kForward, kRead: facts of the step that must be alike on all ranks, or null
-  // kForward: gradients follow.  Until they do, nothing else is sent: other ranks wait for them.
-  bool has_backward = false;
-  // Called once, on the thread of Peers or the caller's; must not wait.  kTurn: another stream comes first, so a claim
-  // is to be put aside; kAsked: so it is for what rank 0 asks for.
-  std::function<void(const PeerVerdict&, const Received& rows)> done;
-  // Peers sets these: when the wait for other ranks began, and how long this rank had exchanged nothing before.
-  std::chrono::steady_clock::time_point since;
-  std::int64_t busy_us = 0;
-  bool was_sent = false;
-};
-
-// What rank 0 asks the other ranks for.
-struct PeerAsk {
-  AskPhase phase = AskPhase::kSave;
-  std::int64_t number = 0;
-  std::string text;
-};
 
 // What rides along with each message.  Called on the thread of Peers.
 class PeerKeys {
@@ -146,29 +123,21 @@ class Peers {
 
   void Enter(PeerRequest request, bool is_next);
   void Run();
-  bool Next(PeerRequest* request);
-  bool AwaitPulse(std::unique_lock<std::mutex>* lock, PeerHeader* pulse);
-  const PeerRequest* Waiting(const PeerRequest& request) const;
-  std::string Waits(const PeerHeader& header, std::chrono::steady_clock::time_point since) const;
-  bool MayBeSent(const PeerRequest& request) const;
-  bool SaysBroken();
-  void Send(const PeerRequest& request, PeerHeader* sent, const std::shared_ptr<Reply>& reply);
+  PeerSession::Around Around() const;
+  void Send(std::unique_lock<std::mutex>* lock);
   Parcel Pack(const PeerRequest& request, PeerHeader* sent);
-  void GiveUp(PeerRequest request);
-  void BeginStep(const PeerRequest& request);
-  bool IsStuck();
-  void GiveUpStep(std::unique_lock<std::mutex>* lock);
-  bool EndsEngine() const;
-  bool Await(const PeerRequest& request, const std::shared_ptr<Reply>& reply);
-  void Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader& sent);
+  void End(std::unique_lock<std::mutex>* lock);
+  CoreStatus Read(const Parcel& parcel, Messages* messages, PeerVerdict* verdict, bool* others_know);
+  void CarryOut(PeerActions actions, const Received& rows);
   void Learn(const Messages& messages);
   std::string Difference(const std::vector<PeerHeader>& headers, const PeerVerdict& verdict);
   void Explain(PeerVerdict* verdict) const;
-  CoreStatus GivenUp(PeerHeader header, std::chrono::steady_clock::time_point since) const;
+  std::string LineOf(const PeerRequest& waits) const;
+  std::string Waits(const PeerRequest& waits) const;
+  CoreStatus GivenUpExchange(const PeerRequest& waits) const;
+  CoreStatus GivenUpTurn(const PeerRequest& waits) const;
+  CoreStatus GivenUpStep() const;
   CoreStatus Ended(const CoreStatus& why) const;
-  bool Yields(const PeerRequest& request) const;
-  void Break(const CoreStatus& why, PeerRequest request, bool others_wait);
-  void FailAll(const PeerVerdict& verdict);
 
   const std::unique_ptr<Transport> transport_;
   PeerKeys* const keys_;
@@ -177,43 +146,24 @@ class Peers {
   const std::shared_ptr<Meeting> meeting_ = std::make_shared<Meeting>();
   std::mutex& mutex_ = meeting_->mutex;  // guards the members below
   std::condition_variable& changed_ = meeting_->changed;
-  std::deque<PeerRequest> queue_;
-  bool stop_ = false;
-  bool leaves_ = false, left_ = false;
-  bool paused_ = false;   // for what rank 0 asks for
-  bool changes_tables_ = false;  // that is
-  std::set<std::int64_t> open_;  // numbers of questions without END
-  std::string answers_;   // that were not sent yet
-  std::vector<std::string> heard_;  // rank 0: by rank
-  int turn_ = -1;  // only batches of this stream are next
-  std::chrono::steady_clock::time_point turned_;  // since when
-  bool owes_ = false;  // a step has begun on all ranks, and its gradients are next
+  PeerSession session_;             // its events of the thread come from that thread alone
   AwaitedRanks awaited_;
-  CoreStatus broken_, poisoned_;
+  std::string answers_;             // that were not sent yet
+  std::vector<std::string> heard_;  // rank 0: answers by rank
   std::int64_t changes_ = 0;
   std::uint64_t change_hash_ = 0;
+  std::shared_ptr<Reply> reply_;    // of the exchange under way; null: there is none
 
   // Of the thread.
   PeerFigures figures_;
-  std::int64_t sequence_ = 0;
+  std::int64_t sequence_ = 0;  // of the last exchange
   bool has_signed_ = false;  // the signature was sent
   std::set<std::uint64_t> facts_sent_;
   // Received from the other ranks, by rank.
   std::vector<std::string> signatures_, collectives_;
   std::vector<std::map<std::uint64_t, std::string>> facts_;  // then by their hash
   bool told_apart_ = false;  // a line about different collectives was printed
-  bool others_wait_ = false;             // this rank is broken, and others do not know it
-  std::chrono::steady_clock::time_point quiet_;  // when the last exchange ended
-  // The step that has begun on all ranks: its batch, its collectives, and when it last used processor time.
-  std::int64_t owed_ticket_ = 0;
-  std::string owed_collectives_;
-  std::chrono::steady_clock::time_point owed_since_, computed_;
-  std::int64_t computed_ns_ = 0;  // processor time of this process at that time
-  std::chrono::steady_clock::time_point broken_since_;
-  bool engine_ended_ = false;
-  std::chrono::steady_clock::time_point told_;   // when a line about a wait was printed last
   const std::uint64_t machine_ = ThisMachine();
-  std::shared_ptr<Reply> late_;         // of an exchange that nothing here waits for
   std::shared_ptr<std::vector<std::uint8_t>> buffer_;
   std::thread thread_;
 };

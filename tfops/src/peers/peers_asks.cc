@@ -19,7 +19,7 @@ double Seconds(Clock::duration time) { return std::chrono::duration<double>(time
 void Peers::Resume() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    paused_ = changes_tables_ = false;
+    session_.Resume();
     awaited_.NoteOwnWork(Clock::now());
     changed_.notify_all();
   }
@@ -57,8 +57,7 @@ void Peers::Leave(int timeout_ms, std::string cause) {
   bool is_first;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    is_first = !leaves_;
-    leaves_ = true;
+    is_first = session_.BeginLeave();
   }
   if (is_first) {
     PeerRequest request;
@@ -66,18 +65,18 @@ void Peers::Leave(int timeout_ms, std::string cause) {
     request.header.cause = std::move(cause);
     request.done = [this](const PeerVerdict&, const Received&) {
       std::lock_guard<std::mutex> lock(mutex_);
-      left_ = true;
+      session_.NoteLeft();
       changed_.notify_all();
     };
     Exchange(std::move(request));
   }
   std::unique_lock<std::mutex> lock(mutex_);
-  const auto over = [this] { return left_ || stop_; };
+  const auto over = [this] { return session_.has_left() || session_.is_stopped(); };
   const Clock::time_point begun = Clock::now();
   const Clock::duration limit = std::chrono::milliseconds(timeout_ms);
   while (!over()) {
     // Rank 0 gives up first, and this rank waits for the END that rank 0 then sends.
-    const bool is_open = !open_.empty() && broken_.ok();
+    const bool is_open = session_.has_open_question();
     const Clock::time_point until =
         is_open ? std::max(begun, awaited_.worked()) + Limit(settings_.wait_timeout_s) + limit : begun + limit;
     if (changed_.wait_until(lock, until, over) || Clock::now() < until) continue;
@@ -88,14 +87,6 @@ void Peers::Leave(int timeout_ms, std::string cause) {
     }
     return;
   }
-}
-
-// Whether a request is answered by kAsked: it has a claim, or has read tables that change.  That a step has failed is
-// told afterwards.
-bool Peers::Yields(const PeerRequest& request) const {
-  const PeerHeader& header = request.header;
-  return header.cause.empty() &&
-         (header.kind == PeerKind::kForward || (changes_tables_ && header.kind == PeerKind::kRead));
 }
 
 }  // namespace ascpipe

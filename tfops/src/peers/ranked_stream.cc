@@ -1,7 +1,6 @@
 #include "peers/ranked_stream.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/atomics.h"
 #include "core/error_codes.gen.h"
@@ -13,26 +12,7 @@ namespace {
 
 constexpr int kMostBatches = 8;  // of one message: a step does not wait for the keys of many others
 
-std::int64_t Filled(std::int64_t bytes) { return (bytes + 7) & ~std::int64_t{7}; }
-
-const std::int64_t kZeros = 0;  // fills an array up
-
 }  // namespace
-
-// What one rank asks of this one in one batch.
-struct RankedStream::Asked {
-  bool came = false;
-  bool closed = false;
-  std::int64_t timestamp = 0;
-  std::vector<std::vector<std::int64_t>> keys;     // by table
-  std::vector<std::vector<std::int32_t>> weights;  // likewise
-};
-
-// Distinct keys of one table in a frame, and how often each occurs.
-struct RankedStream::FrameKeys {
-  const std::int64_t* unique;
-  const std::int32_t* occurrences;
-};
 
 struct RankedStream::Entry {
   Ticket* local = nullptr;  // with a reference; null: this rank has not submitted it yet
@@ -133,16 +113,16 @@ CoreStatus RankedStream::Deal(Entry* entry, std::vector<FrameKeys>* keys) const 
       return Error(kE301, "a batch of stream ", number_, " has ", count, " distinct ids of ", part.ids(), " of table ",
                    index, ". The record is damaged; restart all ranks");
     }
-    keys->push_back({part.array<std::int64_t>(&layout::Part::unique), part.array<std::int32_t>(&layout::Part::occurrences)});
-    const std::int64_t* const first = keys->back().unique;
-    std::vector<std::int64_t> owners(1, 0);
+    const std::int64_t* const first = part.array<std::int64_t>(&layout::Part::unique);
+    std::vector<std::int64_t>& owners = entry->shares[static_cast<std::size_t>(index)].owners;
+    owners.assign(1, 0);
     for (int owner = 0; owner < ranks_; ++owner) {
       const std::int64_t* const next = std::partition_point(
           first + owners.back(), first + count, [&](std::int64_t key) { return OwnerOf(key, ranks_) <= owner; });
       owners.push_back(next - first);
     }
     owners.back() = count;  // all are sent, also if they are not ordered: then an owner refuses them
-    entry->shares[static_cast<std::size_t>(index)].owners = std::move(owners);
+    keys->push_back({first, part.array<std::int32_t>(&layout::Part::occurrences), &owners});
   }
   return CoreStatus();
 }
@@ -165,84 +145,18 @@ void RankedStream::Pack(const BatchName& until, std::vector<std::vector<Piece>>*
     const bool closed = frame < 0 || !entry->status.ok();
     entry->sent = true;
     if (!closed && batches < kMostBatches) ++batches;
-    Put(name, *entry, closed ? nullptr : &keys, to, keeps);
+    const std::int64_t timestamp = closed ? 0 : entry->local->record().frame.timestamp;
+    PutAsked({0, number_, name.run, name.index, timestamp, 0, local_->ring().tables(), 0}, closed ? nullptr : &keys, to,
+             keeps);
     keeps->push_back(hold);
   }
 }
 
-// Appends what a rank asks of each owner in one batch; `keys` null: it asks for nothing.
-void RankedStream::Put(const BatchName& name, const Entry& entry, const std::vector<FrameKeys>* keys,
-                       std::vector<std::vector<Piece>>* to, std::vector<std::shared_ptr<const void>>* keeps) const {
-  constexpr std::size_t kHeadWords = sizeof(Head) / sizeof(std::int64_t);
-  const std::size_t tables = static_cast<std::size_t>(local_->ring().tables());
-  for (std::size_t rank = 0; rank < to->size(); ++rank) {
-    const auto words = std::make_shared<std::vector<std::int64_t>>(kHeadWords + tables);
-    std::vector<Piece>& pieces = (*to)[rank];
-    pieces.push_back({words->data(), static_cast<std::int64_t>(words->size() * sizeof(std::int64_t))});
-    const std::int64_t timestamp = keys == nullptr ? 0 : entry.local->record().frame.timestamp;
-    Head head = {pieces.back().bytes, number_, name.run, name.index, timestamp, keys == nullptr ? 1 : 0,
-                 static_cast<std::int64_t>(tables), 0};
-    for (std::size_t table = 0; keys != nullptr && table < tables; ++table) {
-      const std::vector<std::int64_t>& owners = entry.shares[table].owners;
-      const std::int64_t begin = owners[rank], count = owners[rank + 1] - begin;
-      (*words)[kHeadWords + table] = count;
-      pieces.push_back({(*keys)[table].unique + begin, count * 8});
-      pieces.push_back({(*keys)[table].occurrences + begin, count * 4});
-      if (count % 2 != 0) pieces.push_back({&kZeros, 4});
-      head.bytes += count * 8 + Filled(count * 4);
-    }
-    std::memcpy(words->data(), &head, sizeof(head));
-    keeps->push_back(words);
-  }
-}
-
-CoreStatus RankedStream::Unpack(int from, const Head& head, const std::uint8_t* data, std::int64_t bytes) {
-  const std::int64_t tables = local_->ring().tables();
-  const char* const lost = ". The batch was not taken, and nothing else is lost; restart all ranks";
-  if (head.tables != tables || bytes < tables * 8) {
-    return Error(kE301, "rank ", from, " sent keys of ", head.tables, " tables in stream ", number_, ", which has ",
-                 tables, lost);
-  }
-  if (head.run < 1 || head.index < 1 || head.closed < 0 || head.closed > 1) {
-    return Error(kE301, "rank ", from, " sent keys of batch ", head.index, " of iterator ", head.run, " of stream ",
-                 number_, ", closed ", head.closed, lost);
-  }
+CoreStatus RankedStream::Unpack(int from, const AskedHead& head, const std::uint8_t* data, std::int64_t bytes) {
   Asked asked;
-  asked.came = true;
-  asked.closed = head.closed != 0;
-  asked.timestamp = head.timestamp;
-  asked.keys.resize(static_cast<std::size_t>(tables));
-  asked.weights.resize(static_cast<std::size_t>(tables));
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(tables));
-  std::memcpy(counts.data(), data, static_cast<std::size_t>(tables) * 8);
-  std::int64_t at = tables * 8;
-  for (std::size_t table = 0; table < counts.size(); ++table) {
-    const std::int64_t count = counts[table];
-    if (count < 0 || (asked.closed && count > 0) || count > (bytes - at) / 12 || at + count * 8 + Filled(count * 4) > bytes) {
-      return Error(kE301, "rank ", from, " sent ", count, " keys of table ", table, " of stream ", number_, " in ",
-                   bytes - at, " bytes", lost);
-    }
-    const std::size_t size = static_cast<std::size_t>(count);
-    asked.keys[table].resize(size);
-    asked.weights[table].resize(size);
-    if (count > 0) std::memcpy(asked.keys[table].data(), data + at, size * 8);
-    if (count > 0) std::memcpy(asked.weights[table].data(), data + at + count * 8, size * 4);
-    at += count * 8 + Filled(count * 4);
-    const auto foreign = std::find_if(asked.keys[table].begin(), asked.keys[table].end(),
-                                      [this](std::int64_t key) { return OwnerOf(key, ranks_) != rank_; });
-    if (foreign != asked.keys[table].end()) {
-      return Error(kE301, "rank ", from, " asks rank ", rank_, " for key ", *foreign, " of table ", table,
-                   ", which rank ", OwnerOf(*foreign, ranks_), " owns", lost);
-    }
-    const auto& weights = asked.weights[table];
-    const auto negative = std::find_if(weights.begin(), weights.end(), [](std::int32_t weight) { return weight < 0; });
-    if (negative != weights.end()) {
-      return Error(kE301, "rank ", from, " sent a key of table ", table, " that occurs ", *negative, " times", lost);
-    }
-  }
-  if (at != bytes) {
-    return Error(kE301, "rank ", from, " sent ", bytes - at, " bytes behind its keys of stream ", number_, lost);
-  }
+  const CoreStatus status =
+      ReadAsked(head, data, bytes, {from, rank_, ranks_, number_, local_->ring().tables()}, &asked);
+  if (!status.ok()) return status;
   std::lock_guard<std::mutex> lock(mutex_);
   const BatchName name = {head.run, head.index};
   std::int64_t& newest = newest_[static_cast<std::size_t>(from)];
@@ -251,7 +165,10 @@ CoreStatus RankedStream::Unpack(int from, const Head& head, const std::uint8_t* 
   if (entry == nullptr) entry.reset(new Entry);
   entry->asked.resize(static_cast<std::size_t>(ranks_));
   Asked& mine = entry->asked[static_cast<std::size_t>(from)];
-  if (mine.came) return Error(kE301, "rank ", from, " sent the keys of batch ", head.index, " twice", lost);
+  if (mine.came) {
+    return Error(kE301, "rank ", from, " sent the keys of batch ", head.index, " twice. The batch was not taken, and "
+                 "nothing else is lost; restart all ranks");
+  }
   mine = std::move(asked);
   if (std::all_of(entry->asked.begin(), entry->asked.end(), [](const Asked& one) { return one.came; })) {
     Complete(name, entry.get());

@@ -19,15 +19,10 @@
 #include "core/core_status.h"
 #include "core/stream.h"
 #include "core/ticket.h"
+#include "peers/asked_keys.h"
 #include "peers/peers.h"
 
 namespace ascpipe {
-
-// The rank that owns a key: |key| modulo the number of ranks, as workers deal keys (ascpipe/kernels/dealing.py).
-inline int OwnerOf(std::int64_t key, int ranks) {
-  const std::uint64_t magnitude = key < 0 ? 0 - static_cast<std::uint64_t>(key) : static_cast<std::uint64_t>(key);
-  return static_cast<int>(magnitude % static_cast<std::uint64_t>(ranks));
-}
 
 // A batch, by the same name on all ranks: the iterator's number among those of its stream, and its number in that.
 struct BatchName {
@@ -70,7 +65,8 @@ class RankedStream {
   // The name of a batch; false: it has none any more.
   bool NameOf(std::int64_t local, BatchName* name) const;
 
-  // Whether the keys of a batch, and of those before it, are deduplicated, or it can no longer be (then a look at all of it shows why).
+  // Whether the keys of a batch, and of those before it, are deduplicated, or it can no longer be (then a look at all of
+  // it shows why).
   bool IsReady(std::int64_t local) const;
   // Whether every rank has said what it asks for in a batch.
   bool IsKnown(const BatchName& name) const;
@@ -85,19 +81,14 @@ class RankedStream {
   // to `until`.
   void Pack(const BatchName& until, std::vector<std::vector<Piece>>* to,
             std::vector<std::shared_ptr<const void>>* keeps);
-  // Takes what a rank asks for: `words` begins behind the head.
-  struct Head;
-  CoreStatus Unpack(int from, const Head& head, const std::uint8_t* data, std::int64_t bytes);
+  // Takes what a rank asks for; `data` begins behind the head.
+  CoreStatus Unpack(int from, const AskedHead& head, const std::uint8_t* data, std::int64_t bytes);
 
  private:
-  struct Asked;
   struct Entry;
-  struct FrameKeys;
 
   bool IsDeduplicated(std::int64_t frame) const;
   CoreStatus Deal(Entry* entry, std::vector<FrameKeys>* keys) const;
-  void Put(const BatchName& name, const Entry& entry, const std::vector<FrameKeys>* keys,
-           std::vector<std::vector<Piece>>* to, std::vector<std::shared_ptr<const void>>* keeps) const;
   void Complete(const BatchName& name, Entry* entry);
   void Clear();
 
@@ -113,19 +104,6 @@ class RankedStream {
   std::deque<BatchName> unsent_;
   std::vector<std::int64_t> newest_;  // by rank: the greatest run of what it has sent
   std::map<std::int64_t, std::pair<std::shared_ptr<const RankedBatch>, Ticket*>> taken_;  // by ticket in the owned ring
-};
-
-// What a rank says of one batch, before counts int64[tables], then of each table keys int64[count] and weights
-// int32[count], each array filled up to 8 bytes.
-struct RankedStream::Head {
-  std::int64_t bytes;  // of all, this included
-  std::int64_t stream;
-  std::int64_t run;
-  std::int64_t index;
-  std::int64_t timestamp;
-  std::int64_t closed;  // 1: the rank cannot train this batch any more, and asks for nothing
-  std::int64_t tables;
-  std::int64_t reserved;
 };
 
 // The streams of a process among several ranks: their keys ride on the messages of Peers.

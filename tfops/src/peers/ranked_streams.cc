@@ -57,7 +57,7 @@ CoreStatus RankedStreams::Unpack(const Received& keys) {
     const std::uint8_t* data = static_cast<const std::uint8_t*>(keys.from[rank].data);
     std::int64_t left = keys.from[rank].bytes;
     while (left > 0) {
-      RankedStream::Head head;
+      AskedHead head;
       CoreStatus status;
       if (left >= static_cast<std::int64_t>(sizeof(head))) std::memcpy(&head, data, sizeof(head));
       if (left < static_cast<std::int64_t>(sizeof(head)) || head.bytes < static_cast<std::int64_t>(sizeof(head)) ||
@@ -84,7 +84,7 @@ CoreStatus RankedStreams::Unpack(const Received& keys) {
 
 // Gives a stream what a rank asks for; `data` begins with a head that was looked at.
 CoreStatus RankedStreams::Unpack(RankedStream* stream, int from, const std::uint8_t* data) {
-  RankedStream::Head head;
+  AskedHead head;
   std::memcpy(&head, data, sizeof(head));
   return stream->Unpack(from, head, data + sizeof(head), head.bytes - static_cast<std::int64_t>(sizeof(head)));
 }

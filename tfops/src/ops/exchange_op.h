@@ -1,0 +1,75 @@
+// The common part of AscForward and AscBackward: one exchange with all ranks, of rows of all tables of a step.
+#ifndef ASCPIPE_OPS_EXCHANGE_OP_H_
+#define ASCPIPE_OPS_EXCHANGE_OP_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bridge/pipeline.h"
+#include "bridge/row_sections.h"
+#include "bridge/step_end.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace ascpipe {
+
+// What is sent, and all that must stay until it is.
+struct Outgoing {
+  std::vector<tensorflow::Tensor> tensors;
+  std::deque<std::vector<float>> filled;
+  std::deque<std::vector<std::uint8_t>> masks;
+  RowSections sections;
+  std::shared_ptr<const RankedBatch> batch;
+};
+
+// Where the rows of one input are stored.
+struct Incoming {
+  const std::vector<std::int64_t>* bounds;  // [ranks + 1]: the rows of each rank
+  std::int64_t dim;
+  float* rows;
+  std::int32_t* marks;  // -1 is stored where there is no row
+};
+
+class ExchangeOp : public tensorflow::AsyncOpKernel {
+ public:
+  explicit ExchangeOp(tensorflow::OpKernelConstruction* construction);
+
+  void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override;
+
+ protected:
+  virtual PeerKind Kind() const = 0;
+  virtual VerdictKind Expected() const = 0;
+  virtual bool HasBackward() const { return false; }
+  virtual std::shared_ptr<const std::string> Facts() const { return nullptr; }
+  // Reads inputs again that tables have changed since.
+  virtual tensorflow::Status ReadAgain(tensorflow::OpKernelContext*, const StepEnd&) {
+    return tensorflow::Status::OK();
+  }
+  // Appends the rows that input i sends.
+  virtual tensorflow::Status Send(tensorflow::OpKernelContext* ctx, int i, const RowShares& shares, Outgoing* outgoing,
+                                  std::vector<std::vector<Piece>>* to) = 0;
+  // All ranks have sent the same; called before the rows are read.
+  virtual void Agreed(StepEnd* step, Pipeline* pipeline, const PeerHeader& header) = 0;
+  // Allocates the outputs of input i.
+  virtual tensorflow::Status Allocate(tensorflow::OpKernelContext* ctx, int i, const RowShares& shares,
+                                      Incoming* incoming) = 0;
+
+  int n_;
+  std::vector<tensorflow::int32> tables_;
+  int stream_;
+
+ private:
+  tensorflow::Status Fill(tensorflow::OpKernelContext* ctx, const Pipeline& pipeline,
+                          const std::shared_ptr<const RankedBatch>& batch, const std::vector<int>& columns,
+                          PeerRequest* request);
+  tensorflow::Status ReceiveAll(tensorflow::OpKernelContext* ctx, const RankedBatch& batch,
+                                const std::vector<int>& columns, const Received& received);
+
+  tensorflow::int64 used_;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_OPS_EXCHANGE_OP_H_

@@ -1,0 +1,153 @@
+// AscForward: sends rows to the ranks that ask for them.
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "bridge/asked_rows.h"
+#include "bridge/status.h"
+#include "core/error_codes.gen.h"
+#include "ops/exchange_op.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+// Not stateful, as AscPlans.
+REGISTER_OP("AscForward")
+    .Input("owned: int64")
+    .Input("slots: n * int32")
+    .Input("restore: n * int32")
+    .Input("rows: n * float")
+    .Output("places: n * int32")
+    .Output("local: n * float")
+    .Attr("n: int >= 1")
+    .Attr("tables: list(int)")
+    .Attr("stream: int")
+    .Attr("training: bool").Attr("has_backward: bool")
+    .Attr("used: int").Attr("facts: string")
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+      const int n = c->num_outputs() / 2;
+      for (int i = 0; i < n; ++i) {
+        tensorflow::shape_inference::ShapeHandle rows;
+        TF_RETURN_IF_ERROR(c->WithRank(c->input(1 + 2 * n + i), 2, &rows));
+        const auto distinct = c->UnknownDim();
+        c->set_output(i, c->Vector(distinct));
+        c->set_output(n + i, c->Matrix(distinct, c->Dim(rows, 1)));
+      }
+      return tensorflow::Status::OK();
+    })
+    .Doc(R"doc(
+Of several ranks: sends each rank the rows that it asks for, of all tables of a step in one exchange.
+
+owned: int64 scalar of AscGate.
+slots: int32[union of what all ranks ask of this one], of AscNextPlan.
+restore: int32[all that they ask, in rank order], index into slots.
+rows: float[all that they ask, dim], of AscLookup.
+places: int32[distinct ids of this rank's batch], row i of local, or -1 of a key without a row.
+local: float[distinct ids of this rank's batch, dim]; of keys without a row any values.
+n: number of tables.
+tables: numbers of the tables.
+stream: number of the stream.
+training: whether this is the training channel; then claims count from here on.
+has_backward: whether gradients follow.
+used: a number for the tables that the step uses, equal on all ranks.
+facts: what all ranks must have alike in the step, lines of FactsOf.
+)doc");
+
+namespace ascpipe {
+
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+namespace {
+
+class ForwardOp : public ExchangeOp {
+ public:
+  explicit ForwardOp(OpKernelConstruction* construction) : ExchangeOp(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("training", &training_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("has_backward", &has_backward_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("facts", facts_.get()));
+  }
+
+ protected:
+  PeerKind Kind() const override { return training_ ? PeerKind::kForward : PeerKind::kRead; }
+  VerdictKind Expected() const override { return training_ ? VerdictKind::kGo : VerdictKind::kRows; }
+  bool HasBackward() const override { return has_backward_; }
+  std::shared_ptr<const std::string> Facts() const override { return facts_; }
+
+  // The claims have filled the slots anew, or new answers do; the rows, which nothing else reads, are gathered anew.
+  Status ReadAgain(OpKernelContext* ctx, const StepEnd& step) override {
+    for (int i = 0; i < n_; ++i) {
+      const Tensor &slots = ctx->input(1 + i), &restore = ctx->input(1 + n_ + i), &rows = ctx->input(1 + 2 * n_ + i);
+      const Table* table = nullptr;
+      if (training_) {
+        table = step.PendingTable(tables_[i]);
+        if (table == nullptr) return Refuse(Code::kInternal, "AscForward: table ", tables_[i], " is not claimed");
+      } else {
+        const PendingRead* const read = step.ReadOf(tables_[i]);
+        if (read == nullptr) continue;  // rows of a checkpoint stay as they are
+        table = &read->table();
+      }
+      const auto copies = step.RowsOf(slots.flat<tensorflow::int32>().data());
+      TF_RETURN_IF_ERROR(GatherAsked(ctx, *table, copies.get(), slots, restore,
+                                     const_cast<float*>(rows.flat<float>().data())));
+    }
+    return Status::OK();
+  }
+
+  Status Send(OpKernelContext* ctx, int i, const RowShares& shares, Outgoing* outgoing,
+              std::vector<std::vector<Piece>>* to) override {
+    const Tensor &slots = ctx->input(1 + i), &restore = ctx->input(1 + n_ + i), &rows = ctx->input(1 + 2 * n_ + i);
+    const std::int64_t asked = shares.askers.back();
+    if (restore.NumElements() != asked || rows.dims() != 2 || rows.dim_size(0) != asked) {
+      return Refuse(kE301, "AscForward: ", rows.shape().DebugString(), " rows for ", asked, " keys");
+    }
+    const auto numbers = slots.flat<tensorflow::int32>();
+    const std::int32_t* const end = numbers.data() + numbers.size();
+    const std::uint8_t* present = nullptr;
+    if (std::find(numbers.data(), end, layout::kSlotNone) != end) {
+      const auto index = restore.flat<tensorflow::int32>();
+      outgoing->masks.emplace_back(static_cast<std::size_t>(asked));
+      for (std::int64_t row = 0; row < asked; ++row) {
+        outgoing->masks.back()[static_cast<std::size_t>(row)] = numbers(index(row)) != layout::kSlotNone ? 1 : 0;
+      }
+      present = outgoing->masks.back().data();
+    }
+    outgoing->tensors.push_back(rows);
+    outgoing->sections.Add({rows.flat<float>().data(), present, rows.dim_size(1), &shares.askers}, to);
+    return Status::OK();
+  }
+
+  void Agreed(StepEnd* step, Pipeline* pipeline, const PeerHeader& header) override {
+    if (!training_) return step->HasRead();
+    step->Commit();
+    pipeline->stream(stream_)->gate().RingTableWorkers();
+    if (!has_backward_) return;
+    PeerHeader owed = header;
+    owed.kind = PeerKind::kBackward;
+    step->Owes(owed);
+  }
+
+  Status Allocate(OpKernelContext* ctx, int i, const RowShares& shares, Incoming* incoming) override {
+    const std::int64_t distinct = shares.owners.back(), dim = ctx->input(1 + 2 * n_ + i).dim_size(1);
+    Tensor *places, *local;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(i, TensorShape({distinct}), &places));
+    TF_RETURN_IF_ERROR(ctx->allocate_output(n_ + i, TensorShape({distinct, dim}), &local));
+    auto numbers = places->flat<tensorflow::int32>();
+    for (std::int64_t row = 0; row < distinct; ++row) numbers(row) = static_cast<tensorflow::int32>(row);
+    *incoming = {&shares.owners, dim, local->flat<float>().data(), numbers.data()};
+    return Status::OK();
+  }
+
+ private:
+  bool training_;
+  bool has_backward_;
+  const std::shared_ptr<std::string> facts_ = std::make_shared<std::string>();
+};
+
+}  // namespace
+
+REGISTER_KERNEL_BUILDER(Name("AscForward").Device(tensorflow::DEVICE_CPU), ForwardOp);
+
+}  // namespace ascpipe
