@@ -1,12 +1,16 @@
 """The one list of what ascpipe replaces in TensorFlow, and the one place that replaces it and gives it back.
 
-``import mx_rec`` and ``ascpipe.tf.init`` apply the patches. Those of a ``Feature`` are applied when the program first
-uses that part of TensorFlow. The end of a program, ``shutdown`` or ``terminate_config_initializer``, undoes all.
+``import mx_rec`` and ``init`` apply the patches. Those of a ``Feature`` are applied when the program first uses that
+part of TensorFlow. The end of a program, ``shutdown`` or ``terminate_config_initializer``, undoes all.
 """
 import functools
 import importlib
 import weakref
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, TypeVar
+
+from ascpipe.tf import internals
+
+Replacement = TypeVar("Replacement")
 
 _NOTHING = object()
 
@@ -14,21 +18,28 @@ _NOTHING = object()
 class Feature:
     """A part of TensorFlow that not every program uses.
 
-    Attributes:
-        is_used: whether the program has used it. Its patches are applied from then on, also by a later ``init``.
+    Its patches are applied when a program first uses it, and by each later ``init``.
+
+    Args:
+        was_used: whether TensorFlow has counted a use, which may have been before ``init``.
     """
 
-    def __init__(self) -> None:
-        self.is_used = False
+    def __init__(self, was_used: Callable[[], bool] = lambda: False) -> None:
+        self._is_used = False
+        self._was_used = was_used
+
+    @property
+    def is_used(self) -> bool:
+        """Whether this process has used the feature."""
+        return self._is_used or self._was_used()
 
     def use(self) -> None:
         """Apply the patches of the feature, if those of this process are applied. May be called twice."""
-        if not self.is_used:
-            self.is_used = True
-            if _Applied.now:
-                for patch in PATCHES:
-                    if patch.feature is self:
-                        patch.put()
+        if not self._is_used:
+            self._is_used = True
+            for patch in PATCHES if _Applied.now else ():
+                if patch.feature is self:
+                    patch.put()
 
 
 class Patch:
@@ -58,14 +69,13 @@ class Patch:
             self._plain = vars(self._owner()).get(self._name())
         return self._plain
 
-    def apply(self, replacement: Any) -> None:
-        """Replace the attribute, now or when its feature is first used. May be called twice."""
+    def by(self, replacement: Replacement) -> Replacement:
+        """Note what takes the place of the attribute when patches are applied. A decorator."""
         self._replacement = replacement
-        _Applied.now = True
-        self.put()
+        return replacement
 
     def put(self) -> None:
-        """Replace the attribute, if ``apply`` was called and its feature is used."""
+        """Replace the attribute, if there is something for it and its feature is used. May be called twice."""
         if self._replacement is _NOTHING or not (self.feature is None or self.feature.is_used):
             return
         if self.plain is not self._replacement:
@@ -78,7 +88,7 @@ class Patch:
         self._objects.add(each)
 
     def undo(self) -> None:
-        """Give TensorFlow its own back. May be called twice, and without ``apply``."""
+        """Give TensorFlow its own back. May be called twice, and without ``put``."""
         if self._plain is _NOTHING:
             return
         if self._plain is not None:
@@ -117,7 +127,7 @@ class GraphPatch(Patch):
             self._put_on(graph)
 
     def undo(self) -> None:
-        """Give all graphs their own method back. May be called twice, and without ``apply``."""
+        """Give all graphs their own method back. May be called twice, and without ``put``."""
         for graph in self._objects:
             vars(graph).pop(self._name(), None)
 
@@ -135,9 +145,11 @@ class _Applied:
 PATCHES: List[Patch] = []
 
 COLUMNS = Feature()  #: feature columns that have tables, or may get them
-ESTIMATORS = Feature()
-KERAS = Feature()  #: models of Keras
-HOST_OPS = Feature()  #: the incumbent's host ops
+ESTIMATORS = Feature(lambda: internals.is_counted(internals.ESTIMATOR_GAUGE, "init"))
+KERAS = Feature(lambda: internals.is_counted(internals.KERAS_GAUGE, "model"))  #: models of Keras
+INCUMBENT = Feature()  #: ``mx_rec``
+CARDS = Feature()  #: sessions that may ask a card of the incumbent's
+HOST_OPS = Feature()  #: of the incumbent
 
 _SAVER = ".python.training.saver"
 _SESSION = ".python.client.session"
@@ -174,9 +186,10 @@ RUN_LOCK = GraphPatch(_GRAPH, "Graph._session_run_lock", "a callable of a sessio
 FINALIZE = GraphPatch(_GRAPH, "Graph.finalize",
                       "a marked graph starts before it is finalized; one that needs graph modification is refused")
 
-SESSION_INIT = Patch(_SESSION, "BaseSession.__init__", "a session computes deterministically where it is asked to")
+SESSION_INIT = Patch(_SESSION, "BaseSession.__init__", "a session computes deterministically where it is asked to",
+                     CARDS)
 GET_NEXT = Patch(".python.data.ops.iterator_ops", "Iterator.get_next",
-                 "programs of the incumbent ask for the batch whose ids a channel looks up")
+                 "programs of the incumbent ask for the batch whose ids a channel looks up", INCUMBENT)
 EOS_MAP = Patch(".python.data.ops.dataset_ops", "DatasetV2.eos_map", "programs of the incumbent call it", HOST_OPS)
 
 ADD_META_GRAPH = Patch(_ESTIMATOR, "Estimator._add_meta_graph_for_mode", "an Estimator exports its tables", ESTIMATORS)
@@ -228,8 +241,8 @@ def apply_to_graph(graph: Any) -> None:
     FINALIZE.put_on(graph)
 
 
-def redo() -> None:
-    """Apply the patches that ``undo`` has undone, for a program that follows another one in this process."""
+def apply() -> None:
+    """Apply all patches, but those of features that are not used. May be called twice, and after ``undo``."""
     _Applied.now = True
     for patch in PATCHES:
         patch.put()

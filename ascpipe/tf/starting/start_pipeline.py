@@ -85,11 +85,6 @@ def start_asc_pipeline() -> None:
     process.deferred.mark(graph, functools.partial(_start_graph, process), functools.partial(_is_next, process))
 
 
-def install() -> None:
-    """Let sessions of this process start what is marked, and say errors of our ops shortly. May be called twice."""
-    patches.SESSION_CALL.apply(_do_call)
-
-
 def _is_next(process: Process, graph: tf.Graph) -> bool:
     """Whether the tables that a graph brings have the numbers after those of the pipeline."""
     known = {} if process.pipeline is None else process.pipeline.tables
@@ -191,6 +186,7 @@ def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
     return pipeline
 
 
+@patches.SESSION_CALL.by
 def _do_call(self: Any, *arguments: Any) -> Any:
     """In the place of TensorFlow's, which each run and partial run calls."""
     with op_errors.coded_text_alone():
