@@ -157,8 +157,9 @@ class _Asking:
         return self._saver().saver_def
 
     def save(self, session: Any, path: str, global_step: Any) -> Any:
-        """Save with the added arguments."""
-        return self._saver().save(session, path, global_step=global_step, **self._asked())
+        """Save with the added arguments, which TensorFlow's ``save`` does not have after the end of a program."""
+        asked = self._asked() if Process.is_initialised() else {}
+        return self._saver().save(session, path, global_step=global_step, **asked)
 
     def _saver(self) -> Any:
         self._found = self._found or self._find()
