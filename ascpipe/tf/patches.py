@@ -50,13 +50,16 @@ class Patch:
         path: of the attribute in it, ``Class.method`` for instance.
         purpose: what it is replaced for.
         feature: what a program uses before it needs the patch; None: each program needs it.
+        of_graphs: a method that is replaced on each graph that has tables, and not on its class.
     """
 
-    def __init__(self, module: str, path: str, purpose: str, feature: Optional[Feature] = None) -> None:
+    def __init__(self, module: str, path: str, purpose: str, feature: Optional[Feature] = None, *,
+                 of_graphs: bool = False) -> None:
         self.module = module
         self.path = path
         self.purpose = purpose
         self.feature = feature
+        self.of_graphs = of_graphs
         self._plain: Any = _NOTHING
         self._replacement: Any = _NOTHING
         self._objects: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -78,14 +81,15 @@ class Patch:
         """Replace the attribute, if there is something for it and its feature is used. May be called twice."""
         if self._replacement is _NOTHING or not (self.feature is None or self.feature.is_used):
             return
-        if self.plain is not self._replacement:
+        if self.plain is not self._replacement and not self.of_graphs:
             setattr(self._owner(), self._name(), self._replacement)
-        for each in self._objects:
-            vars(each).pop(self._name(), None)
+        self._on_objects(is_replaced=self.of_graphs)
 
-    def keep_on(self, each: Any) -> None:
-        """Let ``undo`` leave the replacement on one object, whose class gets TensorFlow's own back."""
+    def put_on(self, each: Any) -> None:
+        """Of a graph: replace the method. Of another object: let ``undo`` leave the replacement on it."""
         self._objects.add(each)
+        if self.of_graphs and _Applied.now:
+            self._on_objects(is_replaced=True)
 
     def undo(self) -> None:
         """Give TensorFlow its own back. May be called twice, and without ``put``."""
@@ -95,12 +99,14 @@ class Patch:
             setattr(self._owner(), self._name(), self._plain)
         elif self._name() in vars(self._owner()):
             delattr(self._owner(), self._name())
-        for each in self._objects:
-            self._put_on(each)
+        self._on_objects(is_replaced=not self.of_graphs)
 
-    def _put_on(self, each: Any) -> None:
-        """Replace the attribute on one object, which the replacement does not keep alive."""
-        setattr(each, self._name(), functools.partial(_call, self._replacement, weakref.ref(each)))
+    def _on_objects(self, *, is_replaced: bool) -> None:
+        """Replace the attribute on objects, which the replacement does not keep alive, or give them their own back."""
+        for each in self._objects:
+            vars(each).pop(self._name(), None)
+            if is_replaced:
+                setattr(each, self._name(), functools.partial(_call, self._replacement, weakref.ref(each)))
 
     def _owner(self) -> Any:
         owner = importlib.import_module("tensorflow" + self.module)
@@ -110,26 +116,6 @@ class Patch:
 
     def _name(self) -> str:
         return self.path.split(".")[-1]
-
-
-class GraphPatch(Patch):
-    """A method that is replaced on each graph that has tables, and not on its class."""
-
-    def put(self) -> None:
-        """Replace the method of the graphs that ``put_on`` knows."""
-        for graph in self._objects:
-            self._put_on(graph)
-
-    def put_on(self, graph: Any) -> None:
-        """Replace the method of one more graph."""
-        self._objects.add(graph)
-        if _Applied.now:
-            self._put_on(graph)
-
-    def undo(self) -> None:
-        """Give all graphs their own method back. May be called twice, and without ``put``."""
-        for graph in self._objects:
-            vars(graph).pop(self._name(), None)
 
 
 def _call(replacement: Callable[..., Any], of: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
@@ -182,9 +168,11 @@ SESSION_CALL = Patch(_SESSION, "BaseSession._do_call",
 FIRST_USES = Patch(".python.eager.monitoring", "BoolGauge.get_cell",
                    "the first use of Keras and of Estimators, which TensorFlow counts here, is known")
 
-RUN_LOCK = GraphPatch(_GRAPH, "Graph._session_run_lock", "a callable of a session starts a marked graph, too")
-FINALIZE = GraphPatch(_GRAPH, "Graph.finalize",
-                      "a marked graph starts before it is finalized; one that needs graph modification is refused")
+RUN_LOCK = Patch(_GRAPH, "Graph._session_run_lock", "a callable of a session starts a marked graph, too",
+                 of_graphs=True)
+FINALIZE = Patch(_GRAPH, "Graph.finalize",
+                 "a marked graph starts before it is finalized; one that needs graph modification is refused",
+                 of_graphs=True)
 
 SESSION_INIT = Patch(_SESSION, "BaseSession.__init__", "a session computes deterministically where it is asked to",
                      CARDS)

@@ -16,7 +16,6 @@ from tests.tf import programs
 
 MOST_IN_A_PLAIN_PROGRAM = 15
 ALWAYS = (None, patches.INCUMBENT, patches.CARDS)  #: features that are no part of TensorFlow
-OF_GRAPHS = (patches.RUN_LOCK, patches.FINALIZE)
 
 
 def name_of(patch):
@@ -25,7 +24,7 @@ def name_of(patch):
 
 def is_of(api):
     """Whether programs of an API have a patch, of a class or a module."""
-    return lambda patch: patch not in OF_GRAPHS and (api == "mx_rec" or patch.feature not in (
+    return lambda patch: not patch.of_graphs and (api == "mx_rec" or patch.feature not in (
         patches.INCUMBENT, patches.CARDS, patches.HOST_OPS))
 
 
@@ -82,7 +81,7 @@ def begun(api):
 
 def now(patch, graph):
     """What is in the place of a patch."""
-    if patch in OF_GRAPHS:
+    if patch.of_graphs:
         return vars(graph).get(patch.path.split(".")[-1])
     return vars(patch._owner()).get(patch._name())
 
@@ -95,7 +94,7 @@ def test_each_way_to_end_a_program_undoes_each_patch_and_the_next_init_applies_i
             begun(api)
             graph = tf.compat.v1.get_default_graph()
             programs.table("user")
-            plain = None if patch in OF_GRAPHS else patch.plain
+            plain = None if patch.of_graphs else patch.plain
             assert now(patch, graph) is not plain
             end()
             assert now(patch, graph) is plain

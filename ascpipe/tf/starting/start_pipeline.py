@@ -189,12 +189,15 @@ def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
 @patches.SESSION_CALL.by
 def _do_call(self: Any, *arguments: Any) -> Any:
     """In the place of TensorFlow's, which each run and partial run calls."""
-    with op_errors.coded_text_alone():
+    try:
         start_marked(self.graph)
         if Process.is_initialised():
             require_no_copy(self.graph)
         _warn_of_early_run(self)
         return patches.SESSION_CALL.plain(self, *arguments)
+    except tf.errors.OpError as error:
+        op_errors.raise_coded(error)
+        raise
 
 
 def start_marked(graph: tf.Graph) -> None:
@@ -218,7 +221,7 @@ def _warn_of_early_run(session: Any) -> None:
     state = GraphState.known(session.graph)
     if state is None:
         return
-    patches.SESSION_CALL.keep_on(session)  # errors after the end of the program have their text alone, too
+    patches.SESSION_CALL.put_on(session)  # errors after the end of the program have their text alone, too
     if not state.started:
         if state.lookups or state.requests.lookups:
             _ran_before.add(session)
