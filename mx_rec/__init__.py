@@ -1,8 +1,8 @@
 """The incumbent's import paths on top of ascpipe: re-exports; and TensorFlow's Savers, warm starts, exports and
 gradients know tables."""
 from ascpipe import import_hints, program_log
+from ascpipe.tf import patches
 from ascpipe.tf.api import installing
-from ascpipe.tf.incumbent import host_ops
 from ascpipe.tf.incumbent.ascend import deterministic
 from mx_rec import _missing, _product
 
@@ -12,8 +12,8 @@ _product.refuse_another(__path__)  # before anything is changed
 import_hints.install(__name__, _missing.MISSING)
 import_hints.point_to_run()
 program_log.program_logger()
+patches.INCUMBENT.use()
 installing.install()
-host_ops.install()
 deterministic.install()
 
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.client import session as session_module
 from tensorflow.python.data.ops import dataset_ops
+from tensorflow.python.eager import monitoring
 from tensorflow.python.feature_column import feature_column, feature_column_v2
 from tensorflow.python.framework import func_graph, ops
 from tensorflow.python.framework import function as legacy_function
@@ -140,9 +141,13 @@ def kept_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:
     return kept
 
 
-def gauges_of_models(keras: Kept, estimators: Kept) -> List[Tuple[Any, str, Kept]]:
-    """What counts the uses of Keras and of Estimators: the gauge, its label for a new one, and what was given."""
-    return [(training._keras_api_gauge, "model", keras), (estimator._estimator_api_gauge, "init", estimators)]
+#: What counts the uses of Keras and of Estimators.
+KERAS_GAUGE, ESTIMATOR_GAUGE = training._keras_api_gauge, estimator._estimator_api_gauge
+
+
+def is_counted(gauge: Any, label: str) -> bool:
+    """Whether a gauge has counted a use of this label."""
+    return bool(monitoring.BoolGaugeCell(monitoring.Metric.get_cell(gauge, label)).value())
 
 
 # ---- datasets --------------------------------------------------------------------------------------------

@@ -1,12 +1,16 @@
 """The one list of what ascpipe replaces in TensorFlow, and the one place that replaces it and gives it back.
 
-``import mx_rec`` and ``ascpipe.tf.init`` apply the patches. Those of a ``Feature`` are applied when the program first
-uses that part of TensorFlow. The end of a program, ``shutdown`` or ``terminate_config_initializer``, undoes all.
+``import mx_rec`` and ``init`` apply the patches. Those of a ``Feature`` are applied when the program first uses that
+part of TensorFlow. The end of a program, ``shutdown`` or ``terminate_config_initializer``, undoes all.
 """
 import functools
 import importlib
 import weakref
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, TypeVar
+
+from ascpipe.tf import internals
+
+Replacement = TypeVar("Replacement")
 
 _NOTHING = object()
 
@@ -14,21 +18,28 @@ _NOTHING = object()
 class Feature:
     """A part of TensorFlow that not every program uses.
 
-    Attributes:
-        is_used: whether the program has used it. Its patches are applied from then on, also by a later ``init``.
+    Its patches are applied when a program first uses it, and by each later ``init``.
+
+    Args:
+        was_used: whether TensorFlow has counted a use, which may have been before ``init``.
     """
 
-    def __init__(self) -> None:
-        self.is_used = False
+    def __init__(self, was_used: Callable[[], bool] = lambda: False) -> None:
+        self._is_used = False
+        self._was_used = was_used
+
+    @property
+    def is_used(self) -> bool:
+        """Whether this process has used the feature."""
+        return self._is_used or self._was_used()
 
     def use(self) -> None:
         """Apply the patches of the feature, if those of this process are applied. May be called twice."""
-        if not self.is_used:
-            self.is_used = True
-            if _Applied.now:
-                for patch in PATCHES:
-                    if patch.feature is self:
-                        patch.put()
+        if not self._is_used:
+            self._is_used = True
+            for patch in PATCHES if _Applied.now else ():
+                if patch.feature is self:
+                    patch.put()
 
 
 class Patch:
@@ -39,13 +50,16 @@ class Patch:
         path: of the attribute in it, ``Class.method`` for instance.
         purpose: what it is replaced for.
         feature: what a program uses before it needs the patch; None: each program needs it.
+        of_graphs: a method that is replaced on each graph that has tables, and not on its class.
     """
 
-    def __init__(self, module: str, path: str, purpose: str, feature: Optional[Feature] = None) -> None:
+    def __init__(self, module: str, path: str, purpose: str, feature: Optional[Feature] = None, *,
+                 of_graphs: bool = False) -> None:
         self.module = module
         self.path = path
         self.purpose = purpose
         self.feature = feature
+        self.of_graphs = of_graphs
         self._plain: Any = _NOTHING
         self._replacement: Any = _NOTHING
         self._objects: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -58,39 +72,41 @@ class Patch:
             self._plain = vars(self._owner()).get(self._name())
         return self._plain
 
-    def apply(self, replacement: Any) -> None:
-        """Replace the attribute, now or when its feature is first used. May be called twice."""
+    def by(self, replacement: Replacement) -> Replacement:
+        """Note what takes the place of the attribute when patches are applied. A decorator."""
         self._replacement = replacement
-        _Applied.now = True
-        self.put()
+        return replacement
 
     def put(self) -> None:
-        """Replace the attribute, if ``apply`` was called and its feature is used."""
+        """Replace the attribute, if there is something for it and its feature is used. May be called twice."""
         if self._replacement is _NOTHING or not (self.feature is None or self.feature.is_used):
             return
-        if self.plain is not self._replacement:
+        if self.plain is not self._replacement and not self.of_graphs:
             setattr(self._owner(), self._name(), self._replacement)
-        for each in self._objects:
-            vars(each).pop(self._name(), None)
+        self._on_objects(is_replaced=self.of_graphs)
 
-    def keep_on(self, each: Any) -> None:
-        """Let ``undo`` leave the replacement on one object, whose class gets TensorFlow's own back."""
+    def put_on(self, each: Any) -> None:
+        """Of a graph: replace the method. Of another object: let ``undo`` leave the replacement on it."""
         self._objects.add(each)
+        if self.of_graphs and _Applied.now:
+            self._on_objects(is_replaced=True)
 
     def undo(self) -> None:
-        """Give TensorFlow its own back. May be called twice, and without ``apply``."""
+        """Give TensorFlow its own back. May be called twice, and without ``put``."""
         if self._plain is _NOTHING:
             return
         if self._plain is not None:
             setattr(self._owner(), self._name(), self._plain)
         elif self._name() in vars(self._owner()):
             delattr(self._owner(), self._name())
-        for each in self._objects:
-            self._put_on(each)
+        self._on_objects(is_replaced=not self.of_graphs)
 
-    def _put_on(self, each: Any) -> None:
-        """Replace the attribute on one object, which the replacement does not keep alive."""
-        setattr(each, self._name(), functools.partial(_call, self._replacement, weakref.ref(each)))
+    def _on_objects(self, *, is_replaced: bool) -> None:
+        """Replace the attribute on objects, which the replacement does not keep alive, or give them their own back."""
+        for each in self._objects:
+            vars(each).pop(self._name(), None)
+            if is_replaced:
+                setattr(each, self._name(), functools.partial(_call, self._replacement, weakref.ref(each)))
 
     def _owner(self) -> Any:
         owner = importlib.import_module("tensorflow" + self.module)
@@ -100,26 +116,6 @@ class Patch:
 
     def _name(self) -> str:
         return self.path.split(".")[-1]
-
-
-class GraphPatch(Patch):
-    """A method that is replaced on each graph that has tables, and not on its class."""
-
-    def put(self) -> None:
-        """Replace the method of the graphs that ``put_on`` knows."""
-        for graph in self._objects:
-            self._put_on(graph)
-
-    def put_on(self, graph: Any) -> None:
-        """Replace the method of one more graph."""
-        self._objects.add(graph)
-        if _Applied.now:
-            self._put_on(graph)
-
-    def undo(self) -> None:
-        """Give all graphs their own method back. May be called twice, and without ``apply``."""
-        for graph in self._objects:
-            vars(graph).pop(self._name(), None)
 
 
 def _call(replacement: Callable[..., Any], of: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
@@ -135,9 +131,11 @@ class _Applied:
 PATCHES: List[Patch] = []
 
 COLUMNS = Feature()  #: feature columns that have tables, or may get them
-ESTIMATORS = Feature()
-KERAS = Feature()  #: models of Keras
-HOST_OPS = Feature()  #: the incumbent's host ops
+ESTIMATORS = Feature(lambda: internals.is_counted(internals.ESTIMATOR_GAUGE, "init"))
+KERAS = Feature(lambda: internals.is_counted(internals.KERAS_GAUGE, "model"))  #: models of Keras
+INCUMBENT = Feature()  #: ``mx_rec``
+CARDS = Feature()  #: sessions that may ask a card of the incumbent's
+HOST_OPS = Feature()  #: of the incumbent
 
 _SAVER = ".python.training.saver"
 _SESSION = ".python.client.session"
@@ -170,13 +168,16 @@ SESSION_CALL = Patch(_SESSION, "BaseSession._do_call",
 FIRST_USES = Patch(".python.eager.monitoring", "BoolGauge.get_cell",
                    "the first use of Keras and of Estimators, which TensorFlow counts here, is known")
 
-RUN_LOCK = GraphPatch(_GRAPH, "Graph._session_run_lock", "a callable of a session starts a marked graph, too")
-FINALIZE = GraphPatch(_GRAPH, "Graph.finalize",
-                      "a marked graph starts before it is finalized; one that needs graph modification is refused")
+RUN_LOCK = Patch(_GRAPH, "Graph._session_run_lock", "a callable of a session starts a marked graph, too",
+                 of_graphs=True)
+FINALIZE = Patch(_GRAPH, "Graph.finalize",
+                 "a marked graph starts before it is finalized; one that needs graph modification is refused",
+                 of_graphs=True)
 
-SESSION_INIT = Patch(_SESSION, "BaseSession.__init__", "a session computes deterministically where it is asked to")
+SESSION_INIT = Patch(_SESSION, "BaseSession.__init__", "a session computes deterministically where it is asked to",
+                     CARDS)
 GET_NEXT = Patch(".python.data.ops.iterator_ops", "Iterator.get_next",
-                 "programs of the incumbent ask for the batch whose ids a channel looks up")
+                 "programs of the incumbent ask for the batch whose ids a channel looks up", INCUMBENT)
 EOS_MAP = Patch(".python.data.ops.dataset_ops", "DatasetV2.eos_map", "programs of the incumbent call it", HOST_OPS)
 
 ADD_META_GRAPH = Patch(_ESTIMATOR, "Estimator._add_meta_graph_for_mode", "an Estimator exports its tables", ESTIMATORS)
@@ -228,8 +229,8 @@ def apply_to_graph(graph: Any) -> None:
     FINALIZE.put_on(graph)
 
 
-def redo() -> None:
-    """Apply the patches that ``undo`` has undone, for a program that follows another one in this process."""
+def apply() -> None:
+    """Apply all patches, but those of features that are not used. May be called twice, and after ``undo``."""
     _Applied.now = True
     for patch in PATCHES:
         patch.put()

@@ -124,8 +124,8 @@ def test_the_time_of_a_batch_is_asked_of_the_clock_for_each_batch():
 
 
 def test_the_end_of_data_of_one_rank_is_that_of_its_dataset():
-    import mx_rec  # noqa: F401
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    import mx_rec.util.ops  # noqa: F401
+    with programs.ascpipe(), tf.compat.v1.Session() as session:
         data = tf.data.Dataset.range(3).eos_map(None, 0, 1, 1).batch(2)
         batch = tf.compat.v1.data.make_one_shot_iterator(data).get_next()
         assert [session.run(batch).tolist() for _ in range(2)] == [[0, 1], [2]]

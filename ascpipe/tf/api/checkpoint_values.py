@@ -10,11 +10,7 @@ from ascpipe.tf.graph.column_names import table_name
 from ascpipe.tf.graph.graph_state import GraphState
 
 
-def install() -> None:
-    """Let variables of columns begin as a checkpoint has them. May be called twice."""
-    patches.INIT_FROM_CHECKPOINT.apply(_init_from_checkpoint)
-
-
+@patches.INIT_FROM_CHECKPOINT.by
 def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
     """In the place of TensorFlow's, which sets the initializers of variables.
 

@@ -18,7 +18,7 @@ from ascpipe.checkpoint import model_index
 from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NoTablesError, NotSavedError
 from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_delta, remove_checkpoint
 from ascpipe.tf import internals, patches
-from ascpipe.tf.checkpoints import saver_hook, tensorflow_part
+from ascpipe.tf.checkpoints import tensorflow_part
 from ascpipe.tf.checkpoints.missing_parts import MissingError, advice_for
 from ascpipe.tf.checkpoints.restoring import restore_checkpoint
 from ascpipe.tf.checkpoints.saving import SaveRequest, begin_save, prefix_of, save_checkpoint, saved_part
@@ -42,9 +42,11 @@ class Saver(tf.compat.v1.train.Saver):
     (docs/reference/checkpoints.md). In a graph without tables it is TensorFlow's.
     """
 
+    @patches.SAVER_BUILD.by
     def _build(self, *args: Any, **kwargs: Any) -> None:
         tensorflow_part.build(self, functools.partial(patches.SAVER_BUILD.plain, self, *args, **kwargs))
 
+    @patches.SAVER_SAVE.by
     def save(self, sess: Any, save_path: str, global_step: Any = None, latest_filename: Optional[str] = None,
              meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True,
              strip_default_attrs: bool = False, save_debug_info: bool = False, is_incremental_checkpoint: bool = False,
@@ -131,6 +133,7 @@ class Saver(tf.compat.v1.train.Saver):
             return begin_save(request, save_dense, describe, publish)
         return save_checkpoint(request, save_dense, publish)
 
+    @patches.SAVER_RESTORE.by
     def restore(self, sess: Any, save_path: str, allow_unverified: bool = False,
                 allow_missing: Collection[str] = ()) -> None:
         """Verify a checkpoint, then replace variables and tables by it, between two training steps.
@@ -186,14 +189,6 @@ class Saver(tf.compat.v1.train.Saver):
             functools.partial(state.attach, sess), allow_unverified=allow_unverified, allow_missing=allow_missing,
             advice=advice_for(state, sess.graph, save_path))
         Process.current().version_is_restored = True
-
-
-def install() -> None:
-    """Let every ``tf.train.Saver`` of this process save and restore the tables of its graph. May be called twice."""
-    patches.SAVER_BUILD.apply(Saver._build)
-    patches.SAVER_SAVE.apply(Saver.save)
-    patches.SAVER_RESTORE.apply(Saver.restore)
-    saver_hook.install()
 
 
 def _saved_by_rank_0(pipeline: Pipeline, save_path: str, step: Optional[int], background: bool) -> str:

@@ -41,6 +41,7 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
         super().__init__(*args, **kwargs)
         self._in_background = background_save
 
+    @patches.HOOK_BEGIN.by
     def begin(self) -> None:
         """Check the path before training, and take the intervals from ``init``.
 
@@ -88,6 +89,7 @@ def require_place_of_saves(graph: tf.Graph, save_path: str) -> None:
             raise CheckpointPathError(place.directory, "it cannot be written to")
 
 
+@patches.SUPERVISOR_INIT.by
 def _make_supervisor(self: Any, *arguments: Any, **named: Any) -> None:
     """In the place of a Supervisor's constructor: its first save would be ten minutes later, in another thread."""
     plain = patches.SUPERVISOR_INIT.plain
@@ -98,13 +100,6 @@ def _make_supervisor(self: Any, *arguments: Any, **named: Any) -> None:
         require_place_of_saves(given["graph"] or tf.compat.v1.get_default_graph(),
                                os.path.join(given["logdir"], given["checkpoint_basename"]))
     plain(self, *arguments, **named)
-
-
-def install() -> None:
-    """Let every ``CheckpointSaverHook`` of this process save deltas where ``init`` was told to, and a ``Supervisor``
-    check its folder. May be called twice."""
-    patches.SUPERVISOR_INIT.apply(_make_supervisor)
-    patches.HOOK_BEGIN.apply(CheckpointSaverHook.begin)
 
 
 class _Timer:
@@ -162,8 +157,9 @@ class _Asking:
         return self._saver().saver_def
 
     def save(self, session: Any, path: str, global_step: Any) -> Any:
-        """Save with the added arguments."""
-        return self._saver().save(session, path, global_step=global_step, **self._asked())
+        """Save with the added arguments, which TensorFlow's ``save`` does not have after the end of a program."""
+        asked = self._asked() if Process.is_initialised() else {}
+        return self._saver().save(session, path, global_step=global_step, **asked)
 
     def _saver(self) -> Any:
         self._found = self._found or self._find()

@@ -133,12 +133,7 @@ def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, boo
         _load, state, {name: Source(prefix, *source) for name, source in sources.items()}, False))
 
 
-def install() -> None:
-    """Let Estimators warm-start the tables of their graphs, too. May be called twice."""
-    patches.WARM_START.apply(_warm_start_of_estimator)
-    patches.SCAFFOLD_INIT_FN.apply(property(_init_fn))
-
-
+@patches.WARM_START.by
 def _warm_start_of_estimator(*settings: Any, **named_settings: Any) -> None:
     """In the place of TensorFlow's: the tables are loaded when a scaffold of the graph initialises a session."""
     state = GraphState.known(tf.compat.v1.get_default_graph())
@@ -163,6 +158,9 @@ def _init_fn(scaffold: tf.compat.v1.train.Scaffold) -> Optional[Callable[[tf.com
             load(session)
 
     return initialise
+
+
+patches.SCAFFOLD_INIT_FN.by(property(_init_fn))
 
 
 def _by_path(paths: Any, *others: Any) -> Iterator[_Settings]:

@@ -15,11 +15,7 @@ from ascpipe.tf.program.lookup_sparse import lookup_sparse
 _HASHES = frozenset(("StringToHashBucketFast", "StringToHashBucketStrong", "SparseCross"))
 
 
-def install() -> None:
-    """Let feature columns of this process look tables up. May be called twice."""
-    patches.SAFE_LOOKUP.apply(_safe_embedding_lookup_sparse)
-
-
+@patches.SAFE_LOOKUP.by
 def _safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: tf.SparseTensor,
                                   sparse_weights: Optional[tf.SparseTensor] = None, combiner: Optional[str] = "mean",
                                   default_id: Any = None, name: Optional[str] = None, partition_strategy: str = "div",

@@ -25,16 +25,7 @@ MAX_BUCKETS_WITHOUT_SIZE = 10 ** 8
 EMBEDDINGS, WEIGHTS = "embedding_weights", "weights"
 
 
-def install() -> None:
-    """Let feature columns of this process have tables. May be called twice."""
-    patches.CREATE_VARIABLE.apply(_create_variable)
-    patches.EMBEDDING_COLUMN.apply(_embedding_column)
-    patches.SHARED_COLUMN.apply(_shared_column)
-    patches.SHARED_WEIGHTS.apply(property(_shared_weights))
-    patches.LINEAR_COLUMN.apply(_linear_column)
-    patches.FRACTION_OF_ZERO.apply(_fraction_of_zero)
-
-
+@patches.CREATE_VARIABLE.by
 def _create_variable(self: Any, feature_column: Any, name: str, shape: Any, *args: Any, **kwargs: Any) -> Any:
     """In the place of TensorFlow's, by which ``DenseFeatures``, ``SequenceFeatures`` and ``LinearModel`` make them."""
     if name not in (EMBEDDINGS, WEIGHTS) or not _is_categorical(feature_column, name):
@@ -53,6 +44,7 @@ def _create_variable(self: Any, feature_column: Any, name: str, shape: Any, *arg
     return plan.stand_in(variable)
 
 
+@patches.EMBEDDING_COLUMN.by
 def _embedding_column(self: Any, sparse_tensors: Any, weight_collections: Any, trainable: Any) -> Any:
     """In the place of TensorFlow's for ``input_layer``, and for ``DenseFeatures`` among older columns."""
     plan = _Plan(self, EMBEDDINGS, internals.buckets_of(self.categorical_column), self.dimension, self.initializer)
@@ -60,6 +52,7 @@ def _embedding_column(self: Any, sparse_tensors: Any, weight_collections: Any, t
         return patches.EMBEDDING_COLUMN.plain(self, sparse_tensors, weight_collections, trainable)
 
 
+@patches.SHARED_COLUMN.by
 def _shared_column(self: Any, *args: Any, **kwargs: Any) -> Any:
     plan = _Plan(self, EMBEDDINGS, internals.buckets_of(self.categorical_column), self.dimension, self.initializer)
     graph = tf.compat.v1.get_default_graph()
@@ -79,6 +72,10 @@ def _shared_weights(self: Any) -> Any:
         return patches.SHARED_WEIGHTS.plain.fget(self)
 
 
+patches.SHARED_WEIGHTS.by(property(_shared_weights))
+
+
+@patches.LINEAR_COLUMN.by
 def _linear_column(self: Any, inputs: Any) -> Any:
     column, units = internals.parts_of_linear_column(self)
     if not isinstance(column, (internals.OldCategoricalColumn, columns_v2.CategoricalColumn)):
@@ -90,6 +87,7 @@ def _linear_column(self: Any, inputs: Any) -> Any:
         return patches.LINEAR_COLUMN.plain(self, inputs)
 
 
+@patches.FRACTION_OF_ZERO.by
 def _fraction_of_zero(variables: Any) -> tf.Tensor:
     """In the place of TensorFlow's, for a summary: of variables that have rows; not a number where there is none."""
     state = GraphState.known(tf.compat.v1.get_default_graph())

@@ -19,11 +19,13 @@ class Extension(NamedTuple):
         given: the program's tensors of a batch.
         specs: all tensors of a batch.
         extend: makes them in the dataset.
+        initializers: those of the iterator that give such batches.
     """
 
     given: List[tf.TensorSpec]
     specs: List[tf.TensorSpec]
     extend: Extend
+    initializers: Set[tf.Operation]
 
 
 @dataclasses.dataclass

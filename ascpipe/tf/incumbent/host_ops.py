@@ -5,7 +5,6 @@ import tensorflow as tf
 
 from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import patches
-from ascpipe.tf.modify import iterators
 from ascpipe.tf.program.table_changes import set_threshold
 from ascpipe.tf.running import native
 from ascpipe.tf.validation import Choice, Integer, Text, checked
@@ -111,6 +110,7 @@ def import_host_pipeline_ops(so_name: str = "") -> HostOps:
     return HostOps()
 
 
+@patches.EOS_MAP.by
 def eos_map(dataset: Any, librec: Any = None, channel_id: int = 0, max_train_steps: int = -1,
             max_eval_steps: int = -1) -> tf.compat.v1.data.Dataset:
     """The dataset itself: with one rank it ends where it ends.
@@ -121,9 +121,3 @@ def eos_map(dataset: Any, librec: Any = None, channel_id: int = 0, max_train_ste
             they make.
     """
     return dataset
-
-
-def install() -> None:
-    """Give every dataset ``eos_map`` once the program has imported host ops. May be called twice."""
-    patches.EOS_MAP.apply(eos_map)
-    iterators.install()

@@ -4,7 +4,6 @@ The iterator, its initializer and the outputs that it had stay what they are, so
 them holds.  Only its dataset is another one: the program's up to its trailing ``prefetch``, then the ``map``, then
 ``prefetch`` and what else stood there.
 """
-import weakref
 from typing import List, NamedTuple, Sequence, Tuple
 
 import tensorflow as tf
@@ -25,10 +24,6 @@ _PASSING = (*OPTION_STAGES, "PrefetchDataset", "TakeDataset", "SkipDataset", "Re
 
 _ONE_EACH = ("; instead of from_string_handle, give training and evaluation an iterator each, and a lookup each "
              "(docs/tutorial/from-tensorflow.md, Feedable iterators)")
-
-
-#: Initializers that give an extended dataset.
-_extended: "weakref.WeakSet[tf.Operation]" = weakref.WeakSet()
 
 
 class _Rebuilt(NamedTuple):
@@ -78,12 +73,11 @@ def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], e
         for initializer in initializers:
             new = _rebuild(initializer.inputs[0], _specs(iterator), extend)
             internals.rewire(initializer, 0, new.variant)
-            _extended.add(initializer)
             specs = new.specs
     internals.set_element_specs(iterator, specs)
     for get_next in get_nexts:
         extend_get_next(get_next, specs)
-    return Extension(given, specs, extend)
+    return Extension(given, specs, extend, set(initializers))
 
 
 def extend_get_next(get_next: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
@@ -94,12 +88,12 @@ def extend_get_next(get_next: tf.Operation, specs: Sequence[tf.TensorSpec]) -> N
 
 def extend_initializer(initializer: tf.Operation, extension: Extension) -> None:
     """Let an initializer of an extended iterator give it an extended dataset, once. Raises what ``extend`` raises."""
-    if initializer in _extended:
+    if initializer in extension.initializers:
         return
     with initializer.graph.as_default(), outside_scopes(initializer.graph):
         new = _rebuild(initializer.inputs[0], extension.given, extension.extend)
         internals.rewire(initializer, 0, new.variant)
-    _extended.add(initializer)
+    extension.initializers.add(initializer)
 
 
 def _new_factory(graph: tf.Graph, name: str, specs: List[tf.TensorSpec],

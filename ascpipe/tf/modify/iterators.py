@@ -19,11 +19,6 @@ from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import boolean, checked
 
 
-def install() -> None:
-    """Let ``get_target_batch`` know the batches of this process. May be called twice."""
-    patches.GET_NEXT.apply(_get_next)
-
-
 def get_target_batch(is_training: bool) -> Any:
     """The result of the ``get_next()`` whose batches a channel looks up; None: it looks up none.
 
@@ -98,6 +93,7 @@ def extend_late_ops(state: GraphState) -> None:
                 extend_initializer(op, extension)
 
 
+@patches.GET_NEXT.by
 def _get_next(self: Any, name: Optional[str] = None) -> Any:
     batch = patches.GET_NEXT.plain(self, name)
     resource = internals.resource_of(self)

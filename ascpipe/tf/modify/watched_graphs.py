@@ -9,18 +9,13 @@ from ascpipe.tf.modify.modifier import modify_graph_and_start_emb_cache
 from ascpipe.tf.starting.start_pipeline import check_new_ops, start_marked
 
 
-def install() -> None:
-    """Let graphs that have tables start before they are run or finalized. May be called twice."""
-    patches.RUN_LOCK.apply(_session_run_lock)
-    patches.FINALIZE.apply(_finalize)
-
-
 def waits(graph: tf.Graph) -> bool:
     """Return whether a graph has lookups that wait for graph modification."""
     state = GraphState.known(graph)
     return state is not None and bool(state.requests.lookups) and not state.requests.done
 
 
+@patches.RUN_LOCK.by
 def _session_run_lock(self: tf.Graph) -> Any:
     """In the place of TensorFlow's, which each way of running a session calls before it adds new ops to the runtime."""
     start_marked(self)
@@ -28,6 +23,7 @@ def _session_run_lock(self: tf.Graph) -> Any:
     return patches.RUN_LOCK.plain(self)
 
 
+@patches.FINALIZE.by
 def _finalize(self: tf.Graph) -> None:
     """In the place of TensorFlow's, which managed sessions and supervisors call before they make a session."""
     start_marked(self)

@@ -16,11 +16,7 @@ _WHY = (
     "session.run(), or in an Estimator: docs/tutorial/from-tensorflow.md, Keras")
 
 
-def install() -> None:
-    """Let models of Keras in this process refuse looked-up rows. May be called twice."""
-    patches.KERAS_DATA.apply(_standardize_user_data)
-
-
+@patches.KERAS_DATA.by
 def _standardize_user_data(self: Any, *args: Any, **kwargs: Any) -> Any:
     """In the place of TensorFlow's, which is the first that ``fit``, ``evaluate``, ``predict`` and their kin call."""
     data = patches.KERAS_DATA.plain(self, *args, **kwargs)

@@ -204,14 +204,7 @@ def _summary(values: Dict[str, float]) -> tf.compat.v1.Summary:
     return tf.compat.v1.Summary(value=parts)
 
 
-def install() -> None:
-    """Let Estimators note the mode of a graph, and write scalars where the setting ``summary_s`` asks for them.
-
-    May be called twice.
-    """
-    patches.CALL_MODEL_FN.apply(_call_model_fn)
-
-
+@patches.CALL_MODEL_FN.by
 def _call_model_fn(self: Any, features: Any, labels: Any, mode: Any, config: Any) -> Any:
     models = Process.current().models if Process.is_initialised() else None
     if models is not None:

@@ -16,24 +16,32 @@ _LOOKS = 3
 _BETWEEN_S = 0.004  # a loop that has just woken waits again
 
 
-def make_loops_batch() -> int:
+def threads() -> Set[int]:
+    """Threads of this process, by the numbers that the kernel gives them."""
+    return {int(thread) for thread in os.listdir("/proc/self/task")}
+
+
+def make_loops_batch(others: Collection[int] = ()) -> int:
     """Give gloo's event loops in this process the policy SCHED_BATCH; how many have it now.
 
     A loop of gloo's waits in ``epoll_wait`` for TCP connections and one pipe. Loops of others, such as asyncio, gRPC
     and ZeroMQ, are woken by a local socket or an ``eventfd``, and stay as they are. Does nothing where the kernel does
     not tell what threads wait for.
+
+    Args:
+        others: threads that cannot be gloo's, as they were there before Horovod was started.
     """
     found: Set[int] = set()
     for look in range(_LOOKS):
         if look:
             time.sleep(_BETWEEN_S)
         found |= _loops()
-    return sum(_is_batch_now(thread) for thread in found)
+    return sum(_is_batch_now(thread) for thread in found.difference(others))
 
 
 def _loops() -> Set[int]:
     """Threads of this process that wait in a loop of gloo's."""
-    waiting = {int(thread): _watched_by(thread) for thread in os.listdir("/proc/self/task")}
+    waiting = {thread: _watched_by(thread) for thread in threads()}
     connections = {"socket:[{}]".format(inode) for inode in _connections()} if any(waiting.values()) else set()
     return {thread for thread, watched in waiting.items() if _is_of_gloo(watched, connections)}
 
@@ -49,7 +57,7 @@ def _is_of_gloo(watched: Sequence[str], connections: Collection[str]) -> bool:
     return len(watched) > 1 and len(others) == 1 and others[0].startswith("pipe:")
 
 
-def _watched_by(thread: str) -> List[str]:
+def _watched_by(thread: int) -> List[str]:
     """Names of the files that a thread waits for in an event loop; none if it waits for something else."""
     number, *arguments = _system_call(thread)
     if number not in _WAITS or not arguments:
@@ -74,7 +82,7 @@ def _connections() -> List[str]:
     return found
 
 
-def _system_call(thread: str) -> List[str]:
+def _system_call(thread: int) -> List[str]:
     """The system call that a thread is in, with its arguments; "running", and other words, where it is in none."""
     try:
         with open("/proc/self/task/{}/syscall".format(thread)) as file:

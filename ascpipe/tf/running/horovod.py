@@ -10,11 +10,11 @@ import logging
 import os
 import threading
 import time
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, Collection, NamedTuple, Optional
 
 from ascpipe import ranks
 from ascpipe.errors import HorovodMissingError, RanksDisagreeError, RanksError
-from ascpipe.tf.running.gloo_loops import make_loops_batch
+from ascpipe.tf.running import gloo_loops
 from ascpipe.tf.running.late_lines import LateLines
 from ascpipe.tf.running.process import Process, terminate_config_initializer
 
@@ -76,11 +76,13 @@ def started(timeout_s: float = START_TIMEOUT_S) -> Started:
         raise RanksError("Horovod was shut down in this process and cannot start again: start all ranks anew "
                          "(`ascpipe run --ranks {} --restarts K` does so after a failure)".format(size))
     _warn_of_fusion(size)
+    before: Collection[int] = ()
     if not module.is_initialized():
         if os.environ.get("HOROVOD_CROSS_SIZE", "1") != "1":
             ranks.check_own_name()
         _await_ranks(rank, size, timeout_s)
         os.environ.setdefault(_GLOO_TIMEOUT, str(_GLOO_TIMEOUT_S))
+        before = gloo_loops.threads()
         try:
             module.init()
         except ValueError as error:
@@ -92,7 +94,7 @@ def started(timeout_s: float = START_TIMEOUT_S) -> Started:
         paths = importlib.import_module("horovod.common.util")
         known = Started(module, rank, size, paths.get_extension_full_path(module.__file__, "mpi_lib"))
         _Current.started, _Current.pid = known, os.getpid()
-        make_loops_batch()
+        gloo_loops.make_loops_batch(before)
         _end_at_exit(module)
     return known
 

@@ -3,9 +3,7 @@
 TensorFlow puts behind the text of an op's error the names of ops, and where the program built them. Ops of ascpipe are
 built by ascpipe, so forty lines of its own source would come after the sentence that says what to do.
 """
-import contextlib
 import re
-from typing import Iterator
 
 import tensorflow as tf
 
@@ -19,13 +17,8 @@ def coded(message: str) -> str:
     return "\n".join(dict.fromkeys(_CODED.findall(message)))
 
 
-@contextlib.contextmanager
-def coded_text_alone() -> Iterator[None]:
-    """Let coded errors of ops in the block have their text alone."""
-    try:
-        yield
-    except tf.errors.OpError as error:
-        text = coded(error.message)
-        if not text:
-            raise
+def raise_coded(error: tf.errors.OpError) -> None:
+    """Raise an error of an op with its coded text alone; do nothing if it has none."""
+    text = coded(error.message)
+    if text:
         raise type(error)(error.node_def, None, text) from None

@@ -187,7 +187,7 @@ def init(*use_mpi: bool, **kwargs: Any) -> None:
     if configuration.daemon is not None:
         trainer_link.require(configuration.daemon)
     process = Process.begin(configuration)
-    patches.redo()
+    patches.apply()
     native.register_ops()
     native.begin_program(native.CALLS_OF_REC_SDK)
     unknown = unknown_arguments(kwargs)

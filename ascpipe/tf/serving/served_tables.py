@@ -227,12 +227,7 @@ def served_from(prefix: str, folder: str, files: Files) -> Iterator[None]:
     served.close()
 
 
-def install() -> None:
-    """Let every Estimator of this process export the tables of its graphs, too. May be called twice."""
-    patches.ADD_META_GRAPH.apply(_add_meta_graph)
-    patches.EXPORT_DIRECTORY.apply(_export_directory)
-
-
+@patches.EXPORT_DIRECTORY.by
 def _export_directory(base: Any) -> bytes:
     """In the place of TensorFlow's, which names a directory by the second: ranks would write into the same one.
 
@@ -251,6 +246,7 @@ def _export_directory(base: Any) -> bytes:
     return directory
 
 
+@patches.ADD_META_GRAPH.by
 def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, Any], checkpoint_path: Any, *args: Any,
                     **kwargs: Any) -> Any:
     """In the place of TensorFlow's, which makes a graph, then calls the input receiver of its mode, then the model."""

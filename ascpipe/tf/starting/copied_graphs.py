@@ -20,11 +20,6 @@ class _Seen:
         self.version, self.ops = 0, 0
 
 
-def install() -> None:
-    """Refuse to freeze a graph with tables to constants. May be called twice."""
-    patches.FREEZE.apply(_extract_sub_graph)
-
-
 def require_no_copy(graph: tf.Graph) -> None:
     """Raise ``TableUseError`` if a graph reads tables, and no code of this program has made them."""
     state = GraphState.known(graph)
@@ -47,6 +42,7 @@ def _imported(op_name: str) -> TableUseError:
         "code of the program, then restore the checkpoint by ascpipe.tf.Saver. " + _EXPORT)
 
 
+@patches.FREEZE.by
 def _extract_sub_graph(graph_def: Any, dest_nodes: Any) -> Any:
     """Called by ``convert_variables_to_constants``, under whichever name a program and TensorFlow's tools have it."""
     found = patches.FREEZE.plain(graph_def, dest_nodes)

@@ -85,11 +85,6 @@ def start_asc_pipeline() -> None:
     process.deferred.mark(graph, functools.partial(_start_graph, process), functools.partial(_is_next, process))
 
 
-def install() -> None:
-    """Let sessions of this process start what is marked, and say errors of our ops shortly. May be called twice."""
-    patches.SESSION_CALL.apply(_do_call)
-
-
 def _is_next(process: Process, graph: tf.Graph) -> bool:
     """Whether the tables that a graph brings have the numbers after those of the pipeline."""
     known = {} if process.pipeline is None else process.pipeline.tables
@@ -191,14 +186,18 @@ def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
     return pipeline
 
 
+@patches.SESSION_CALL.by
 def _do_call(self: Any, *arguments: Any) -> Any:
     """In the place of TensorFlow's, which each run and partial run calls."""
-    with op_errors.coded_text_alone():
+    try:
         start_marked(self.graph)
         if Process.is_initialised():
             require_no_copy(self.graph)
         _warn_of_early_run(self)
         return patches.SESSION_CALL.plain(self, *arguments)
+    except tf.errors.OpError as error:
+        op_errors.raise_coded(error)
+        raise
 
 
 def start_marked(graph: tf.Graph) -> None:
@@ -222,7 +221,7 @@ def _warn_of_early_run(session: Any) -> None:
     state = GraphState.known(session.graph)
     if state is None:
         return
-    patches.SESSION_CALL.keep_on(session)  # errors after the end of the program have their text alone, too
+    patches.SESSION_CALL.put_on(session)  # errors after the end of the program have their text alone, too
     if not state.started:
         if state.lookups or state.requests.lookups:
             _ran_before.add(session)

@@ -14,12 +14,7 @@ from ascpipe.tf.running.process import Process
 from ascpipe.tf.training.column_gradients import gradients_of_stand_ins, rows_for_stand_ins
 
 
-def install() -> None:
-    """Start to record what programs of this process differentiate. May be called twice."""
-    patches.GRADIENTS.apply(_gradients)
-    patches.TAPE_GRADIENT.apply(_gradient_of_tape)
-
-
+@patches.GRADIENTS.by
 def _gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:
     """In the place of TensorFlow's."""
     _note(ys)
@@ -28,6 +23,7 @@ def _gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:
     return gradients_of_stand_ins(xs, found)
 
 
+@patches.TAPE_GRADIENT.by
 def _gradient_of_tape(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
     """In the place of TensorFlow's."""
     _note(target)

@@ -14,11 +14,7 @@ _REASON = ("ExponentialMovingAverage.apply() averages its rows over steps, but i
            "in each step. {}. Nothing was trained".format(AVERAGE))
 
 
-def install() -> None:
-    """Refuse moving averages of tables from now on. May be called twice."""
-    patches.MOVING_AVERAGES.apply(_apply)
-
-
+@patches.MOVING_AVERAGES.by
 def _apply(self: Any, var_list: Any = None) -> Any:
     """In the place of ``ExponentialMovingAverage.apply``."""
     state = GraphState.known(internals.outermost(tf.compat.v1.get_default_graph()))

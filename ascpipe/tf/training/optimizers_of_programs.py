@@ -39,14 +39,6 @@ _STRATEGY = ("optimizer {!r} runs within a strategy of tf.distribute, which has 
              "trained")
 
 
-def install() -> None:
-    """Let optimizers of this process train tables behind columns. May be called twice."""
-    patches.COMPUTE_GRADIENTS.apply(_compute_gradients)
-    patches.APPLY_GRADIENTS.apply(_apply_gradients)
-    patches.SDCA_STEP.apply(_sdca_step)
-    patches.KERAS_GRADIENTS.apply(_keras_gradients)
-
-
 class Optimizer(tf.compat.v1.train.Optimizer):
     """Two optimizers: one for variables, one for tables, also those behind feature columns.
 
@@ -125,6 +117,7 @@ _FORMS: Dict[Any, _Form] = {
 }
 
 
+@patches.COMPUTE_GRADIENTS.by
 def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any) -> Pairs:
     """In the place of TensorFlow's: by the rows of tables instead of the variables that stand for them."""
     graph = tf.compat.v1.get_default_graph()
@@ -183,6 +176,7 @@ def _refuse_nothing(state: GraphState) -> None:
             Process.current(), [table.table_name for table in trained[1:]]))
 
 
+@patches.APPLY_GRADIENTS.by
 def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], global_step: Optional[tf.Variable] = None,
                      name: Optional[str] = None) -> tf.Operation:
     """In the place of TensorFlow's: gradients of tables are checked, and applied by an optimizer for tables."""
@@ -339,6 +333,7 @@ def _trainable() -> List[Any]:
             *tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_RESOURCE_VARIABLES)]
 
 
+@patches.SDCA_STEP.by
 def _sdca_step(self: Any, *args: Any, **kwargs: Any) -> Any:
     """In the place of TensorFlow's, whose op reads and writes whole variables."""
     state = GraphState.known(tf.compat.v1.get_default_graph())
@@ -348,6 +343,7 @@ def _sdca_step(self: Any, *args: Any, **kwargs: Any) -> Any:
     return patches.SDCA_STEP.plain(self, *args, **kwargs)
 
 
+@patches.KERAS_GRADIENTS.by
 def _keras_gradients(self: Any, loss: Any, params: Any) -> Any:
     """In the place of TensorFlow's, by which linear Estimators of tf.compat.v2 train."""
     state = GraphState.known(tf.compat.v1.get_default_graph())

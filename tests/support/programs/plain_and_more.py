@@ -2,6 +2,7 @@
 
 Prints a JSON object: by what the program has used, the attributes. Argument: the API, ``ascpipe`` or ``mx_rec``.
 """
+import importlib
 import json
 import sys
 import tempfile
@@ -22,7 +23,6 @@ import ascpipe.tf as asc  # noqa: E402
 
 if sys.argv[1] == "mx_rec":
     from mx_rec.util.initialize import init, terminate_config_initializer
-    from mx_rec.util.ops import import_host_pipeline_ops
 else:
     from ascpipe.tf import init
     from ascpipe.tf import shutdown as terminate_config_initializer
@@ -61,7 +61,7 @@ with tempfile.TemporaryDirectory() as folder:
     train(folder)
     note("plain")
     if sys.argv[1] == "mx_rec":
-        import_host_pipeline_ops()
+        importlib.import_module("mx_rec.util.ops")
         note("host ops")
     tf.keras.Sequential()
     note("Keras")

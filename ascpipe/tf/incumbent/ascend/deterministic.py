@@ -31,7 +31,8 @@ def install() -> None:
 
     May be called twice.
     """
-    patches.SESSION_INIT.apply(_init)
+    patches.CARDS.use()
+    patches.SESSION_INIT.put()  # also without ``init``
 
 
 def asking(config: Optional[tf.compat.v1.ConfigProto]) -> tf.compat.v1.ConfigProto:
@@ -45,6 +46,7 @@ def asking(config: Optional[tf.compat.v1.ConfigProto]) -> tf.compat.v1.ConfigPro
     return copy
 
 
+@patches.SESSION_INIT.by
 @functools.wraps(patches.SESSION_INIT.plain)
 def _init(self: Any, target: str = "", graph: Optional[tf.Graph] = None, config: Any = None) -> None:
     global _threads_are_shared
