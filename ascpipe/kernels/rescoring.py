@@ -92,9 +92,9 @@ def keep_least(planner, owners, ahead, first_use, victims, numbers):
     expect_slots(n, victims)
     least, kept = np.int64(2**63 - 1), 0  # least: of those that are put back
     for i in range(n):
-        near = np.uint64(numbers[np.uint64(min(i + AHEAD, n - 1))] & SLOT_MASK)
-        prefetch_end(entries, np.uint64(owners[near]))  # where the frequency is
-        prefetch(view.row_of, np.uint64(owners[near]))
+        later = np.uint64(numbers[np.uint64(min(i + AHEAD, n - 1))] & SLOT_MASK)
+        prefetch_end(entries, np.uint64(owners[later]))  # where the frequency is
+        prefetch(view.row_of, np.uint64(owners[later]))
         slot = numbers[i] & SLOT_MASK
         score = np.int64(true_score(planner, view, owners[slot], ahead, first_use))
         if score == numbers[i] >> 32:

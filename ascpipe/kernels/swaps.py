@@ -39,8 +39,8 @@ def rank_slots(planner, listed, future):
     expect_slots(listed.shape[0], victims)
     for i in range(listed.shape[0]):
         prefetch_row(listed, i, rows)
-        near = rows[np.uint64(listed[np.uint64(min(i + AHEAD, listed.shape[0] - 1))])]["slot"]
-        prefetch(victims.scores, np.uint64(max(np.int32(0), near)))
+        later = rows[np.uint64(listed[np.uint64(min(i + AHEAD, listed.shape[0] - 1))])]["slot"]
+        prefetch(victims.scores, np.uint64(max(np.int32(0), later)))
         row = rows[np.uint64(listed[np.uint64(i)])]
         score = score_of(row["frequency"], row["mask"] & future, newest, first_use)
         put_slot(row["slot"], score, row["slot"] >= 0, victims)
@@ -59,8 +59,8 @@ def rank_all(planner):
     newest = planner["newest"]
     first_use = planner["first_use"] = newest - MAX_FRAMES + 1
     for slot in range(owners.shape[0]):
-        near = owners[min(slot + AHEAD, owners.shape[0] - 1)]
-        prefetch_end(entries, np.uint64(max(np.int32(0), near)))
+        later = owners[min(slot + AHEAD, owners.shape[0] - 1)]
+        prefetch_end(entries, np.uint64(max(np.int32(0), later)))
         if owners[slot] >= 0:
             score = score_of(entries[np.uint64(owners[slot])]["frequency"], _NONE, newest, first_use)
             put_slot(slot, score, True, victims)

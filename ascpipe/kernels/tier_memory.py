@@ -6,7 +6,8 @@ worker is in flight; requests have the number of their home row, so there is one
 ============  ==================================  ===========  =================================================
 status        what the home row holds             in flight    becomes
 ============  ==================================  ===========  =================================================
-FREE          nothing                             -            FETCHING (fetch), PINNED (plan of a new key)
+FREE          nothing, or a new row that only a   -            FETCHING (fetch), PINNED (a step trains it)
+              plan knows
 FETCHING      nothing yet                         READ         FETCHED, or FREE if no pinned frame needs it now
 FETCHED       clean copy of a row on disk         -            PINNED (a step trains it), FREE (unpinned before)
 PINNED        dirty row, which must stay          -            CANDIDATE (no pinned frame, no device slot)
@@ -19,8 +20,9 @@ QUARANTINED   a row that old readers may look at  -            FREE, when each o
 ============  ==================================  ===========  =================================================
 
 *Dirty*: no disk slot has this version of the row. *Pinned*: the row must not leave memory, because a pinned frame needs
-it, its key has a device slot, or the table has not run short of home rows yet. *Quarantine*: epoch-based reclamation,
-see ``quarantine``. ``deriving`` finds the statuses again after a restart; nothing here outlives the worker.
+it, its key has a device slot, or the table has not run short of home rows yet. While a key has a device slot, the
+newest version of its row is there, and the home row waits for it. *Quarantine*: epoch-based reclamation, see
+``quarantine``. Nothing here outlives the worker: ``deriving`` finds the statuses again after a restart.
 
 The functions make arrays from the addresses in a TIER; each is inlined.
 """
