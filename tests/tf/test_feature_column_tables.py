@@ -9,6 +9,7 @@ import tensorflow as tf
 import ascpipe.tf as asc
 from ascpipe.tf.feature_column.variables import table_name
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.stand_ins import StandIns
 from tests.tf import column_programs as p
 from tests.tf import columns, programs
 from tests.tf.column_programs import layer, words
@@ -23,7 +24,7 @@ pytestmark = [
 def tables():
     """By the name of its variable, the name of each table of the default graph."""
     state = GraphState.of(v1.get_default_graph())
-    return {variable: stand_in.table.table_name for variable, stand_in in state.stand_ins.items()}
+    return {variable: stand_in.table.table_name for variable, stand_in in StandIns.of(state).items()}
 
 
 def both(build, within=0):

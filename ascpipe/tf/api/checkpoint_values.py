@@ -8,6 +8,7 @@ from ascpipe.tf import patches
 from ascpipe.tf.checkpoints import warm_starting
 from ascpipe.tf.graph.column_names import table_name
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.stand_ins import StandIns
 
 
 @patches.INIT_FROM_CHECKPOINT.by
@@ -19,15 +20,16 @@ def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
     """
     patches.INIT_FROM_CHECKPOINT.plain(path, assignment_map)
     state = GraphState.known(tf.compat.v1.get_default_graph())
-    if state is None or state.warm_starting or state.served is not None:
+    if state is None or warm_starting.is_under_way(state) or state.served is not None:
         return
     sources: Dict[str, Tuple[str, bool]] = {}
+    stand_ins = StandIns.of(state)
     for source, target in sorted(assignment_map.items()):
-        for variable, stand_in in state.stand_ins.items():
+        for variable, stand_in in stand_ins.items():
             name = _name_there(source, target, variable, stand_in.variable)
             if name is not None:
                 table = stand_in.table.table_name
-                slot = state.name_of_slot(variable)  # is one of the variables of a scope once an optimizer made it
+                slot = stand_ins.name_of_slot(variable)  # is one of the variables of a scope once an optimizer made it
                 sources[table] = table_name(name), slot is not None and _name_there(source, target, slot) is not None
                 if state.mode is None:
                     raise ColumnError(variable, "tf.train.init_from_checkpoint() sets initializers, and a table has "

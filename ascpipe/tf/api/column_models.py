@@ -8,7 +8,8 @@ from typing import Callable, Dict
 import tensorflow as tf
 
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.running.process import Models, Process
+from ascpipe.tf.running.column_choice import Models
+from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import TableShape
 
 Tables = Dict[str, TableShape]

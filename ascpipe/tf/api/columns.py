@@ -1,4 +1,5 @@
 """``use_for_feature_columns``: tables behind TensorFlow's own feature columns."""
+import dataclasses
 import logging
 import sys
 import textwrap
@@ -6,11 +7,12 @@ from typing import Dict, List, Optional, Set
 
 import tensorflow as tf
 
-from ascpipe.tf import patches
+from ascpipe.tf import internals, patches
 from ascpipe.tf.api import lifecycle
 from ascpipe.tf.api.column_models import ColumnModels
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.running.column_choice import ColumnChoice, TableSizes
+from ascpipe.tf.graph.stand_ins import StandIns
+from ascpipe.tf.running.column_choice import ColumnChoice, Columns, TableSizes
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import MAX_VOCABULARY
 from ascpipe.tf.validation import Integer, checked
@@ -49,11 +51,11 @@ def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary
         lifecycle.init()
     process = Process.current()
     if is_alone and process.configuration.rank_size == 1:
-        process.models = ColumnModels(_restart)
+        Columns.of(process).models = ColumnModels(_restart)
     if process.frozen:
         raise OSError("use_for_feature_columns() comes before the first graph is built, and a pipeline runs already")
     patches.COLUMNS.use()
-    process.columns = ColumnChoice(min_buckets, TableSizes(device_vocabulary_size, host_vocabulary_size))
+    Columns.of(process).choice = ColumnChoice(min_buckets, TableSizes(device_vocabulary_size, host_vocabulary_size))
     process.deferred.mark_on_demand = _start_columns
 
 
@@ -62,7 +64,7 @@ def _restart() -> None:
     lifecycle.shutdown()
     lifecycle.init()
     process = Process.current()
-    process.columns, process.columns_printed, process.models = before.columns, before.columns_printed, before.models
+    internals.kept_on(process, "columns", lambda: dataclasses.replace(Columns.of(before), told={}))
     process.warned = before.warned
     process.deferred.mark_on_demand = _start_columns
 
@@ -70,17 +72,16 @@ def _restart() -> None:
 def _start_columns(graph: tf.Graph) -> None:
     state = GraphState.of(graph)
     if not state.marked:
-        _tell(Process.current())
-        if state.stand_ins:
-            _warn_of_reads(graph, state)
+        _tell(Columns.of(Process.current()))
+        _warn_of_reads(state)
     lifecycle.start_if_it_looks_up(graph)
 
 
-def _tell(process: Process) -> None:
+def _tell(columns: Columns) -> None:
     """Print what was taken and what was left, once for each variable."""
-    told, process.columns_told = process.columns_told, {}
-    new = {name: reason for name, reason in told.items() if name not in process.columns_printed}
-    process.columns_printed.update(new)
+    new = {name: reason for name, reason in columns.told.items() if name not in columns.printed}
+    columns.told = {}
+    columns.printed.update(new)
     taken = [name for name, reason in new.items() if not reason]
     left = ["{} ({})".format(name, reason) for name, reason in new.items() if reason]
     for what, names in (("tables stand for", taken), ("left to TensorFlow:", left)):
@@ -91,11 +92,11 @@ def _tell(process: Process) -> None:
     sys.stderr.flush()
 
 
-def _warn_of_reads(graph: tf.Graph, state: GraphState) -> None:
+def _warn_of_reads(state: GraphState) -> None:
     """Say once which ops of the program read a variable that has no rows here: norms of it, and averages."""
     normed: Set[str] = set()
     others: Dict[str, Set[str]] = {}  # by type of the op, the variables
-    for name, stand_in in state.stand_ins.items():
+    for name, stand_in in StandIns.of(state).items():
         for op in _readers(stand_in.variable):
             if op.type == "L2Loss":
                 normed.add(name)

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from ascpipe.checkpoint.errors import NoCheckpointError
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.stand_ins import StandIns
 
 #: Returns what to do about a table, or ``table/slot``, that a checkpoint lacks; of "": it has no tables at all.
 Advice = Callable[[str], str]
@@ -38,8 +39,7 @@ def advice_for(state: GraphState, graph: tf.Graph, prefix: str) -> Advice:
     """
     if not graph.finalized:
         return name_it
-    of_columns = {stand_in.table.table_name for stand_in in state.stand_ins.values()}
-    return functools.partial(_begin_elsewhere, of_columns, prefix)
+    return functools.partial(_begin_elsewhere, StandIns.of(state).variables(), prefix)
 
 
 def _begin_elsewhere(of_columns: Collection[str], prefix: str, missing: str) -> str:

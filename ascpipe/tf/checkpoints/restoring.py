@@ -15,6 +15,7 @@ from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.asking import Asked, RefusedError, asked, working
 from ascpipe.tf.running.hold_between_steps import Hold, hold
 from ascpipe.tf.running.pipeline import Pipeline
+from ascpipe.tf.running.process import Process
 
 _log = logging.getLogger(__name__)
 
@@ -38,8 +39,8 @@ class Source(NamedTuple):
     with_slots: bool = True
 
 
-def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, restore_dense: DenseRestore,
-                       attach: Attach, *, allow_unverified: bool = False, allow_missing: Collection[str] = (),
+def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseRestore, attach: Attach, *,
+                       allow_unverified: bool = False, allow_missing: Collection[str] = (),
                        advice: Advice = name_it) -> Dict[str, int]:
     """Verify a checkpoint, then replace tables and dense variables by it.
 
@@ -67,6 +68,7 @@ def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, resto
         tf.errors.OpError: the pipeline has failed, a table has too little room, or TensorFlow could not restore its
             part.
     """
+    pipeline = Process.current().running_pipeline()
     with open_checkpoint(prefix, allow_unverified=allow_unverified) as checkpoint:
         loads = [loading.restored(checkpoint, table.shape, state.slots.get(name, ()), table.key_dtype.name,
                                   allow_missing, advice)

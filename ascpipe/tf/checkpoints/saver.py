@@ -185,9 +185,8 @@ class Saver(tf.compat.v1.train.Saver):
                     patches.SAVER_RESTORE.plain(self, sess, prefix)
 
         restore_checkpoint(
-            state, Process.current().running_pipeline(), save_path, restore_dense,
-            functools.partial(state.attach, sess), allow_unverified=allow_unverified, allow_missing=allow_missing,
-            advice=advice_for(state, sess.graph, save_path))
+            state, save_path, restore_dense, functools.partial(state.attach, sess), allow_unverified=allow_unverified,
+            allow_missing=allow_missing, advice=advice_for(state, sess.graph, save_path))
         Process.current().version_is_restored = True
 
 

@@ -16,6 +16,7 @@ from ascpipe.tf import internals
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import names_of_variables
+from ascpipe.tf.graph.stand_ins import StandIns
 from ascpipe.tf.running.process import Process
 
 MARK = "ascpipe_only_tables"  #: the one entry of TensorFlow's part where there are no variables: int32 0
@@ -108,7 +109,7 @@ def is_of_variables_alone(saver: tf.compat.v1.train.Saver, state: GraphState) ->
     items = asked.items if asked.is_known else internals.SaverParts(saver).items
     if not items:
         return False
-    theirs = names_of_variables(state.tables.values()) | set(state.stand_ins)
+    theirs = names_of_variables(state.tables.values()) | set(StandIns.of(state))
     return all(op_name(item) not in theirs for item in (items.values() if isinstance(items, dict) else items))
 
 

@@ -3,6 +3,7 @@
 
 ``warm_start`` is for programs that name it; ``install`` gives it to every Estimator of the process.
 """
+import dataclasses
 import functools
 import logging
 import os
@@ -16,12 +17,13 @@ from ascpipe.checkpoint.errors import NoCheckpointError
 from ascpipe.checkpoint.tree import open_tree
 from ascpipe.errors import ColumnError
 from ascpipe.errors.base import shown
-from ascpipe.tf import patches
+from ascpipe.tf import internals, patches
 from ascpipe.tf.checkpoints.restoring import Source, load_tables
 from ascpipe.tf.checkpoints.tensorflow_part import op_name
 from ascpipe.tf.graph.column_names import table_name
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import names_of_variables
+from ascpipe.tf.graph.stand_ins import StandIns
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import AnyOf, Instance, ListOf, PathText, Rule, boolean, checked, wrong_type
 
@@ -29,6 +31,23 @@ _log = logging.getLogger(__name__)
 
 #: Loads tables in a session whose variables are initialised; rows by the name of the table.
 Load = Callable[[tf.compat.v1.Session], Dict[str, int]]
+
+
+@dataclasses.dataclass
+class _Begun:
+    """Warm starts of one graph.
+
+    Attributes:
+        loads: what to call with a session that was initialised and not restored.
+        is_under_way: whether TensorFlow's part of one is being made.
+    """
+
+    loads: List[Callable[[tf.compat.v1.Session], Any]] = dataclasses.field(default_factory=list)
+    is_under_way: bool = False
+
+    @staticmethod
+    def of(state: GraphState) -> "_Begun":
+        return internals.kept_on(state, "warm_starts", _Begun)
 
 
 class _Settings(NamedTuple):
@@ -100,7 +119,7 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
         prefix = _checkpoint(settings.path)
         tables, dense = _selected(state, settings.wanted)
         previous_names = dict(settings.previous_names or {})
-        for variable, stand_in in state.stand_ins.items():
+        for variable, stand_in in StandIns.of(state).items():
             if stand_in.table.table_name in tables:
                 before = previous_names.get(variable, variable)
                 _require_table(prefix, before, variable, settings.vocabularies)
@@ -110,15 +129,21 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
         sources.update({name: Source(prefix, previous_names.pop(name, name), slots)
                         for name, slots in tables.items()})
         if dense != [] or settings.vocabularies or previous_names:
-            state.warm_starting = True
+            begun = _Begun.of(state)
+            begun.is_under_way = True
             try:
                 patches.WARM_START.plain(prefix, dense, settings.vocabularies, previous_names)
             finally:
-                state.warm_starting = False
+                begun.is_under_way = False
     if not sources:
         _log.warning("warm start from %s: it begins no table; this graph has %s", ckpt_to_initialize_from,
                      ", ".join(state.tables) or "none")
     return functools.partial(_load, state, sources, allow_unverified)
+
+
+def is_under_way(state: GraphState) -> bool:
+    """Whether TensorFlow's part of a warm start of a graph is being made."""
+    return _Begun.of(state).is_under_way
 
 
 def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, bool]]) -> None:
@@ -129,7 +154,7 @@ def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, boo
         sources: by name of a table, that of the one in the checkpoint, and whether its slots begin so, too.
     """
     prefix = _checkpoint(path)
-    state.warm_starts.append(functools.partial(
+    _Begun.of(state).loads.append(functools.partial(
         _load, state, {name: Source(prefix, *source) for name, source in sources.items()}, False))
 
 
@@ -140,16 +165,16 @@ def _warm_start_of_estimator(*settings: Any, **named_settings: Any) -> None:
     if state is None or not state.tables:
         patches.WARM_START.plain(*settings, **named_settings)
     else:
-        state.warm_starts.append(warm_start(*settings, **named_settings))
+        _Begun.of(state).loads.append(warm_start(*settings, **named_settings))
 
 
 def _init_fn(scaffold: tf.compat.v1.train.Scaffold) -> Optional[Callable[[tf.compat.v1.Session], Any]]:
     """Called by a session's creator that restores no checkpoint: the program's own, then the loads of tables."""
     plain: Optional[Callable[[tf.compat.v1.Session], Any]] = patches.SCAFFOLD_INIT_FN.plain.fget(scaffold)
     state = GraphState.known(tf.compat.v1.get_default_graph())
-    if state is None or not state.warm_starts:
+    loads = [] if state is None else _Begun.of(state).loads
+    if not loads:
         return plain
-    loads = state.warm_starts
 
     def initialise(session: tf.compat.v1.Session) -> None:
         if plain is not None:
@@ -206,7 +231,7 @@ def _selected(state: GraphState, wanted: Any) -> Tuple[Dict[str, bool], Any]:
     The slots of a variable are variables of their own to TensorFlow: an expression in a list may name them, while one
     that stands alone, and a variable, say the rows, and the optimizer begins anew.
     """
-    behind = {stand_in.table.table_name: variable for variable, stand_in in state.stand_ins.items()}
+    behind = StandIns.of(state).variables()
     if isinstance(wanted, str):
         return {name: name not in behind for name, table in state.tables.items() if table.is_save
                 and (re.match(wanted, name) or re.match(wanted, behind.get(name, name)))}, wanted
@@ -247,7 +272,7 @@ def _require_table(prefix: str, before: str, variable: str, vocabularies: Any) -
 
 
 def _is_slot_in(expression: str, state: GraphState, variable: str) -> bool:
-    named_by = state.name_of_slot(variable)
+    named_by = StandIns.of(state).name_of_slot(variable)
     return named_by is not None and _names(expression, named_by, "/slot")
 
 

@@ -6,8 +6,9 @@ import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import patches
-from ascpipe.tf.graph.graph_state import GraphState, StandIn
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.lookup_request import LookupRequest
+from ascpipe.tf.graph.stand_ins import StandIn, StandIns
 from ascpipe.tf.graph.unseen_rows import Unseen
 from ascpipe.tf.program.lookup_sparse import lookup_sparse
 
@@ -70,7 +71,5 @@ def _pruned(ids: tf.SparseTensor, weights: Optional[tf.SparseTensor],
 
 def _stand_in(weights: Any) -> Optional[StandIn]:
     """The table behind a variable, if there is one."""
-    if not isinstance(weights, tf.Variable):
-        return None
-    state = GraphState.known(weights.graph)
-    return None if state is None else state.stand_ins.get(weights.op.name)
+    state = GraphState.known(weights.graph) if isinstance(weights, tf.Variable) else None
+    return None if state is None else StandIns.of(state).of_variable(weights)

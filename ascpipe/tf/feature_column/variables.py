@@ -13,10 +13,11 @@ from ascpipe.errors import ColumnError
 from ascpipe.tf import internals, patches
 from ascpipe.tf.feature_column.columns import requires_table, sizes_given
 from ascpipe.tf.graph.column_names import table_name
-from ascpipe.tf.graph.graph_state import GraphState, StandIn
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.stand_ins import StandIn, StandIns
 from ascpipe.tf.program.create_table import create_table
 from ascpipe.tf.program.row_initializers import is_initializer
-from ascpipe.tf.running.column_choice import TableSizes
+from ascpipe.tf.running.column_choice import Columns, TableSizes
 from ascpipe.tf.running.process import Process
 
 #: Most buckets whose rows a table has on the device where the program gives no size: others must give one.
@@ -58,7 +59,7 @@ def _shared_column(self: Any, *args: Any, **kwargs: Any) -> Any:
     graph = tf.compat.v1.get_default_graph()
     made = graph.get_collection(self.shared_embedding_collection_name)
     state = GraphState.known(graph)
-    if not made or state is None or made[0].op.name not in state.stand_ins:
+    if not made or state is None or made[0].op.name not in StandIns.of(state):
         with plan.making():
             return patches.SHARED_COLUMN.plain(self, *args, **kwargs)
     # TensorFlow compares the shape of what was made with that of the whole.
@@ -92,7 +93,7 @@ def _fraction_of_zero(variables: Any) -> tf.Tensor:
     """In the place of TensorFlow's, for a summary: of variables that have rows; not a number where there is none."""
     state = GraphState.known(tf.compat.v1.get_default_graph())
     wanted = tf.nest.flatten(variables)
-    counted = [each for each in wanted if state is None or each.op.name not in state.stand_ins]
+    counted = [each for each in wanted if state is None or each.op.name not in StandIns.of(state)]
     if len(counted) == len(wanted):
         return patches.FRACTION_OF_ZERO.plain(variables)
     return patches.FRACTION_OF_ZERO.plain(counted) if counted else tf.constant(float("nan"))
@@ -125,7 +126,7 @@ class _Plan:
     def is_asked(self) -> bool:
         """Whether the program wants tables, for this column or by their size; else TensorFlow's are left alone."""
         return sizes_given(self.column, self.name) is not None or (
-            Process.is_initialised() and Process.current().columns is not None)
+            Process.is_initialised() and Columns.of(Process.current()).choice is not None)
 
     def has_table(self, variable_name: str) -> bool:
         """Whether a table stands for the variable; what is done with a column is told once.
@@ -136,7 +137,8 @@ class _Plan:
         self._sizes = sizes_given(self.column, self.name)
         if not Process.is_initialised() and not requires_table(self.column):
             return False  # after the end of a program, also with linear_weights of it: these know columns by value
-        choice = Process.current().columns
+        columns = Columns.of(Process.current())
+        choice = columns.choice
         if self._sizes is None and choice is None:
             return False
         reason = self._why_not()
@@ -150,7 +152,7 @@ class _Plan:
             raise ColumnError(variable_name, "tables are no variables of tf.distribute: leave train_distribute and "
                               "eval_distribute out of RunConfig; several processes train tables by "
                               "ascpipe run --ranks, or let this column be TensorFlow's by a larger min_buckets")
-        Process.current().columns_told.setdefault(variable_name, reason or "")
+        columns.told.setdefault(variable_name, reason or "")
         return reason is None
 
     @contextlib.contextmanager
@@ -172,14 +174,14 @@ class _Plan:
 
     def stand_in(self, variable: Any) -> Any:
         """Make the table that a variable without rows stands for, once in a graph."""
-        state = GraphState.of(variable.graph)
+        stand_ins = StandIns.of(GraphState.of(variable.graph))
         name = variable.op.name
-        if name not in state.stand_ins:
+        if name not in stand_ins:
             sizes = self._sizes or TableSizes()
             rows = self._device_rows(name, sizes)
             table = create_table(tf.int64, self.dim, table_name(name), self.initializer, device_vocabulary_size=rows,
                                  host_vocabulary_size=sizes.host if rows < self.buckets else 0)
-            state.stand_ins[name] = StandIn(variable, table, bool(variable.trainable))
+            stand_ins[name] = StandIn(variable, table, bool(variable.trainable))
         return variable
 
     def _why_not(self) -> Optional[str]:

@@ -4,9 +4,8 @@ TensorFlow programs build several graphs in a process (an Estimator one per mode
 process: ``GraphState.of`` has one for each graph.
 """
 import abc
-import collections
 import dataclasses
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import tensorflow as tf
 
@@ -42,34 +41,6 @@ class Attachment:
     op: tf.Operation
     instance: tf.Tensor
     is_live: tf.Tensor
-
-
-class StandIn(NamedTuple):
-    """A variable without rows that TensorFlow made in the place of a large one, and the table that has the rows.
-
-    Attributes:
-        variable: float[0, dim], under the name and in the collections where TensorFlow has the large one.
-        table: the table.
-        trains: whether its rows are trained.
-    """
-
-    variable: tf.Variable
-    table: Table
-    trains: bool
-
-
-class Undecided(NamedTuple):
-    """A lookup of evaluation whose keys without a row have initial rows, unless the table has an access threshold.
-
-    Attributes:
-        table_name: of the table.
-        completed: the rows, with initial ones.
-        rows: the rows with zeros.
-    """
-
-    table_name: str
-    completed: tf.Tensor
-    rows: tf.Tensor
 
 
 class Accumulation(NamedTuple):
@@ -109,26 +80,18 @@ class GraphState:
         lookups: per (table name, channel), what was looked up.
         requests: lookups of tensors, which need graph modification.
         thresholds: admission and eviction of its tables.
-        evict_op: evicts from its tables, once it was made.
         slots: by name of the table, what optimizers keep beside its rows; known once the pipeline is started.
         attachment: lets the variables of a session share the memory of the tables; made when the pipeline is started.
         home_slots: by name of the table, what an optimizer keeps beside rows that are used at home.
-        optimizer_counts: how many optimizers of a name there are.
-        warm_starts: what to call with a session that was initialised and not restored.
         marked: whether ``start_asc_pipeline`` was called; there are no further tables then.
         started: whether the pipeline has started, and this graph is complete.
         checked_version: of the started graph: its version when the use of its tables was checked last.
         served: of a graph that is made to be exported, the tables that it looks up in files; else None.
         mode: the mode in which an Estimator calls its model function for this graph; None: it is of no Estimator.
-        stand_ins: by name of a variable without rows, the table whose rows stand for its.
-        updated: by name of a table that an optimizer updates, the variable scope in which it does.
-        unreached: names of tables behind these that an optimizer was asked for, and found no gradient.
-        undecided: lookups whose keys without a row have initial rows unless their table has an access threshold.
         losses: what the program has differentiated, each tensor once.
         applied_sums: the sums of gradients of tables that were applied.
         applied: between which numbers of ops optimizers made theirs, while they applied gradients.
         accumulated: by name of a table, how its gradients are accumulated over batches.
-        warm_starting: whether TensorFlow's part of a warm start is being made.
     """
 
     def __init__(self, graph: tf.Graph, process: Process) -> None:
@@ -137,26 +100,18 @@ class GraphState:
         self.lookups: Dict[Tuple[str, int], TableLookup] = {}
         self.requests = Requests()
         self.thresholds = TableThresholds()
-        self.evict_op: Optional[tf.Operation] = None
         self.slots: Dict[str, List[OptimizerSlot]] = {}
         self.attachment: Optional[Attachment] = None
         self.home_slots: Dict[str, HomeSlots] = {}
-        self.optimizer_counts: Dict[str, int] = collections.Counter()
-        self.warm_starts: List[Callable[[tf.compat.v1.Session], Any]] = []
         self.marked = False
         self.started = False
         self.checked_version = 0
         self.served: Optional[Served] = None
         self.mode: Optional[str] = None
-        self.stand_ins: Dict[str, StandIn] = {}
-        self.updated: Dict[str, str] = {}
-        self.unreached: Set[str] = set()
-        self.undecided: List[Undecided] = []
         self.losses: Dict[str, tf.Tensor] = {}  # by name and graph
         self.applied_sums: List[tf.Operation] = []
         self.applied: List[Tuple[int, int]] = []
         self.accumulated: Dict[str, Accumulation] = {}
-        self.warm_starting = False
         self._stream_numbers = process.stream_numbers
         self._streams: Dict[Any, Stream] = {}
 
@@ -180,16 +135,6 @@ class GraphState:
     def trains(self) -> bool:
         """Whether there are training lookups; else the graph only reads its tables."""
         return any(channel == TRAIN for _, channel in self.lookups)
-
-    def name_of(self, table: Table) -> str:
-        """The name by which a program knows a table: of one behind a column that of the column's variable."""
-        return next((name for name, stand_in in self.stand_ins.items() if stand_in.table is table), table.table_name)
-
-    def name_of_slot(self, variable: str) -> Optional[str]:
-        """How the names of the slots begin that TensorFlow would make of a variable that a table stands for; None: no
-        optimizer updates it."""
-        scope = self.updated.get(self.stand_ins[variable].table.table_name)
-        return None if scope is None else "/".join([*filter(None, [scope]), variable])
 
     def attach(self, session: tf.compat.v1.Session, instance: int = LIVE) -> None:
         """Let the variables of a session share the memory of the tables.

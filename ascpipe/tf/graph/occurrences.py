@@ -15,6 +15,7 @@ from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import origin_of, outside_scopes
 from ascpipe.tf.graph.row_numbers import origins_of, sums_each_row
 from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.stand_ins import name_of
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 
@@ -160,7 +161,7 @@ class _Change:
 
     def _warn(self, why: str) -> None:
         warned: Set[str] = internals.kept_on(self._table.variable.graph, "gradients_warned_of", set)
-        name = self._state.name_of(self._table)
+        name = name_of(self._state, self._table)
         if name in warned:
             return
         warned.add(name)

@@ -15,6 +15,7 @@ from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import origin_of
 from ascpipe.tf.graph.row_numbers import SUM, inputs_with_numbers, is_choice, outputs_with_numbers
 from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.stand_ins import StandIns
 
 _COPIES = frozenset((
     "CheckNumerics", "Enter", "Identity", "Merge", "PreventGradient", "Print", "RefEnter", "RefIdentity", "RefMerge",
@@ -82,7 +83,7 @@ class TableUses:
 
     def __init__(self, state: GraphState, table: Table) -> None:
         self._table = table
-        self._columns = state.stand_ins.keys()
+        self._columns = StandIns.of(state).keys()
         lookup = state.lookups.get((table.table_name, TRAIN))
         slots: List[tf.Tensor] = []
         grown: List[tf.Tensor] = []

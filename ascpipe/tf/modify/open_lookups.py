@@ -10,7 +10,8 @@ import tensorflow as tf
 from ascpipe.errors import ColumnError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.graph.ancestors import ops_behind
-from ascpipe.tf.graph.graph_state import GraphState, StandIn
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.stand_ins import StandIn
 from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify.id_graph import id_graph
 

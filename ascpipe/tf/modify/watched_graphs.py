@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from ascpipe.tf import patches
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.stand_ins import StandIns
 from ascpipe.tf.modify.modifier import modify_graph_and_start_emb_cache
 from ascpipe.tf.starting.start_pipeline import check_new_ops, start_marked
 
@@ -28,7 +29,7 @@ def _finalize(self: tf.Graph) -> None:
     """In the place of TensorFlow's, which managed sessions and supervisors call before they make a session."""
     start_marked(self)
     if waits(self):
-        if not GraphState.of(self).stand_ins:
+        if not StandIns.of(GraphState.of(self)):
             raise RuntimeError("the graph has lookups of tensors and was not modified: add "
                                "GraphModifierHook() (mx_rec.graph.modifier) to the hooks of train, evaluate and "
                                "predict, or call modify_graph_and_start_emb_cache(); of ascpipe.tf StartHook() or "

@@ -1,4 +1,5 @@
 """Base classes and helpers of the optimizers for tables, with variables or by address."""
+import collections
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import tensorflow as tf
@@ -11,6 +12,7 @@ from ascpipe.tf.graph.optimizer_slots import HomeSlots
 from ascpipe.tf.graph.rewiring import origin_of
 from ascpipe.tf.graph.row_numbers import sums_each_row
 from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.stand_ins import StandIns
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Float, Rule, Text
 
@@ -136,7 +138,7 @@ class OptimizerByAddress(CustomizedOptimizer):
         state = GraphState.of(internals.outermost(tf.compat.v1.get_default_graph()))
         for gradient, handles in grads_and_vars:
             if isinstance(handles, tf.Variable) and not is_table_variable(handles):
-                stand_in = state.stand_ins.get(handles.op.name)
+                stand_in = StandIns.of(state).of_variable(handles)
                 if stand_in is None or gradient is None:
                     pairs.append((gradient, handles))
                     continue
@@ -209,7 +211,8 @@ def scalar(value: Any) -> tf.Tensor:
 
 def unique_name(name: str) -> str:
     """``<name>_<count>``: the count is that of the optimizers of this name in the graph before."""
-    counts = GraphState.of(tf.compat.v1.get_default_graph()).optimizer_counts
+    counts: Dict[str, int] = internals.kept_on(
+        GraphState.of(tf.compat.v1.get_default_graph()), "optimizer_counts", collections.Counter)
     numbered = "{}_{}".format(name, counts[name])
     counts[name] += 1
     return numbered

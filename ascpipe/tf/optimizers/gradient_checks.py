@@ -13,6 +13,7 @@ from ascpipe.tf.graph.expansion import ExpansionLookup
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.row_numbers import SUM, origins_of, slots_summed_by
 from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.stand_ins import name_of
 
 _WRITE = ("Keep its indices and change its values: tf.IndexedSlices(f(gradient.values), gradient.indices, "
           "gradient.dense_shape) in the place of f(gradient)")
@@ -43,15 +44,15 @@ def _require(state: GraphState, optimizer: str, table: Table, gradient: Any) -> 
         for origin in origins_of(gradient.indices):
             reason = _why_not(state, table, origin)
             if reason is not None:
-                raise TableUseError(state.name_of(table), what + reason + _NOTHING)
+                raise TableUseError(name_of(state, table), what + reason + _NOTHING)
     elif table.shape.expands:
         tensor = tf.convert_to_tensor(gradient)
         if not _is_of_local_rows(state, table, tensor):
-            raise TableUseError(state.name_of(table), "{}the tensor {!r} as its gradient, which is not made of the "
+            raise TableUseError(name_of(state, table), "{}the tensor {!r} as its gradient, which is not made of the "
                                 "gradient of its rows{}".format(what, tensor.name, _NOTHING))
     else:
         tensor = tf.convert_to_tensor(gradient)
-        raise TableUseError(state.name_of(table), "{}the dense tensor {!r} ({}) as its gradient. The rows of its "
+        raise TableUseError(name_of(state, table), "{}the dense tensor {!r} ({}) as its gradient. The rows of its "
                             "variable hold other keys in each step, so a dense gradient would change rows of keys that "
                             "are not in the batch. {}{}{}".format(
                                 what, tensor.name, tensor.op.type, _WRITE, _DECAY, _NOTHING))
@@ -70,7 +71,7 @@ def _why_not(state: GraphState, table: Table, origin: tf.Tensor) -> Optional[str
         if all(theirs is source for source in sources):
             if name != table.table_name:
                 return "a gradient of table {!r}: pairs of gradients and variables are mixed up".format(
-                    state.name_of(lookup.table))
+                    name_of(state, lookup.table))
             return None if channel == TRAIN else "a gradient of lookups that evaluate, which train nothing"
     return "a gradient of lookups in another graph"
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import names_of_variables
+from ascpipe.tf.graph.stand_ins import StandIns
 from ascpipe.tf.running.horovod import Started, joined
 from ascpipe.tf.validation import Instance, Integer, Text, checked
 
@@ -146,4 +147,4 @@ def _packs(gradients: Sequence[Any]) -> List[List[int]]:
 def _shards(graph: tf.Graph) -> Set[str]:
     """Names of variables that hold rows of tables, and of those that stand for such."""
     state = GraphState.known(graph)
-    return set() if state is None else names_of_variables(state.tables.values()).union(state.stand_ins)
+    return set() if state is None else names_of_variables(state.tables.values()).union(StandIns.of(state))

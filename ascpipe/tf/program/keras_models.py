@@ -7,6 +7,7 @@ from ascpipe.errors import ColumnError
 from ascpipe.tf import patches
 from ascpipe.tf.graph.ancestors import ops_behind
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.stand_ins import StandIns
 
 _LOOKUP = "AscLookup"
 _WHY = (
@@ -31,7 +32,7 @@ def _require_no_rows(model: Any) -> None:
     if state is None or not (state.lookups or state.requests.lookups):
         return
     behind = set(ops_behind(ends))
-    variables = {stand_in.table.table_name: name for name, stand_in in state.stand_ins.items()}
+    variables = StandIns.of(state).variables()
     for lookup in state.requests.lookups:
         name = lookup.table.table_name
         if lookup.rows in behind:

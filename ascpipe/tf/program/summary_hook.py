@@ -16,6 +16,7 @@ from ascpipe.config import load_settings
 from ascpipe.errors import AscpipeError
 from ascpipe.tf import patches
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.running.column_choice import Columns
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.step_figures import Answer, scalars
@@ -206,7 +207,7 @@ def _summary(values: Dict[str, float]) -> tf.compat.v1.Summary:
 
 @patches.CALL_MODEL_FN.by
 def _call_model_fn(self: Any, features: Any, labels: Any, mode: Any, config: Any) -> Any:
-    models = Process.current().models if Process.is_initialised() else None
+    models = Columns.of(Process.current()).models if Process.is_initialised() else None
     if models is not None:
         models.begin(self.model_dir, mode)
     state = GraphState.known(tf.compat.v1.get_default_graph())

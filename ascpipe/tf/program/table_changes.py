@@ -11,6 +11,7 @@ from typing import Any, List, Optional
 import tensorflow as tf
 
 from ascpipe.layout.words import CUT_EVICT, CUT_THRESHOLD, TRAIN
+from ascpipe.tf import internals
 from ascpipe.tf.graph.features import clean_table_name
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import outside_scopes
@@ -48,16 +49,16 @@ def set_threshold(threshold: Any, emb_name: str = "", ids_name: str = "", name: 
 
 def eviction_op(state: GraphState) -> Optional[tf.Operation]:
     """The op that evicts from every trained table of a graph with an ``eviction_threshold``; None without any."""
-    if state.evict_op is None:
-        tables = [table for name, table in state.tables.items()
-                  if (name, TRAIN) in state.lookups and state.thresholds.of(name).evicts]
-        if not tables:
-            return None
+    tables = [table for name, table in state.tables.items()
+              if (name, TRAIN) in state.lookups and state.thresholds.of(name).evicts]
+
+    def make() -> tf.Operation:
         with outside_scopes(tables[0].variable.graph, "ascpipe/evict"):
-            state.evict_op = tf.group(*[
+            return tf.group(*[
                 _cut(table, CUT_EVICT, tf.constant(state.thresholds.of(table.table_name).eviction, tf.int64))
                 for table in tables])
-    return state.evict_op
+
+    return internals.kept_on(state, "evict_op", make) if tables else None
 
 
 class EvictHook(tf.estimator.SessionRunHook):
@@ -143,7 +144,8 @@ def trigger_evict(session: Optional[tf.compat.v1.Session] = None) -> None:
     process = Process.current()
     process.deferred.start(session.graph)
     process.running_pipeline()
-    evict = GraphState.of(session.graph).evict_op
+    state = GraphState.of(session.graph)
+    evict = eviction_op(state) if state.started else None
     if evict is None:
         raise RuntimeError("trigger_evict(): the session's graph trains no table whose features have an "
                            "eviction_threshold")

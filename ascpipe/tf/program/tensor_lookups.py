@@ -4,7 +4,7 @@ How many lookups a table has in a channel is known when the program asks for gra
 one sum per row over all of them.  Until then a stand-in has the shape of the rows, and both running it and
 differentiating it are errors that say what is missing.
 """
-from typing import Any, List, Optional
+from typing import Any, Collection, List, Optional, Tuple
 
 import tensorflow as tf
 
@@ -14,9 +14,11 @@ from ascpipe.tf import internals
 from ascpipe.tf.graph.batch_structure import Ids, are_ids, as_keys, dense_rows, values_of
 from ascpipe.tf.graph.expansion import ExpansionLookup, collect, new_lookup
 from ascpipe.tf.graph.features import CHANNEL_NAMES, Feature, FeatureSpec, Stream
-from ascpipe.tf.graph.graph_state import GraphState, Undecided
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.lookup_request import LookupRequest
+from ascpipe.tf.graph.rewiring import repoint
 from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.stand_ins import StandIns
 from ascpipe.tf.graph.table_lookup import TableLookup, require_fewer
 from ascpipe.tf.graph.tensor_requests import Requests, TensorLookup
 from ascpipe.tf.graph.unseen_rows import Unseen
@@ -144,15 +146,33 @@ def completed(state: GraphState, lookup: TableLookup, spec: FeatureSpec, rows: t
     """
     found = lookup.completed(spec, rows, ids)
     if unseen is Unseen.INITIAL_UNLESS_ADMITTING:
-        state.undecided.append(Undecided(lookup.table.table_name, found, rows))
+        _undecided(state).append((lookup.table.table_name, found, rows))
     return found
+
+
+def decide_unseen(state: GraphState, admitting: Collection[str]) -> None:
+    """Give zeros for keys without a row, not initial rows, where the program left it open and keys may be rejected.
+
+    Args:
+        state: of the graph.
+        admitting: names of tables that have an access threshold, in this graph or one before.
+    """
+    for table_name, found, rows in _undecided(state):
+        if table_name in admitting:
+            repoint(found, rows)
+    _undecided(state).clear()
+
+
+def _undecided(state: GraphState) -> List[Tuple[str, tf.Tensor, tf.Tensor]]:
+    """Of lookups of evaluation that may give initial rows: their table, the rows with these, and those with zeros."""
+    return internals.kept_on(state, "undecided", list)
 
 
 def _require_open(state: GraphState, table: Table, channel: int) -> None:
     key = (table.table_name, channel)
     words = (table.table_name, CHANNEL_NAMES[channel])
     if state.started or state.requests.done:
-        for variable, stand_in in state.stand_ins.items():
+        for variable, stand_in in StandIns.of(state).items():
             if stand_in.table is table:
                 raise ColumnError(variable, "the pipeline of this graph was started, by start() or the first run of a "
                                   "session, and then another layer reads the column: build all towers, also those that "

@@ -1,5 +1,10 @@
 """Which feature columns of a program get tables, and of what size."""
-from typing import NamedTuple, Optional
+import abc
+import dataclasses
+from typing import Dict, NamedTuple, Optional
+
+from ascpipe.tf import internals
+from ascpipe.tf.running.process import Process
 
 
 class TableSizes(NamedTuple):
@@ -24,3 +29,37 @@ class ColumnChoice(NamedTuple):
 
     min_buckets: int
     sizes: TableSizes
+
+
+class Models(abc.ABC):
+    """What begins the pipeline of one Estimator and ends that of another, where each has tables of its own."""
+
+    @abc.abstractmethod
+    def begin(self, folder: str, mode: str) -> None:
+        """Called before the model function of the Estimator of a folder."""
+
+    @abc.abstractmethod
+    def end(self, folder: str) -> None:
+        """Called after it."""
+
+
+@dataclasses.dataclass
+class Columns:
+    """The feature columns of the program of a process. Made by ``Columns.of``.
+
+    Attributes:
+        choice: which of TensorFlow's get tables; None: none.
+        told: by name of a column's variable, why no table stands for it; empty: one does. Until it is printed.
+        printed: the same, once it is.
+        models: knows the Estimators of a program that knows columns alone; else None.
+    """
+
+    choice: Optional[ColumnChoice] = None
+    told: Dict[str, str] = dataclasses.field(default_factory=dict)
+    printed: Dict[str, str] = dataclasses.field(default_factory=dict)
+    models: Optional[Models] = None
+
+    @staticmethod
+    def of(process: Process) -> "Columns":
+        """Those of a process."""
+        return internals.kept_on(process, "columns", Columns)

@@ -3,37 +3,23 @@
 Everything that outlives a graph hangs on the ``Process``; ``terminate_config_initializer`` drops it, and the pipeline
 with it.
 """
-import abc
 import atexit
 import contextlib
 import itertools
 import logging
 import os
-from typing import Any, Callable, ClassVar, Dict, Iterator, List, Optional, Set
+from typing import Any, Callable, ClassVar, Iterator, List, Optional, Set
 
 import tensorflow as tf
 
 from ascpipe.control import trainer_link
 from ascpipe.tf import patches
 from ascpipe.tf.running import native
-from ascpipe.tf.running.column_choice import ColumnChoice
 from ascpipe.tf.running.configuration import Configuration, checked_configuration, unknown_arguments
 from ascpipe.tf.running.deferred_starts import DeferredStarts
 from ascpipe.tf.running.pipeline import Pipeline
 
 _log = logging.getLogger(__name__)
-
-
-class Models(abc.ABC):
-    """What begins the pipeline of one Estimator and ends that of another, where each has tables of its own."""
-
-    @abc.abstractmethod
-    def begin(self, folder: str, mode: str) -> None:
-        """Called before the model function of the Estimator of a folder."""
-
-    @abc.abstractmethod
-    def end(self, folder: str) -> None:
-        """Called after it."""
 
 
 class Process:
@@ -49,10 +35,6 @@ class Process:
         last_saved: the last checkpoint that was saved, or None.
         version_is_restored: whether ``restore_model_version`` was restored.
         is_plain: whether the program calls ``ascpipe.tf``, and not the incumbent's names.
-        columns: which feature columns of TensorFlow get tables; None: none.
-        columns_told: by name of a column's variable, why no table stands for it; empty: one does. Until it is printed.
-        columns_printed: the same, once it is.
-        models: knows the Estimators of a program that knows columns alone; else None.
         warned: names of the warnings that were logged once.
     """
 
@@ -68,10 +50,6 @@ class Process:
         self.last_saved: Optional[str] = None
         self.version_is_restored = False
         self.is_plain = False
-        self.columns: Optional[ColumnChoice] = None
-        self.columns_told: Dict[str, str] = {}
-        self.columns_printed: Dict[str, str] = {}
-        self.models: Optional[Models] = None
         self.warned: Set[str] = set()
         self._begun: Optional[trainer_link.Begun] = None
         self._expects_pipeline = False

@@ -8,6 +8,7 @@ from ascpipe.errors import NotBuiltYetError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.running.column_choice import Columns
 from ascpipe.tf.running.hold_between_steps import hold
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
@@ -87,7 +88,7 @@ def _not_together(what: str) -> NotBuiltYetError:
     cure = ("train the same tables by one get_asc_insert_func() in all graphs, or call terminate_config_initializer() "
             "and init() between them and restore what was saved")
     return NotBuiltYetError("start_asc_pipeline() for a graph in which " + what + ",",
-                            cure if Process.current().columns is None else _BETWEEN)
+                            cure if Columns.of(Process.current()).choice is None else _BETWEEN)
 
 
 def _kind(shape: StreamShape) -> StreamShape:
@@ -107,7 +108,7 @@ def _require_agreement(known: Dict[str, KnownTable], trained: Collection[int], s
         raise ValueError("the tables {} were created while start_asc_pipeline() of another graph was yet to come, and "
                          "now have numbers of its tables: start each graph before the tables of the next are created"
                          .format(", ".join(repr(name) for name in state.tables if name not in known)))
-    cure = "; " + _BETWEEN if Process.current().columns is not None else ""
+    cure = "; " + _BETWEEN if Columns.of(Process.current()).choice is not None else ""
     for name, table in state.tables.items():
         if name not in known:
             continue

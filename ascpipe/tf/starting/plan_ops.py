@@ -1,5 +1,5 @@
 """Completes a graph once all its optimizer slots are known: real plan ops replace the provisional ones."""
-from typing import Collection, Dict, List, Sequence
+from typing import Dict, List, Sequence
 
 import tensorflow as tf
 
@@ -19,19 +19,6 @@ def slots_of_training_tables(state: GraphState) -> Dict[str, List[OptimizerSlot]
     """By name of the table, the optimizer slots beside its rows; raises as ``slot_variables``."""
     return {name: optimizer_slots(state.tables[name], state.home_slots)
             for name, channel in state.lookups if channel == TRAIN}
-
-
-def decide_unseen(state: GraphState, admitting: Collection[str]) -> None:
-    """Give zeros for keys without a row, not initial rows, where the program left it open and keys may be rejected.
-
-    Args:
-        state: of the graph.
-        admitting: names of tables that have an access threshold, in this graph or one before.
-    """
-    for each in state.undecided:
-        if each.table_name in admitting:
-            repoint(each.completed, each.rows)
-    state.undecided = []
 
 
 def complete_graph(state: GraphState) -> None:

@@ -21,6 +21,7 @@ from ascpipe.tf.checkpoints.following import follow
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.occurrences import read_occurrences
+from ascpipe.tf.program.tensor_lookups import decide_unseen
 from ascpipe.tf.running import horovod, native, op_errors
 from ascpipe.tf.running.pipeline import Pipeline, ring_messages
 from ascpipe.tf.running.process import Process
@@ -35,7 +36,7 @@ from ascpipe.tf.starting.descriptions import (
 )
 from ascpipe.tf.starting.graph_checks import require_startable, warn_of_short_run_ahead, warn_of_unknown_tables
 from ascpipe.tf.starting.joining import join
-from ascpipe.tf.starting.plan_ops import complete_graph, decide_unseen, slots_of_training_tables
+from ascpipe.tf.starting.plan_ops import complete_graph, slots_of_training_tables
 from ascpipe.tf.starting.tables_left_out import warn_of_tables_left_out
 from ascpipe.tf.starting.training_checks import require_safe_training
 

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.stand_ins import StandIns
 from ascpipe.tf.running.process import Process
 
 _log = logging.getLogger(__name__)
@@ -41,9 +42,8 @@ _AVERAGE = ("moving averages of all trainable variables leave out the rows of %s
 
 def warn_of_tables_left_out(state: GraphState) -> None:
     """Warn once if norms, histograms or moving averages of all trainable variables include no rows of tables."""
-    behind = {stand_in.table for stand_in in state.stand_ins.values()}
-    trained = sorted(name for name, channel in state.lookups
-                     if channel == TRAIN and state.tables[name] not in behind)
+    behind = StandIns.of(state).variables()
+    trained = sorted(name for name, channel in state.lookups if channel == TRAIN and name not in behind)
     if not trained:
         return
     names = "table{} {}".format("s" if len(trained) > 1 else "", ", ".join(map(repr, trained)))

@@ -11,6 +11,7 @@ from ascpipe.tf.graph.expansion import ExpansionLookup
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import origin_of
 from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.stand_ins import StandIns, name_of
 from ascpipe.tf.graph.table_uses import TableUses
 from ascpipe.tf.graph.untrained import how_to_train
 from ascpipe.tf.running.process import Process
@@ -37,7 +38,7 @@ def require_safe_training(state: GraphState) -> None:
     for name, table in state.tables.items():
         wrong = sorted(uses[name].wrong(), key=lambda use: internals.order_of(use.op))
         if wrong:
-            raise TableUseError(state.name_of(table), wrong[0].sentence() + ". Nothing was trained")
+            raise TableUseError(name_of(state, table), wrong[0].sentence() + ". Nothing was trained")
     _require_common_cycles(state)
     require_trained(state, uses)
 
@@ -50,9 +51,9 @@ def _require_common_cycles(state: GraphState) -> None:
         other = first.setdefault(known.optimizer, table)
         lookups = [state.lookups[(each.table_name, TRAIN)] for each in (table, other)]
         if lookups[0].ticket is not lookups[1].ticket:
-            raise TableUseError(state.name_of(table), "one optimizer of accumulate() trains it and table {!r}, which "
+            raise TableUseError(name_of(state, table), "one optimizer of accumulate() trains it and table {!r}, which "
                                 "have ids of two datasets, so their cycles end at different batches. Give each dataset "
-                                "an optimizer. Nothing was trained".format(state.name_of(other)))
+                                "an optimizer. Nothing was trained".format(name_of(state, other)))
 
 
 def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
@@ -70,28 +71,29 @@ def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
     if state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
         return  # the Estimator runs no training op here
     untrained = [table for name, table in state.tables.items() if not uses[name].updates()]
-    behind = {stand_in.table: variable for variable, stand_in in state.stand_ins.items()}
+    behind = StandIns.of(state).variables()
     trains_something = bool(untrained) and _trains_something(state, uses)
     for table in untrained:
-        if table in behind and trains_something:
-            _require_trained_column(state, behind[table], table)
-    forgotten = [table for table in untrained if table not in behind and _wants_gradient(state, table)]
+        if table.table_name in behind and trains_something:
+            _require_trained_column(state, behind[table.table_name], table)
+    forgotten = [table for table in untrained if table.table_name not in behind and _wants_gradient(state, table)]
     if forgotten and trains_something:
         forgotten = [table for table in forgotten if _is_differentiated(state, table)]
         if forgotten:
-            raise UntrainedTableError(state.name_of(forgotten[0]), how_to_train(
+            raise UntrainedTableError(name_of(state, forgotten[0]), how_to_train(
                 Process.current(), [table.table_name for table in forgotten[1:]]))
 
 
 def _require_trained_column(state: GraphState, variable: str, table: Table) -> None:
-    stand_in = state.stand_ins[variable]
+    stand_ins = StandIns.of(state)
+    stand_in = stand_ins[variable]
     if not stand_in.trains:
         return
     is_differentiated = _is_differentiated(state, table)
     # A lookup that no loss depends on only reads. If the graph also has an optimizer, this is a mistake of the program.
     # If a loss depends on it through tf.stop_gradient, the program keeps the rows as they are.
     reads_beside = state.mode is None and stand_in.variable.graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP)
-    if is_differentiated or reads_beside and table.table_name not in state.unreached and _ends_of(
+    if is_differentiated or reads_beside and table.table_name not in stand_ins.unreached and _ends_of(
             state, table).isdisjoint(ops_behind(_losses(state, table.variable.graph))):
         raise ColumnError(variable, "its table {!r} is looked up {}, and no optimizer updates it: gradients of "
                           "tables come from tf.gradients(), and from compute_gradients() and minimize() of optimizers "

@@ -1,5 +1,5 @@
 """Gradients of feature columns: the rows of a table replace the variable that TensorFlow made for the column."""
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import tensorflow as tf
 
@@ -7,11 +7,26 @@ from ascpipe.errors import ColumnError, TableUseError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS, ExpansionLookup
-from ascpipe.tf.graph.graph_state import GraphState, StandIn
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.stand_ins import StandIn, StandIns
 from ascpipe.tf.modify import hooks
 from ascpipe.tf.modify.open_lookups import require_none_evaluates
 
 Pairs = List[Tuple[Any, Any]]
+
+
+class _Source(NamedTuple):
+    """What a gradient is taken by.
+
+    Attributes:
+        tensor: a variable; or rows of a table.
+        variable: the variable that the program knows.
+        stand_in: of the variable, if a table has its rows.
+    """
+
+    tensor: Any
+    variable: Any
+    stand_in: Optional[StandIn]
 
 
 def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
@@ -26,7 +41,7 @@ def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
     state = GraphState.known(graphs.pop()) if len(graphs) == 1 else None
     if state is None or state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
         return sources
-    stand_ins = [stand_in_of(state, each) for each in given]
+    stand_ins = [StandIns.of(state).of_variable(each) for each in given]
     if not any(stand_ins):
         return sources
     hooks.merge_lookups(losses)
@@ -52,13 +67,52 @@ def gradients_of_stand_ins(sources: Any, gradients: List[Any]) -> List[Any]:
     found: List[Any] = []
     for each, gradient in zip(given, gradients):
         state = GraphState.known(internals.outermost(each.graph)) if isinstance(each, tf.Variable) else None
-        stand_in = None if state is None else stand_in_of(state, each)
+        stand_in = None if state is None else StandIns.of(state).of_variable(each)
         if state is not None and stand_in is not None:
             if gradient is None:
-                state.unreached.add(stand_in.table.table_name)
+                StandIns.of(state).unreached.add(stand_in.table.table_name)
             gradient = of_column(gradient)
         found.append(gradient)
     return found
+
+
+def gradients_by_rows(state: GraphState, loss: Any, wanted: List[Any], compute: Callable[[List[Any]], Pairs]) -> Pairs:
+    """Pairs of gradients and variables of a graph with columns, whose gradients are those of the rows of their tables.
+
+    Programs choose gradients by variables and their names, so the pairs have the variables that TensorFlow made.
+
+    Args:
+        loss: as of ``compute_gradients``.
+        wanted: variables, and tensors that are rows of tables.
+        compute: TensorFlow's ``compute_gradients`` of a list of these.
+    """
+    found = [StandIns.of(state).of_variable(each) for each in wanted]
+    columns = [each for each in found if each is not None]
+    if state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
+        # A head may ask in evaluation, too, and runs nothing of it: no rows are trained, and there is no slot.
+        others = [variable for variable, stand_in in zip(wanted, found) if stand_in is None]
+        none = {id(each.variable): (tf.zeros_like(each.variable.initial_value), each.variable) for each in columns}
+        return [*(compute(others) if others else []), *none.values()]
+    require_none_evaluates(state, loss, found)
+    of_tables = {id(rows) for each in columns for rows in targets_of(state, each)}
+    sources: List[_Source] = []
+    for variable, stand_in in zip(wanted, found):
+        if stand_in is not None:
+            require_trains(state, stand_in)
+            sources.extend(_Source(rows, variable, stand_in) for rows in targets_of(state, stand_in))
+        elif id(variable) not in of_tables:  # a second gradient of the same rows would train them twice
+            sources.append(_Source(variable, variable, None))
+    pairs = compute([source.tensor for source in sources])
+    handles = handles_in(tf.compat.v1.get_default_graph())
+    return [_pair(state, source, gradient, handles) for source, (gradient, _) in zip(sources, pairs)]
+
+
+def _pair(state: GraphState, source: _Source, gradient: Any, handles: Dict[int, tf.Tensor]) -> Tuple[Any, Any]:
+    if gradient is not None:
+        return gradient if source.stand_in is None else of_column(gradient), source.variable
+    if source.stand_in is not None:  # it stays as it is, like a variable that the loss does not reach
+        StandIns.of(state).unreached.add(source.stand_in.table.table_name)
+    return None, handles.get(id(source.tensor), source.tensor)
 
 
 def of_column(gradient: Any) -> Any:
@@ -83,12 +137,13 @@ def with_rows(state: GraphState, pairs: Pairs) -> Pairs:
         TableUseError: the rows of one table are in two pairs.
     """
     found: Pairs = []
+    stand_ins = StandIns.of(state)
     for gradient, target in pairs:
-        stand_in = stand_in_of(state, target)
+        stand_in = stand_ins.of_variable(target)
         if stand_in is None:
             found.append((gradient, target))
         elif state.mode in (None, tf.estimator.ModeKeys.TRAIN):
-            if gradient is None and stand_in.table.table_name not in state.unreached:
+            if gradient is None and stand_in.table.table_name not in stand_ins.unreached:
                 raise ColumnError(target.op.name, "its gradient is None, and a table has the rows of this variable. "
                                   "Take the gradient from tf.gradients(), or from compute_gradients() of an optimizer")
             if gradient is not None and any(other is stand_in.table.variable and each is not None
@@ -126,8 +181,3 @@ def handles_in(graph: tf.Graph) -> Dict[int, tf.Tensor]:
     """Return the handles of tables that grow, by the id of their local rows."""
     return {id(local): handles for local, handles in zip(
         graph.get_collection(LOCAL_ROWS), graph.get_collection(HANDLES))}
-
-
-def stand_in_of(state: GraphState, variable: Any) -> Optional[StandIn]:
-    """Return the stand-in for a variable, or None if no table has its rows."""
-    return state.stand_ins.get(variable.op.name) if isinstance(variable, tf.Variable) else None

@@ -8,6 +8,7 @@ from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.expansion import ExpansionLookup
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.stand_ins import name_of
 from ascpipe.tf.graph.table_uses import AVERAGE
 
 _REASON = ("ExponentialMovingAverage.apply() averages its rows over steps, but its variable holds rows of other keys "
@@ -23,7 +24,7 @@ def _apply(self: Any, var_list: Any = None) -> Any:
         for target in var_list:
             for table in state.tables.values():
                 if target is table or any(target is each for each in _rows_of(state, table)):
-                    raise TableUseError(state.name_of(table), _REASON)
+                    raise TableUseError(name_of(state, table), _REASON)
     return patches.MOVING_AVERAGES.plain(self, var_list)
 
 

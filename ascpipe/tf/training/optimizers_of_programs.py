@@ -13,24 +13,16 @@ from ascpipe.errors import ColumnError, TableUseError, UntrainedTableError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.expansion import lookup_of
-from ascpipe.tf.graph.graph_state import GraphState, StandIn
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.occurrences import with_occurrences
+from ascpipe.tf.graph.stand_ins import StandIn, StandIns, name_of
 from ascpipe.tf.graph.untrained import how_to_train
 from ascpipe.tf.modify import hooks
-from ascpipe.tf.modify.open_lookups import require_none_evaluates
 from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
 from ascpipe.tf.optimizers.base import CustomizedOptimizer, is_table_variable, note_slots, unique_name
 from ascpipe.tf.optimizers.gradient_checks import require_of_the_step
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.training.column_gradients import (
-    Pairs,
-    handles_in,
-    of_column,
-    require_trains,
-    stand_in_of,
-    targets_of,
-    with_rows,
-)
+from ascpipe.tf.training.column_gradients import Pairs, gradients_by_rows, handles_in, targets_of, with_rows
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +62,7 @@ class Optimizer(tf.compat.v1.train.Optimizer):
         """As TensorFlow's; without ``var_list``, or with all trainable variables, by these and tables."""
         if var_list is None or {id(each) for each in tf.nest.flatten(var_list)} == {id(each) for each in _trainable()}:
             state = GraphState.of(tf.compat.v1.get_default_graph())
-            behind = {stand_in.table.table_name for stand_in in state.stand_ins.values()}
+            behind = StandIns.of(state).variables()
             var_list = [*_trainable(), *(row for name, table in state.tables.items() if name not in behind
                                          for row in targets_of(state, StandIn(None, table, True)))]
         return self._dense.compute_gradients(loss, var_list, *args, **kwargs)
@@ -120,51 +112,27 @@ _FORMS: Dict[Any, _Form] = {
 @patches.COMPUTE_GRADIENTS.by
 def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any) -> Pairs:
     """In the place of TensorFlow's: by the rows of tables instead of the variables that stand for them."""
+    def compute(variables: Any) -> Pairs:
+        found: Pairs = patches.COMPUTE_GRADIENTS.plain(self, loss, variables, *args, **kwargs)
+        return found
+
     graph = tf.compat.v1.get_default_graph()
     state = GraphState.known(internals.outermost(graph))
     if state is None or not state.tables:
-        return patches.COMPUTE_GRADIENTS.plain(self, loss, var_list, *args, **kwargs)
+        return compute(var_list)
     hooks.merge_lookups(loss)
     wanted = _trainable() if var_list is None else tf.nest.flatten(var_list)
     if not wanted:
         _refuse_nothing(state)
-    if not state.stand_ins:
-        pairs = patches.COMPUTE_GRADIENTS.plain(self, loss, var_list, *args, **kwargs)
-        if all(gradient is None for gradient, _ in pairs):
-            pairs = [(_no_rows(target) if _only_evaluates(state, target) else None, target) for _, target in pairs]
-        if isinstance(self, CustomizedOptimizer):
-            return pairs
-        handles = handles_in(graph)
-        return [(gradient, handles.get(id(target), target)) for gradient, target in pairs]
-    found = {id(variable): stand_in_of(state, variable) for variable in wanted}
-    if state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
-        # A head may ask in evaluation, too, and runs nothing of it: no rows are trained, and there is no slot.
-        none = [(tf.zeros_like(each.variable.initial_value), each.variable) for each in found.values() if each]
-        others = [variable for variable in wanted if found[id(variable)] is None]
-        return [*(patches.COMPUTE_GRADIENTS.plain(self, loss, others, *args, **kwargs) if others else []), *none]
-    require_none_evaluates(state, loss, [*found.values()])
-    by: List[Any] = []
-    shown: Dict[int, Any] = {}  # programs choose gradients by variables and their names: those that TensorFlow has
-    behind = {id(target) for stand_in in found.values() if stand_in is not None
-              for target in targets_of(state, stand_in)}
-    for variable in wanted:
-        stand_in = found[id(variable)]
-        if stand_in is not None:
-            require_trains(state, stand_in)
-        elif id(variable) in behind:
-            continue  # a second gradient of the same rows would train them twice
-        targets = [variable] if stand_in is None else targets_of(state, stand_in)
-        shown.update((id(target), variable) for target in targets)
-        by.extend(targets)
-    pairs = patches.COMPUTE_GRADIENTS.plain(self, loss, by, *args, **kwargs)
+    if StandIns.of(state):
+        return gradients_by_rows(state, loss, wanted, compute)
+    pairs = compute(var_list)
+    if all(gradient is None for gradient, _ in pairs):
+        pairs = [(_no_rows(target) if _only_evaluates(state, target) else None, target) for _, target in pairs]
+    if isinstance(self, CustomizedOptimizer):
+        return pairs
     handles = handles_in(graph)
-    for gradient, target in pairs:
-        stand_in = found[id(shown[id(target)])]
-        if gradient is None and stand_in is not None:  # it stays as it is, like a variable that the loss does not reach
-            state.unreached.add(stand_in.table.table_name)
-    return [(gradient, handles.get(id(target), target)) if gradient is None else
-            (of_column(gradient) if found[id(shown[id(target)])] else gradient, shown[id(target)])
-            for gradient, target in pairs]
+    return [(gradient, handles.get(id(target), target)) for gradient, target in pairs]
 
 
 def _refuse_nothing(state: GraphState) -> None:
@@ -172,7 +140,7 @@ def _refuse_nothing(state: GraphState) -> None:
     trained = [table for (name, channel), lookup in state.lookups.items() for table in [state.tables[name]]
                if channel == TRAIN and lookup.with_gradient]
     if trained and state.mode in (None, tf.estimator.ModeKeys.TRAIN):
-        raise UntrainedTableError(state.name_of(trained[0]), how_to_train(
+        raise UntrainedTableError(name_of(state, trained[0]), how_to_train(
             Process.current(), [table.table_name for table in trained[1:]]))
 
 
@@ -185,7 +153,7 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
     if state is None or not state.tables:
         return patches.APPLY_GRADIENTS.plain(self, pairs, global_step, name)
     if tf.distribute.has_strategy():
-        raise TableUseError(state.name_of(next(iter(state.tables.values()))), _STRATEGY.format(self.get_name()))
+        raise TableUseError(name_of(state, next(iter(state.tables.values()))), _STRATEGY.format(self.get_name()))
     pairs = [(None if _only_evaluates(state, target) else gradient, target)
              for gradient, target in with_rows(state, pairs)]
     require_of_the_step(state, self.get_name(), pairs)
@@ -215,7 +183,7 @@ def _needs_form(state: GraphState, optimizer: tf.compat.v1.train.Optimizer, grad
         return False
     if isinstance(target, tf.Tensor) or type(optimizer) is tf.compat.v1.train.AdamOptimizer:
         return True
-    return bool(state.stand_ins) and _form_of(optimizer) is not None
+    return bool(StandIns.of(state)) and _form_of(optimizer) is not None
 
 
 def _form_of(optimizer: Any) -> Optional[_Form]:
@@ -305,7 +273,7 @@ def _made(optimizer: Any) -> tf.compat.v1.train.Optimizer:
 def _refusal(optimizer: tf.compat.v1.train.Optimizer, reason: str) -> Exception:
     """The error for an optimizer that tables cannot have, as the program has columns or tables of its own."""
     state = GraphState.of(internals.outermost(tf.compat.v1.get_default_graph()))
-    if state.stand_ins or not state.tables:
+    if StandIns.of(state) or not state.tables:
         return ColumnError(optimizer.get_name(), reason)
     return TableUseError(next(iter(state.tables)), "optimizer {!r}: {}. Nothing was trained".format(
         optimizer.get_name(), reason))
@@ -318,14 +286,15 @@ def _is_of_table(target: Any) -> bool:
 
 def _note_updates(state: GraphState, pairs: Pairs) -> None:
     by_variable = {id(table.variable): name for name, table in state.tables.items()}
+    updated = StandIns.of(state).updated
     scope = tf.compat.v1.get_variable_scope().name
     for gradient, target in pairs:
         if gradient is None:
             continue
         if not isinstance(target, tf.Variable):
-            state.updated[lookup_of(target).table.table_name] = scope
+            updated[lookup_of(target).table.table_name] = scope
         elif id(target) in by_variable:
-            state.updated[by_variable[id(target)]] = scope
+            updated[by_variable[id(target)]] = scope
 
 
 def _trainable() -> List[Any]:
@@ -337,9 +306,10 @@ def _trainable() -> List[Any]:
 def _sdca_step(self: Any, *args: Any, **kwargs: Any) -> Any:
     """In the place of TensorFlow's, whose op reads and writes whole variables."""
     state = GraphState.known(tf.compat.v1.get_default_graph())
-    if state is not None and state.stand_ins:
+    stand_ins = None if state is None else StandIns.of(state)
+    if stand_ins:
         raise ColumnError("LinearSDCA", "it reads whole variables, and tables stand for {}; use FtrlOptimizer, or let "
-                          "these columns be TensorFlow's".format(", ".join(sorted(map(repr, state.stand_ins)))))
+                          "these columns be TensorFlow's".format(", ".join(sorted(map(repr, stand_ins)))))
     return patches.SDCA_STEP.plain(self, *args, **kwargs)
 
 
@@ -348,7 +318,7 @@ def _keras_gradients(self: Any, loss: Any, params: Any) -> Any:
     """In the place of TensorFlow's, by which linear Estimators of tf.compat.v2 train."""
     state = GraphState.known(tf.compat.v1.get_default_graph())
     for variable in tf.nest.flatten(params):
-        if state is not None and stand_in_of(state, variable) is not None:
+        if state is not None and StandIns.of(state).of_variable(variable) is not None:
             raise ColumnError(variable.op.name, "an optimizer of Keras shall train it, as in tf.compat.v2.estimator, "
                               "and has no form for tables: use tf.compat.v1.estimator and tf.compat.v1.train, or let "
                               "this column be TensorFlow's by a larger min_buckets")

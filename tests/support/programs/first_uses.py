@@ -17,6 +17,7 @@ import tensorflow as tf  # noqa: E402
 import ascpipe.tf as asc  # noqa: E402
 from ascpipe.control import trainer_link  # noqa: E402
 from ascpipe.tf.graph.graph_state import GraphState  # noqa: E402
+from ascpipe.tf.graph.stand_ins import StandIns  # noqa: E402
 
 v1, fc = tf.compat.v1, tf.feature_column
 tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
@@ -62,7 +63,7 @@ def features():
 
 def tables():
     """Return the names of the variables that tables stand for in the default graph."""
-    return sorted(GraphState.of(v1.get_default_graph()).stand_ins)
+    return sorted(StandIns.of(GraphState.of(v1.get_default_graph())))
 
 
 @order
