@@ -8,29 +8,7 @@ import signal
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from ascpipe.daemon.events import (
-    Action,
-    AttachWorkers,
-    ClearClaim,
-    CloseSession,
-    EndWorkers,
-    Event,
-    Exit,
-    FailSession,
-    HandOutStream,
-    HandOutTable,
-    LauncherGone,
-    RunDirLost,
-    SessionStarted,
-    StartWorker,
-    StopAsked,
-    StreamAdded,
-    TableAdded,
-    Tick,
-    TrainerGone,
-    TrainerRegistered,
-    WorkerEnded,
-)
+from ascpipe.daemon import events
 from ascpipe.daemon.worker_identity import DISK, DISK_WORKER, KEY, TABLE, Worker
 from ascpipe.errors import (
     AscpipeError,
@@ -87,11 +65,12 @@ class Lifecycle:
         self._generations = 0
         self._places: Dict[Worker, _Place] = {worker: _Place() for worker in workers}
         self._broken: Optional[AscpipeError] = None  # an idle worker that cannot run
-        self._decisions: Dict[type, Callable[[Any, float], List[Action]]] = {
-            TrainerRegistered: self._trainer_registered, SessionStarted: self._session_started,
-            StreamAdded: self._stream_added, TableAdded: self._table_added, TrainerGone: self._trainer_gone,
-            LauncherGone: self._launcher_gone, RunDirLost: self._run_dir_lost, StopAsked: self._stop,
-            WorkerEnded: self._worker_ended, Tick: self._tick}
+        self._decisions: Dict[type, Callable[[Any, float], List[events.Action]]] = {
+            events.TrainerRegistered: self._trainer_registered, events.SessionStarted: self._session_started,
+            events.StreamAdded: self._stream_added, events.TableAdded: self._table_added,
+            events.TrainerGone: self._trainer_gone, events.LauncherGone: self._launcher_gone,
+            events.RunDirLost: self._run_dir_lost, events.StopAsked: self._stop,
+            events.WorkerEnded: self._worker_ended, events.Tick: self._tick}
         self._all_due(now)
 
     @property
@@ -110,7 +89,7 @@ class Lifecycle:
             times.append(self._born + PRIVATE_PATIENCE_S)
         return min(times) if times else None
 
-    def handle(self, event: Event, now: float) -> List[Action]:
+    def handle(self, event: events.Event, now: float) -> List[events.Action]:
         """The actions for an event, to be carried out in this order.
 
         Raises:
@@ -119,60 +98,60 @@ class Lifecycle:
         decide = self._decisions[type(event)]
         return [] if self.state == STOPPED else decide(event, now)
 
-    def _trainer_registered(self, event: TrainerRegistered, now: float) -> List[Action]:
+    def _trainer_registered(self, event: events.TrainerRegistered, now: float) -> List[events.Action]:
         self.state = REGISTERED
         return []
 
-    def _session_started(self, event: SessionStarted, now: float) -> List[Action]:
+    def _session_started(self, event: events.SessionStarted, now: float) -> List[events.Action]:
         self.state = SERVING
         if self._broken is not None:
             return self._fail(self._broken)
-        return [AttachWorkers(), *self._want_disk_worker(now, wanted=event.has_disk)]
+        return [events.AttachWorkers(), *self._want_disk_worker(now, wanted=event.has_disk)]
 
-    def _stream_added(self, event: StreamAdded, now: float) -> List[Action]:
-        return [HandOutStream(event.stream)] if self.state == SERVING else []
+    def _stream_added(self, event: events.StreamAdded, now: float) -> List[events.Action]:
+        return [events.HandOutStream(event.stream)] if self.state == SERVING else []
 
-    def _table_added(self, event: TableAdded, now: float) -> List[Action]:
+    def _table_added(self, event: events.TableAdded, now: float) -> List[events.Action]:
         if self.state != SERVING:
             return []
-        return [HandOutTable(event.table), *self._want_disk_worker(now, wanted=event.has_disk)]
+        return [events.HandOutTable(event.table), *self._want_disk_worker(now, wanted=event.has_disk)]
 
-    def _want_disk_worker(self, now: float, *, wanted: bool) -> List[Action]:
+    def _want_disk_worker(self, now: float, *, wanted: bool) -> List[events.Action]:
         """Start the disk worker, unless it is there."""
         if not wanted or DISK_WORKER in self._places:
             return []
         self._places[DISK_WORKER] = _Place(start_at=now)
-        return self._tick(Tick(), now)
+        return self._tick(events.Tick(), now)
 
-    def _launcher_gone(self, event: LauncherGone, now: float) -> List[Action]:
+    def _launcher_gone(self, event: events.LauncherGone, now: float) -> List[events.Action]:
         return self._leave() if self._private and self.state == IDLE else []
 
-    def _run_dir_lost(self, event: RunDirLost, now: float) -> List[Action]:
+    def _run_dir_lost(self, event: events.RunDirLost, now: float) -> List[events.Action]:
         if self.state not in HAS_TRAINER:
             return self._leave()
         self._private = True  # it ends with the trainer that it has
         return []
 
-    def _tick(self, event: Tick, now: float) -> List[Action]:
-        actions: List[Action] = []
+    def _tick(self, event: events.Tick, now: float) -> List[events.Action]:
+        actions: List[events.Action] = []
         for worker, place in self._places.items():
             if place.start_at is not None and place.start_at <= now:
                 place.start_at = None
                 self._generations += 1
                 place.generation = self._generations
-                actions.append(StartWorker(worker, place.generation, place.restart))
+                actions.append(events.StartWorker(worker, place.generation, place.restart))
         if self._private and self.state == IDLE and now >= self._born + PRIVATE_PATIENCE_S:
             return actions + self._leave()
         return actions
 
-    def _worker_ended(self, event: WorkerEnded, now: float) -> List[Action]:
+    def _worker_ended(self, event: events.WorkerEnded, now: float) -> List[events.Action]:
         place = self._places[event.worker]
         if place.generation != event.generation:
             return []  # we ended it ourselves
         place.generation = 0
         if self.state == FAILED:
             return []
-        actions: List[Action] = [ClearClaim(event.generation)] if self.state == SERVING else []
+        actions: List[events.Action] = [events.ClearClaim(event.generation)] if self.state == SERVING else []
         error = self._verdict(event, place, now)
         if error is not None:
             if self.state == SERVING:
@@ -182,7 +161,7 @@ class Lifecycle:
         self._schedule(place, now)
         return actions
 
-    def _verdict(self, event: WorkerEnded, place: _Place, now: float) -> Optional[AscpipeError]:
+    def _verdict(self, event: events.WorkerEnded, place: _Place, now: float) -> Optional[AscpipeError]:
         """None: replace it."""
         if event.signal_number != signal.SIGKILL and not event.retry:
             return event.report or _DIED[event.worker.kind](event.worker.sentence, event.pid, event.cause)
@@ -198,13 +177,13 @@ class Lifecycle:
         place.restart_count += 1
         place.restart = self.state == SERVING
 
-    def _fail(self, error: AscpipeError) -> List[Action]:
+    def _fail(self, error: AscpipeError) -> List[events.Action]:
         self.state = FAILED
         self.error = error
         self._nothing_runs()
-        return [FailSession(error), EndWorkers()]
+        return [events.FailSession(error), events.EndWorkers()]
 
-    def _trainer_gone(self, event: TrainerGone, now: float) -> List[Action]:
+    def _trainer_gone(self, event: events.TrainerGone, now: float) -> List[events.Action]:
         if self.state not in HAS_TRAINER:
             return []
         had_segments = self.state in HAS_SEGMENTS
@@ -217,18 +196,18 @@ class Lifecycle:
         self._broken = None
         self._places.pop(DISK_WORKER, None)
         self._all_due(now)
-        return [EndWorkers(), CloseSession()]
+        return [events.EndWorkers(), events.CloseSession()]
 
-    def _stop(self, event: StopAsked, now: float) -> List[Action]:
-        actions: List[Action] = []
+    def _stop(self, event: events.StopAsked, now: float) -> List[events.Action]:
+        actions: List[events.Action] = []
         if self.state == SERVING:
-            actions.append(FailSession(DaemonStoppedError(event.reason)))
+            actions.append(events.FailSession(DaemonStoppedError(event.reason)))
         return actions + self._leave()
 
-    def _leave(self) -> List[Action]:
+    def _leave(self) -> List[events.Action]:
         self.state = STOPPED
         self._nothing_runs()
-        return [EndWorkers(), CloseSession(), Exit()]
+        return [events.EndWorkers(), events.CloseSession(), events.Exit()]
 
     def _nothing_runs(self) -> None:
         for place in self._places.values():
