@@ -228,7 +228,7 @@ class TestSubmission:
 
     @pytest.mark.parametrize("dtype", [tf.float32, tf.float64, tf.float16])
     def test_floats_are_cast_to_int64_with_one_warning(self, dtype, caplog, monkeypatch):
-        monkeypatch.setattr("ascpipe.tf.graph.batch_structure._warned_dtypes", set())
+        monkeypatch.setattr("ascpipe.tf.graph.ids._warned_dtypes", set())
         for _ in range(2):
             op = submit_op(_ticket(get_asc_insert_func(FeatureSpec("a"))({"a": tf.constant([1.0, 7.0], dtype)})))
             assert op.inputs[0].dtype == tf.int64

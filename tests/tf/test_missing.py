@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf.graph.batch_structure import dense_restore, with_default_row
+from ascpipe.tf.graph.batch_structure import with_default_row
+from ascpipe.tf.graph.ids import Ids
 
 
 @pytest.fixture(autouse=True)
@@ -14,21 +15,21 @@ def session():
 
 def test_the_restore_index_of_a_sparse_tensor_has_its_dense_shape_and_minus_one_elsewhere(session):
     ids = tf.SparseTensor([[0, 1], [1, 0], [1, 2]], tf.constant([7, 8, 7], tf.int64), [3, 3])
-    index = dense_restore(tf.constant([0, 1, 0]), ids)
+    index = Ids.of(ids).dense_restore(tf.constant([0, 1, 0]))
     assert index.shape.as_list() == [3, 3]
     assert session.run(index).tolist() == [[-1, 0, -1], [1, -1, 0], [-1, -1, -1]]
 
 
 def test_an_empty_sparse_tensor_is_all_missing(session):
     ids = tf.SparseTensor(tf.zeros([0, 2], tf.int64), tf.zeros([0], tf.int64), [1, 2])
-    assert session.run(dense_restore(tf.zeros([0], tf.int32), ids)).tolist() == [[-1, -1]]
+    assert session.run(Ids.of(ids).dense_restore(tf.zeros([0], tf.int32))).tolist() == [[-1, -1]]
 
 
 @pytest.mark.parametrize("inner", [(), (2,)])
 def test_the_restore_index_of_a_ragged_tensor_has_its_bounding_shape(inner, session):
     values = tf.ones([3, *inner], tf.int64)
     restore = tf.reshape(tf.range(3 * int(np.prod(inner))), [3, *inner])
-    index = session.run(dense_restore(restore, tf.RaggedTensor.from_row_splits(values, [0, 1, 1, 3])))
+    index = session.run(Ids.of(tf.RaggedTensor.from_row_splits(values, [0, 1, 1, 3])).dense_restore(restore))
     assert index.shape == (3, 2, *inner)
     assert index[0, 0].reshape(-1).tolist() == list(range(int(np.prod(inner))))
     assert (index[0, 1] == -1).all() and (index[1] == -1).all() and (index[2] >= 0).all()

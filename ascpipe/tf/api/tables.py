@@ -5,10 +5,10 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
-from ascpipe.tf.graph.batch_structure import Ids, SparseIds
 from ascpipe.tf.graph.expansion import LOCAL_ROWS
 from ascpipe.tf.graph.features import FeatureSpec, checked_thresholds
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.ids import GivenIds, Ids, SparseIds
 from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.unseen_rows import Unseen
@@ -96,7 +96,7 @@ def insert_function(features: Union[FeatureSpec, Sequence[FeatureSpec]], *,
 @checked(table=Instance(Table), ids=Instance(FeatureSpec, tf.Tensor, tf.SparseTensor, tf.RaggedTensor, list, tuple),
          training=boolean(), trainable=boolean(), default_value=DEFAULT, max_keys=Integer(1, optional=True),
          name=Text(1, 255, optional=True))
-def sparse_lookup(table: Table, ids: Union[FeatureSpec, Ids], *, batch: Any = None, training: bool = True,
+def sparse_lookup(table: Table, ids: Union[FeatureSpec, GivenIds], *, batch: Any = None, training: bool = True,
                   trainable: bool = True, default_value: Any = None, max_keys: Optional[int] = None,
                   access_threshold: Optional[int] = None, eviction_threshold: Optional[int] = None,
                   name: Optional[str] = None) -> tf.Tensor:
@@ -173,9 +173,10 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
         Exception: what ``sparse_lookup`` raises.
     """
     return bags.lookup_sparse(_request(
-        table, ids, batch, training=training, default_value=default_value,
-        said={"access_threshold": access_threshold, "eviction_threshold": eviction_threshold}, is_grad=trainable,
-        send_count=max_keys, name=name), weights, combiner, max_norm)
+        table, ids if isinstance(ids, FeatureSpec) else Ids.of(ids), batch, training=training,
+        default_value=default_value, is_grad=trainable, send_count=max_keys, name=name,
+        said={"access_threshold": access_threshold, "eviction_threshold": eviction_threshold}),
+        None if weights is None else Ids.of(weights), combiner, max_norm)
 
 
 def table_variables() -> List[Any]:

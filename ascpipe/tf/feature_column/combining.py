@@ -7,6 +7,7 @@ import tensorflow as tf
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import patches
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.ids import Ids
 from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.stand_ins import StandIn, StandIns
 from ascpipe.tf.graph.unseen_rows import Unseen
@@ -43,9 +44,9 @@ def _combined(stand_in: StandIn, given: tf.SparseTensor, given_weights: Optional
         weights = None if weights is None else tf.sparse.reshape(weights, flat)
     state = GraphState.of(tf.compat.v1.get_default_graph())
     trains = state.mode in (None, tf.estimator.ModeKeys.TRAIN) and state.served is None and stand_in.trains
-    request = LookupRequest(stand_in.table, ids, channel=TRAIN if trains else EVAL, unseen=Unseen.INITIAL,
+    request = LookupRequest(stand_in.table, Ids.of(ids), channel=TRAIN if trains else EVAL, unseen=Unseen.INITIAL,
                             is_open=trains and state.mode is None)
-    rows = lookup_sparse(request, weights, combiner, max_norm, of_column=True)
+    rows = lookup_sparse(request, None if weights is None else Ids.of(weights), combiner, max_norm, of_column=True)
     if is_flat:
         return rows
     outer = shape[:-1]

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from ascpipe.errors import CombinerError
 from ascpipe.errors.base import shown
-from ascpipe.tf.graph.batch_structure import SparseIds, values_of
+from ascpipe.tf.graph.ids import Ids
 from ascpipe.tf.running import native
 
 COMBINERS = ("sum", "mean", "sqrtn")
@@ -29,20 +29,18 @@ class Bags(NamedTuple):
     weights: Optional[tf.Tensor]
 
 
-def bags_of(table_name: str, ids: Any, weights: Optional[SparseIds]) -> Bags:
+def bags_of(table_name: str, ids: Ids, weights: Optional[Ids]) -> Bags:
     """The bags of ids. Raises ``CombinerError`` for ids that are no bags, and weights that cannot be theirs."""
     _require_bags(table_name, "ids", ids)
     if weights is not None:
         _require_weights(table_name, weights, ids)
-    is_ragged = isinstance(ids, tf.RaggedTensor)
-    places = [tf.cast(each.row_splits, tf.int64) if is_ragged else each.indices
-              for each in (ids, weights) if each is not None]
+    places = [each.places for each in (ids, weights) if each is not None]
     splits = native.ops().asc_bag_splits(
         places=places if len({id(place) for place in places}) > 1 else places[:1],
-        shape=[] if is_ragged else [ids.dense_shape])
-    bags = ids.shape[0].value
+        shape=[] if ids.is_ragged else [ids.given.dense_shape])
+    bags = ids.given.shape[0].value
     splits.set_shape([None if bags is None else bags + 1])
-    return Bags(values_of(ids), splits, None if weights is None else values_of(weights))
+    return Bags(ids.values, splits, None if weights is None else weights.values)
 
 
 def require_combiner(table_name: str, combiner: Any, max_norm: Any) -> None:
@@ -82,20 +80,21 @@ def _gradient_of_combine(op: tf.Operation, gradient: tf.Tensor) -> List[Any]:
     return [of_rows, None, *of_weights]
 
 
-def _require_weights(table_name: str, weights: Any, ids: SparseIds) -> None:
+def _require_weights(table_name: str, weights: Ids, ids: Ids) -> None:
     _require_bags(table_name, "weights", weights)
-    if isinstance(weights, tf.RaggedTensor) != isinstance(ids, tf.RaggedTensor):
+    if weights.is_ragged != ids.is_ragged:
         raise CombinerError(table_name, "weights are a {} and ids a {}; give both in one form".format(
-            type(weights).__name__, type(ids).__name__))
-    if weights.dtype != tf.float32:
+            type(weights.given).__name__, type(ids.given).__name__))
+    if weights.values.dtype != tf.float32:
         raise CombinerError(table_name, "weights have dtype {}, expected float32: tf.cast() their values".format(
-            weights.dtype.name))
-    given, wanted = values_of(weights).shape, values_of(ids).shape
+            weights.values.dtype.name))
+    given, wanted = weights.values.shape, ids.values.shape
     if not given.is_compatible_with(wanted):
         raise CombinerError(table_name, "there are weights {} for ids {}; each id has one weight".format(given, wanted))
 
 
-def _require_bags(table_name: str, what: str, given: Any) -> None:
+def _require_bags(table_name: str, what: str, ids: Ids) -> None:
+    given = ids.given
     if not isinstance(given, (tf.SparseTensor, tf.RaggedTensor)):
         kind = "a dense Tensor" if isinstance(given, tf.Tensor) else type(given).__name__
         raise CombinerError(table_name, "{} are {}, expected a SparseTensor or RaggedTensor, whose rows are bags"

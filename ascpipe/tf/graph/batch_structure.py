@@ -1,6 +1,6 @@
-"""Finds the ids of a feature in the structure of a batch, casts them to keys, and adds one more tensor to a batch.
+"""Finds the ids of a feature in the structure of a batch, and adds one more tensor to a batch.
 
-Sparse ids have a dense form; default rows stand in its places without an id, and for keys that were not admitted.
+Default rows stand in places without an id, and for keys that were not admitted.
 """
 import copy
 import logging
@@ -9,30 +9,19 @@ from typing import Any, Iterator, List, Mapping, Optional, Set, Tuple, Union
 import tensorflow as tf
 
 from ascpipe.tf.graph.features import FeatureSpec
+from ascpipe.tf.graph.ids import Ids, are_ids
 from ascpipe.tf.validation import did_you_mean
 
 _log = logging.getLogger(__name__)
 
 TICKET_SUFFIX = "_read_emb_key"
 
-#: Up to which number a float dtype has every integer.
-_EXACT_BITS = {tf.float16: 11, tf.bfloat16: 8, tf.float32: 24, tf.float64: 53}
-
 #: Pairs of keys, both in a batch, of which a feature takes the first.
 _warned: Set[Tuple[Union[str, int], ...]] = set()
 
-#: Names of dtypes that are no integers, of which ids were.
-_warned_dtypes: Set[str] = set()
-
-#: Ids of which some places of their dense form have none.
-SparseIds = Union[tf.SparseTensor, tf.RaggedTensor]
-
-#: What ids may be.
-Ids = Union[tf.Tensor, SparseIds]
-
 
 def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
-    """The ids of a feature: a tensor, a SparseTensor or a RaggedTensor.
+    """The ids of a feature.
 
     A text key is looked for in the dict, or in each dict of a nested batch; a number is a place in a list
     or tuple, for a pair (features, labels) whose features are a list or tuple a place among the features.
@@ -54,6 +43,16 @@ def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
     return None
 
 
+def require_ids(batch: Any, spec: FeatureSpec, without_batch: Exception) -> Ids:
+    """As ``find_ids``. Raises ``without_batch`` if there is no batch, and ``KeyError`` if it does not have the ids."""
+    if batch is None:
+        raise without_batch
+    found = find_ids(batch, spec)
+    if found is None:
+        raise KeyError(missing(batch, spec))
+    return found
+
+
 def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
     """The key of a feature's ids in a batch: its ``index_key``, else its name, else the name of its table.
 
@@ -73,30 +72,6 @@ def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
         _log.warning("FeatureSpec %r takes the ids %r of the batch; it also has %r, as the table is called. "
                      "Give index_key=%r, or the other", spec.label, there[0], there[1], there[0])
     return there[0] if there else None
-
-
-def values_of(ids: Ids) -> tf.Tensor:
-    """The values of ids, without the indices of sparse ones."""
-    if isinstance(ids, tf.SparseTensor):
-        return ids.values
-    return ids.flat_values if isinstance(ids, tf.RaggedTensor) else ids
-
-
-def are_ids(dtype: tf.DType) -> bool:
-    """Whether tensors of a dtype can be ids: integers, and floats, as string ops give them by default."""
-    return bool(dtype.is_integer) or dtype in _EXACT_BITS
-
-
-def as_keys(ids: tf.Tensor) -> tf.Tensor:
-    """Ids as ops take them: int32 or int64. Floats are cut to integers, with one warning for each dtype."""
-    if ids.dtype in (tf.int32, tf.int64):
-        return ids
-    if ids.dtype in _EXACT_BITS and ids.dtype.name not in _warned_dtypes:
-        _warned_dtypes.add(ids.dtype.name)
-        _log.warning("ids %r are %s: they are cast to int64. Beyond 2^%d not every integer is a %s, so different keys "
-                     "may become one; make ids integers, as by tf.strings.to_number(..., out_type=tf.int64)",
-                     ids.name, ids.dtype.name, _EXACT_BITS[ids.dtype], ids.dtype.name)
-    return tf.cast(ids, tf.int64)
 
 
 def add_ticket(batch: Any, ticket: tf.Tensor) -> Any:
@@ -143,43 +118,6 @@ def missing(batch: Any, spec: FeatureSpec) -> str:
     near = next((words for words in (did_you_mean(str(key), there) for key in wanted) if words), "")
     return "FeatureSpec {!r}: no {} in the batch, which is {}{}".format(
         spec.label, ", nor ".join(map(repr, wanted)), describe(batch), near + (" Give it as index_key" if near else ""))
-
-
-def dense_restore(restore: tf.Tensor, ids: SparseIds) -> tf.Tensor:
-    """The restore index of sparse ids in the shape of their dense form, with -1 where they have none.
-
-    Args:
-        restore: int32[n], that of the values.
-        ids: of the same batch.
-    """
-    sparse = _as_sparse(ids)
-    index = tf.scatter_nd(sparse.indices, tf.reshape(restore, [-1]) + 1, sparse.dense_shape) - 1
-    index.set_shape(sparse.shape)
-    return index
-
-
-def dense_keys(ids: Ids) -> tf.Tensor:
-    """The keys of sparse ids in the shape of their dense form, with 0 where they have none."""
-    sparse = _as_sparse(ids)
-    return tf.scatter_nd(sparse.indices, as_keys(sparse.values), sparse.dense_shape)
-
-
-def dense_rows(rows: tf.Tensor, ids: SparseIds, default_row: Optional[tf.Tensor]) -> tf.Tensor:
-    """Rows of sparse ids in the shape of their dense form.
-
-    Args:
-        rows: float[n, dim], those of the values.
-        ids: of the same batch.
-        default_row: float, [] or [dim]: what stands where there is no id; None: zeros.
-    """
-    sparse = _as_sparse(ids)
-    shape = tf.concat([sparse.dense_shape, [rows.shape[-1].value]], axis=0)
-    dense = tf.scatter_nd(sparse.indices, rows, shape)
-    dense.set_shape(sparse.shape.concatenate(rows.shape[-1:]))
-    if default_row is None:
-        return dense
-    present = tf.scatter_nd(sparse.indices, tf.ones_like(sparse.indices[:, 0]), sparse.dense_shape)
-    return tf.where_v2(tf.expand_dims(tf.equal(present, 0), -1), default_row, dense)
 
 
 def with_default_row(rows: tf.Tensor, slots: tf.Tensor, restore: tf.Tensor, default_row: tf.Tensor) -> tf.Tensor:
@@ -251,7 +189,7 @@ def _require_ids(found: Any, key: Union[str, int], spec: FeatureSpec) -> Ids:
         raise TypeError("FeatureSpec {!r}: {!r} of the batch has dtype {}, ids are integers{}".format(
             spec.label, key, found.dtype.name, ". Before the insert function, map tf.strings.to_hash_bucket_fast(ids, "
             "2 ** 63 - 1)" if found.dtype == tf.string else ""))
-    return found
+    return Ids.of(found)
 
 
 def _rebuilt(batch: Any, elements: List[Any]) -> Any:
@@ -259,7 +197,3 @@ def _rebuilt(batch: Any, elements: List[Any]) -> Any:
     if hasattr(batch, "_fields"):
         return type(batch)(*elements)
     return type(batch)(elements)
-
-
-def _as_sparse(ids: Any) -> tf.SparseTensor:
-    return ids.to_sparse() if isinstance(ids, tf.RaggedTensor) else ids

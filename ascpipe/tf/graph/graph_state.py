@@ -59,8 +59,8 @@ class Served(abc.ABC):
     """Tables that a graph looks up in files, as it is made to be exported."""
 
     @abc.abstractmethod
-    def look_up(self, request: LookupRequest, default_row: Optional[tf.Tensor]) -> tf.Tensor:
-        """The rows of ids, as ``look_up`` returns them. ``default_row``: of the request."""
+    def look_up(self, request: LookupRequest) -> tf.Tensor:
+        """The rows of ids, as ``look_up`` returns them."""
 
     @abc.abstractmethod
     def dense_path(self, prefix: str) -> str:

@@ -5,8 +5,8 @@ from typing import Any, Optional, Union
 import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
-from ascpipe.tf.graph.batch_structure import Ids
 from ascpipe.tf.graph.features import FeatureSpec
+from ascpipe.tf.graph.ids import Ids
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.unseen_rows import Unseen
 from ascpipe.tf.running.shapes import Thresholds
@@ -45,11 +45,6 @@ class LookupRequest:
     name: Optional[str] = None
 
     @property
-    def is_of_feature(self) -> bool:
-        """Whether an insert function submits the ids."""
-        return isinstance(self.ids, FeatureSpec)
-
-    @property
     def trains(self) -> bool:
         """Whether rows may get a gradient. A lookup that is open trains, or is refused."""
         return self.is_grad and self.channel == TRAIN
@@ -63,13 +58,14 @@ class LookupRequest:
         """The same, once it is decided whether it trains."""
         return dataclasses.replace(self, channel=channel, is_open=False)
 
-    def default_row(self) -> Optional[tf.Tensor]:
-        """The default value as a tensor, [] or [dim]. Raises ``ValueError`` for another shape."""
+    def in_graph(self) -> "LookupRequest":
+        """The same, with a tensor [] or [dim] as default value. Raises ``ValueError`` for another shape."""
         if self.default_value is None:
-            return None
+            return self
         row = tf.convert_to_tensor(self.default_value, tf.float32)
         dim = self.table.shape.dim
         if row.shape.rank is None or row.shape.num_elements() not in (1, dim):
             raise ValueError("table {!r}: the default value (default_value, serving_default_value) has the shape {}, "
                              "expected a scalar or [{}]".format(self.table.table_name, row.shape, dim))
-        return tf.reshape(row, [] if row.shape.num_elements() == 1 else [dim])
+        return dataclasses.replace(
+            self, default_value=tf.reshape(row, [] if row.shape.num_elements() == 1 else [dim]))

@@ -10,8 +10,9 @@ import tensorflow as tf
 from ascpipe.errors import CombinerError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
-from ascpipe.tf.graph.batch_structure import Ids, dense_keys, dense_restore, find_ids, values_of, with_default_row
+from ascpipe.tf.graph.batch_structure import find_ids, with_default_row
 from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec, Stream
+from ascpipe.tf.graph.ids import Ids
 from ascpipe.tf.graph.rewiring import repoint
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.unseen_rows import with_initial_rows
@@ -92,7 +93,7 @@ class TableLookup:
         index = self.restore[self.specs.index(spec)]
         with self.table.building(CHANNEL_NAMES[self.channel] + "_unseen"):
             is_dense_form = self._sparse.get(spec) is False
-            return with_initial_rows(self.table, rows, dense_keys(ids) if is_dense_form else values_of(ids),
+            return with_initial_rows(self.table, rows, ids.dense_keys() if is_dense_form else ids.values,
                                      self.plan[0], index)
 
     def note_gradient(self, spec: FeatureSpec) -> None:
@@ -121,7 +122,7 @@ class TableLookup:
                                     spec.label, spec.index_key))
         if known is not None:
             return
-        index = self.plan[1 + place] if values_alone else dense_restore(self.plan[1 + place], _sparse_ids(batch, spec))
+        index = self.plan[1 + place] if values_alone else _sparse_ids(batch, spec).dense_restore(self.plan[1 + place])
         internals.rewire(self.ops[0], 2 + place, index)
         self._embeddings[place].set_shape(index.shape.concatenate([self.table.shape.dim]))
         self.restore[place] = index
@@ -143,13 +144,13 @@ def require_fewer(table: Table, channel: int, count: int) -> None:
             table.table_name, MAX_LOOKUPS, CHANNEL_NAMES[channel]))
 
 
-def _sparse_ids(batch: Any, spec: FeatureSpec) -> Any:
+def _sparse_ids(batch: Any, spec: FeatureSpec) -> Ids:
     """The places of sparse ids, which only the batch knows."""
     if batch is None:
         raise RuntimeError("FeatureSpec {!r} is sparse: its lookup needs batch=, what iterator.get_next() returned"
                            .format(spec.label))
     ids = find_ids(batch, spec)
-    if not isinstance(ids, (tf.SparseTensor, tf.RaggedTensor)):
+    if ids is None or ids.is_dense:
         raise ValueError("FeatureSpec {!r}: the dataset submits a sparse tensor, batch= has {} in its place; give what "
                          "iterator.get_next() returned".format(spec.label, "nothing" if ids is None else "a dense one"))
     return ids

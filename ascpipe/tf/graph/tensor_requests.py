@@ -1,6 +1,6 @@
 """Requests of a program for graph modification of one graph, and their results."""
 import dataclasses
-from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Callable, Dict, List, NamedTuple, Set, Tuple
 
 import tensorflow as tf
 
@@ -37,8 +37,6 @@ class TensorLookup:
         name: of the tensor that it returned.
         ids: the tensor, integers; of sparse ids their values.
         spec: a feature that was made for these ids; each lookup has one of its own, and counts its ids.
-        default_row: what a key without a row gives, float [] or [dim].
-        send_count: with static shapes, as given.
         rows: the Identity whose input are the rows, once they can be looked up.
     """
 
@@ -46,8 +44,6 @@ class TensorLookup:
     name: str
     ids: tf.Tensor
     spec: FeatureSpec
-    default_row: Optional[tf.Tensor]
-    send_count: Optional[int]
     rows: tf.Operation
 
     @property

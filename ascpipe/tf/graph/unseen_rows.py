@@ -4,7 +4,7 @@ from typing import Any, Dict
 
 import tensorflow as tf
 
-from ascpipe.tf.graph.batch_structure import as_keys
+from ascpipe.tf.graph.ids import as_keys
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.running import native
 from ascpipe.tf.running.shapes import NO_TABLE, TableShape

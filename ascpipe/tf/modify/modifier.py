@@ -14,6 +14,7 @@ from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.graph.dataset_graph import DatasetGraph
 from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.ids import Ids
 from ascpipe.tf.graph.rewiring import repoint
 from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify.datasets import extend_iterator, initializers_of
@@ -99,8 +100,9 @@ class _Iterator:
         wanted = self.wanted()
         made = dict(zip((tensor.name for tensor in wanted),
                         copy_into(wanted, given, "lookup_ids", finds_tables=self._is_one_shot)))
-        tickets = [submit((self, channel), channel, [
-            (spec, made[tensor.name]) for spec, tensor in self.features(channel)]) for channel in self.channels()]
+        tickets = [submit((self, channel), channel, [(spec, Ids.of(made[tensor.name]))
+                                                     for spec, tensor in self.features(channel)])
+                   for channel in self.channels()]
         return (*batch, *sliced, *(made[tensor.name] for tensor in self.carried), *tickets)
 
 

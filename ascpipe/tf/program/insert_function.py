@@ -10,6 +10,7 @@ from ascpipe.tf import internals
 from ascpipe.tf.graph import batch_structure
 from ascpipe.tf.graph.features import Feature, FeatureSpec, require_same
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.ids import Ids, are_ids, as_keys
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Instance, Integer, ListOf, Text, boolean, check_all
@@ -19,7 +20,7 @@ _log = logging.getLogger(__name__)
 DUMP_FOLDER = os.path.join(".", "export_graph")  #: for graphs that a program asks for
 
 #: A feature and its ids.
-Found = Tuple[FeatureSpec, batch_structure.Ids]
+Found = Tuple[FeatureSpec, Ids]
 
 
 def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec], None] = None,
@@ -114,21 +115,21 @@ def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
     """
     configuration = Process.current().configuration
     for spec, ids in found:
-        spec.require_timestamp(ids)
+        spec.require_timestamp(ids.given)
     stamps = [(spec, ids) for spec, ids in found if spec.is_timestamp]
     found = sorted((pair for pair in found if not pair[0].is_timestamp),
                    key=lambda pair: (pair[0].table_name, pair[0].name))
     features = []
     for spec, ids in found:
-        if configuration.use_static and isinstance(ids, tf.Tensor):
-            spec.set_static_shape(ids)
-        features.append(Feature(spec, batch_structure.values_of(ids).shape, sparse=not isinstance(ids, tf.Tensor)))
+        if configuration.use_static and ids.is_dense:
+            spec.set_static_shape(ids.values)
+        features.append(Feature(spec, ids.values.shape, sparse=not ids.is_dense))
     state = GraphState.of(_outermost_graph(tf.compat.v1.get_default_graph()))
     stream = state.enter_stream(insert, channel, features, stamps[0][0] if stamps else None)
     with tf.device("/device:CPU:0"):
         return native.ops().asc_submit(
-            ids=[batch_structure.as_keys(batch_structure.values_of(ids)) for _, ids in found],
-            timestamp=[tf.cast(time, tf.int64) for _, time in stamps], stream=stream.number)
+            ids=[as_keys(ids.values) for _, ids in found],
+            timestamp=[tf.cast(time.given, tf.int64) for _, time in stamps], stream=stream.number)
 
 
 def _outermost_graph(graph: tf.Graph) -> tf.Graph:
@@ -175,8 +176,8 @@ def _find_by_place(batch: Any, places: List[Tuple[FeatureSpec, int]]) -> List[Fo
         if place >= len(tensors):
             raise ValueError("args_index_list: place {} is beyond the end, the batch has {} tensors".format(
                 place, len(tensors)))
-        if not batch_structure.are_ids(tensors[place].dtype):
+        if not are_ids(tensors[place].dtype):
             raise TypeError("args_index_list: tensor {} of the batch has dtype {}, ids are integers".format(
                 place, tensors[place].dtype.name))
-        found.append((spec, tensors[place]))
+        found.append((spec, Ids.of(tensors[place])))
     return found

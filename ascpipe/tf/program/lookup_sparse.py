@@ -6,15 +6,16 @@ import tensorflow as tf
 
 from ascpipe.errors import CombinerError
 from ascpipe.tf.graph.bags import bags_of, combined, require_combiner
-from ascpipe.tf.graph.batch_structure import SparseIds, find_ids, missing
+from ascpipe.tf.graph.batch_structure import require_ids
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.ids import Ids
 from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.program.sparse_lookup import look_up
 
 
-def lookup_sparse(request: LookupRequest, weights: Optional[SparseIds], combiner: str, max_norm: Optional[float], *,
+def lookup_sparse(request: LookupRequest, weights: Optional[Ids], combiner: str, max_norm: Optional[float], *,
                   of_column: bool = False) -> tf.Tensor:
     """One row for each bag of ids, as ``ascpipe.tf.lookup_sparse`` gives them.
 
@@ -37,22 +38,18 @@ def lookup_sparse(request: LookupRequest, weights: Optional[SparseIds], combiner
     served = state.served is not None
     if of_column and not served:
         state.requests.carried.extend(tensor for tensor in (bags.splits, bags.weights) if tensor is not None)
-    rows = look_up(dataclasses.replace(
-        request, ids=ids if request.is_of_feature and not served else bags.values, values_alone=True, name=None))
+    by = ids if isinstance(ids, FeatureSpec) and not served else Ids.of(bags.values)
+    rows = look_up(dataclasses.replace(request, ids=by, values_alone=True, name=None))
     with tf.name_scope("lookup_sparse"):
         bagged = combined(rows, bags, combiner, max_norm)
     return tf.identity(bagged, name=request.name or "lookup_sparse")
 
 
-def _ids_of(table: Table, spec: FeatureSpec, batch: Any) -> SparseIds:
+def _ids_of(table: Table, spec: FeatureSpec, batch: Any) -> Ids:
     """The ids of a feature in a batch, which says where bags end."""
-    if batch is None:
-        raise RuntimeError("FeatureSpec {!r}: lookup_sparse needs batch=, what iterator.get_next() returned".format(
-            spec.label))
-    found = find_ids(batch, spec)
-    if found is None:
-        raise KeyError(missing(batch, spec))
-    if isinstance(found, tf.Tensor):
+    found = require_ids(batch, spec, RuntimeError(
+        "FeatureSpec {!r}: lookup_sparse needs batch=, what iterator.get_next() returned".format(spec.label)))
+    if found.is_dense:
         raise CombinerError(table.table_name, "the ids of FeatureSpec {!r} are a dense Tensor in the batch, expected a "
                             "SparseTensor or RaggedTensor, whose rows are bags".format(spec.label))
     return found

@@ -1,4 +1,5 @@
 """``sparse_lookup``: the rows of a feature's ids."""
+import dataclasses
 import logging
 from typing import Any, Collection, Dict, List, Mapping, Optional, Union
 
@@ -7,11 +8,12 @@ import tensorflow as tf
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.ancestors import ops_behind
-from ascpipe.tf.graph.batch_structure import Ids, find_ids, missing, tensors_of, values_of
+from ascpipe.tf.graph.batch_structure import missing, require_ids, tensors_of
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.expansion import new_lookup
 from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec, Stream, checked_thresholds
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.ids import GivenIds, Ids
 from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup, require_fewer
@@ -21,6 +23,8 @@ from ascpipe.tf.validation import Instance, Integer, Numbers, Text, boolean, che
 
 _log = logging.getLogger(__name__)
 
+_NO_BATCH = ("FeatureSpec {!r}: a key without a row gives its initial row in evaluation, which is computed from the "
+             "key: give batch=, what iterator.get_next() returned, or a default_value in numbers")
 _TENSORS = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)
 
 
@@ -28,7 +32,7 @@ _TENSORS = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)
          send_count=Integer(1, optional=True), is_train=boolean(), name=Text(1, 255, optional=True),
          modify_graph=boolean(), access_and_evict_config=Instance(dict, optional=True), is_grad=boolean(),
          serving_default_value=Numbers(optional=True))
-def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional[int] = None,
+def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, GivenIds], send_count: Optional[int] = None,
                   is_train: bool = True, name: Optional[str] = None, modify_graph: bool = False, batch: Any = None,
                   access_and_evict_config: Optional[Dict[str, Optional[int]]] = None, is_grad: bool = True,
                   serving_default_value: Any = None, **kwargs: Any) -> tf.Tensor:
@@ -91,66 +95,55 @@ def look_up(request: LookupRequest) -> tf.Tensor:
     if isinstance(ids, FeatureSpec):
         _require_feature_of(table, ids)
     if state.served is None:
-        _refuse_inputs_of_keras(table, tensors_of(request.batch if request.is_of_feature else ids))
+        _refuse_inputs_of_keras(table, tensors_of(request.batch if isinstance(ids, FeatureSpec) else ids.given))
     if configuration.use_static:
         _require_send_count(table, request.send_count, configuration.rank_size)
     elif isinstance(ids, FeatureSpec):
         _require_in_batch(ids, request.batch)
-    default_row = request.default_row()
+    request = dataclasses.replace(
+        request.in_graph(), send_count=request.send_count if configuration.use_static else None)
     if not isinstance(ids, FeatureSpec) and state.served is None:
-        refuse_turns(table, values_of(ids))
+        refuse_turns(table, ids.values)
     if state.tables.get(table.table_name) is not table:
         raise ValueError("table {!r} was created in another graph, or before init()".format(table.table_name))
     if state.served is not None:
-        return state.served.look_up(request, default_row)
-    send_count = request.send_count if configuration.use_static else None
-    look_up_here = _look_up_feature if request.is_of_feature else look_up_tensor
-    return look_up_here(state, request, default_row, send_count)
+        return state.served.look_up(request)
+    if isinstance(ids, FeatureSpec):
+        return _look_up_feature(state, request, ids)
+    return look_up_tensor(state, request, ids)
 
 
-def _look_up_feature(state: GraphState, request: LookupRequest, default_row: Optional[tf.Tensor],
-                     send_count: Optional[int]) -> tf.Tensor:
-    """The rows of a FeatureSpec's ids in a batch. Arguments are those of ``look_up_tensor``."""
-    table, spec = request.table, request.ids
-    lookup = _table_lookup(state, request)
+def _look_up_feature(state: GraphState, request: LookupRequest, spec: FeatureSpec) -> tf.Tensor:
+    """The rows of a FeatureSpec's ids in a batch."""
+    table = request.table
+    lookup = _table_lookup(state, request, spec)
     name = request.name or "sparse_lookup_{}".format(lookup.calls + 1)
     state.thresholds.note(table.table_name, request.thresholds, "sparse_lookup {!r}".format(name))
     state.require_timestamp(lookup.stream, table.table_name)
     require_fewer(table, request.channel, lookup.calls)
-    lookup.count_call(send_count)
-    rows = lookup.embedding(spec, default_row, request.batch, values_alone=request.values_alone)
+    lookup.count_call(request.send_count)
+    rows = lookup.embedding(spec, request.default_value, request.batch, values_alone=request.values_alone)
     if request.evaluates_unseen:
-        rows = completed(state, lookup, spec, rows, _ids_in(spec, request.batch), request.unseen)
+        ids = require_ids(request.batch, spec, ValueError(_NO_BATCH.format(spec.label)))
+        rows = completed(state, lookup, spec, rows, ids, request.unseen)
     if not request.trains:
         return tf.stop_gradient(rows, name=name)
     lookup.note_gradient(spec)
     return tf.identity(rows, name=name)
 
 
-def _ids_in(spec: FeatureSpec, batch: Any) -> Ids:
-    """The ids of a feature, which initial rows are computed from."""
-    if batch is None:
-        raise ValueError("FeatureSpec {!r}: a key without a row gives its initial row in evaluation, which is computed "
-                         "from the key: give batch=, what iterator.get_next() returned, or a default_value in "
-                         "numbers".format(spec.label))
-    found = find_ids(batch, spec)
-    if found is None:
-        raise KeyError(missing(batch, spec))
-    return found
-
-
-def only_feature(table: Table, ids: Any) -> Any:
-    """The only element of a list, as programs pass a list of one FeatureSpec.
+def only_feature(table: Table, ids: Any) -> Union[FeatureSpec, Ids]:
+    """What is looked up: a FeatureSpec or ids, or the only one in a list.
 
     Raises:
         ValueError: a list of none or several.
     """
     if not isinstance(ids, (list, tuple)):
-        return ids
+        return ids if isinstance(ids, FeatureSpec) else Ids.of(ids)
     if len(ids) != 1 or not isinstance(ids[0], (FeatureSpec, *_TENSORS)):
         raise ValueError("table {!r}: a lookup is of one feature; ids is a list of {}, expected one FeatureSpec or "
                          "tensor. Call sparse_lookup for each".format(table.table_name, len(ids)))
-    return ids[0]
+    return only_feature(table, ids[0])
 
 
 def _require_feature_of(table: Table, spec: FeatureSpec) -> None:
@@ -179,12 +172,12 @@ def _require_in_batch(spec: FeatureSpec, batch: Any) -> None:
         raise KeyError(missing(batch, spec))
 
 
-def _table_lookup(state: GraphState, request: LookupRequest) -> TableLookup:
+def _table_lookup(state: GraphState, request: LookupRequest, spec: FeatureSpec) -> TableLookup:
     table, channel, batch = request.table, request.channel, request.batch
     if state.started and channel == TRAIN:
         raise RuntimeError("table {!r}: the pipeline was started, training lookups come before it".format(
             table.table_name))
-    stream = state.stream_of(request.ids, channel)
+    stream = state.stream_of(spec, channel)
     key = (table.table_name, channel)
     ticket = _ticket(state, stream, batch)
     if key not in state.lookups:

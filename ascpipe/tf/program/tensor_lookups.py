@@ -4,17 +4,17 @@ How many lookups a table has in a channel is known when the program asks for gra
 one sum per row over all of them.  Until then a stand-in has the shape of the rows, and both running it and
 differentiating it are errors that say what is missing.
 """
-from typing import Any, Collection, List, Optional, Tuple
+from typing import Any, Collection, List, Tuple
 
 import tensorflow as tf
 
 from ascpipe.errors import ColumnError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
-from ascpipe.tf.graph.batch_structure import Ids, are_ids, as_keys, dense_rows, values_of
 from ascpipe.tf.graph.expansion import ExpansionLookup, collect, new_lookup
 from ascpipe.tf.graph.features import CHANNEL_NAMES, Feature, FeatureSpec, Stream
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.ids import Ids, are_ids, as_keys
 from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.rewiring import repoint
 from ascpipe.tf.graph.sparse_table import Table
@@ -29,15 +29,13 @@ from ascpipe.tf.validation import boolean
 _UNMERGED = "AscUnmergedLookup"
 
 
-def look_up_tensor(state: GraphState, request: LookupRequest, default_row: Optional[tf.Tensor],
-                   send_count: Optional[int]) -> tf.Tensor:
+def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.Tensor:
     """The rows of a tensor of ids, as ``sparse_lookup`` returns them; of sparse ids in their dense form.
 
     Args:
         state: of the default graph.
-        request: of a tensor.
-        default_row: of the request.
-        send_count: of the request, with static shapes.
+        request: what the program asks for.
+        given: the ids.
 
     Raises:
         ValueError: ids that are no integers, or with static shapes a scalar; ids of another graph; a table that is
@@ -45,7 +43,8 @@ def look_up_tensor(state: GraphState, request: LookupRequest, default_row: Optio
         RuntimeError: the pipeline was started; the lookups of the table were merged already; too many of them.
         ColumnError: of a column: the pipeline was started.
     """
-    table, ids = request.table, values_of(request.ids)
+    table = request.table
+    ids = given.values
     trains = request.trains  # also if it is open: then it is closed below, or refused
     if not are_ids(ids.dtype):
         raise ValueError("table {!r}: ids {!r} have dtype {}, ids are integers{}".format(
@@ -62,9 +61,9 @@ def look_up_tensor(state: GraphState, request: LookupRequest, default_row: Optio
     state.thresholds.note(table.table_name, request.thresholds, "sparse_lookup {!r}".format(name))
     spec = _spec_of(table, ids, name)
     rows = _stand_in(table, as_keys(ids), state.requests, trains=request.trains)
-    state.requests.lookups.append(TensorLookup(request, name, ids, spec, default_row, send_count, rows.op))
-    if ids is not request.ids:
-        rows = dense_rows(rows, request.ids, default_row)
+    state.requests.lookups.append(TensorLookup(request, name, ids, spec, rows.op))
+    if not given.is_dense:
+        rows = given.dense_rows(rows, request.default_value)
     return tf.identity(rows, name=name) if trains else tf.stop_gradient(rows, name=name)
 
 
@@ -127,10 +126,10 @@ def merge(state: GraphState, channel: int) -> None:
         if isinstance(merged, ExpansionLookup) and name in requests.local:
             merged.replace(*requests.local[name])
         for lookup in lookups:
-            merged.count_call(lookup.send_count)
-            found = merged.embedding(lookup.spec, lookup.default_row, None)
+            merged.count_call(lookup.request.send_count)
+            found = merged.embedding(lookup.spec, lookup.request.default_value, None)
             if lookup.request.evaluates_unseen:
-                found = completed(state, merged, lookup.spec, found, lookup.ids, lookup.request.unseen)
+                found = completed(state, merged, lookup.spec, found, Ids.of(lookup.ids), lookup.request.unseen)
             internals.rewire(lookup.rows, 0, found)
             if lookup.request.is_grad:
                 merged.note_gradient(lookup.spec)

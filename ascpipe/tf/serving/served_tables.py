@@ -23,9 +23,10 @@ from ascpipe.errors import NotBuiltYetError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals, patches
 from ascpipe.tf.clean_up import end_quietly, temporary_folder
-from ascpipe.tf.graph.batch_structure import Ids, are_ids, as_keys, dense_restore, find_ids, missing, values_of
+from ascpipe.tf.graph.batch_structure import require_ids
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState, Served
+from ascpipe.tf.graph.ids import Ids, are_ids, as_keys
 from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
@@ -59,12 +60,8 @@ class ServedTables(Served):
         self._calls = 0
         self._closed = False
 
-    def look_up(self, request: LookupRequest, default_row: Optional[tf.Tensor]) -> tf.Tensor:
+    def look_up(self, request: LookupRequest) -> tf.Tensor:
         """The rows of ids, as ``look_up`` returns them; of a FeatureSpec those that ``batch`` has.
-
-        Args:
-            request: what the program asks for.
-            default_row: of the request.
 
         Raises:
             RuntimeError: a FeatureSpec without ``batch``; the files were closed.
@@ -77,12 +74,14 @@ class ServedTables(Served):
         if request.channel == TRAIN:
             raise NotBuiltYetError("sparse_lookup(is_train=True) of table {!r} in a graph that is exported".format(
                 table.table_name), "give is_train=False in all modes but TRAIN, and export those")
-        found = _ids_of(ids, request.batch) if isinstance(ids, FeatureSpec) else ids
-        values = values_of(found)
+        found = ids if not isinstance(ids, FeatureSpec) else require_ids(request.batch, ids, RuntimeError(
+            "FeatureSpec {!r}: in a graph that is exported its ids are those of batch=, the features that the model "
+            "function is given".format(ids.label)))
+        values = found.values
         if not are_ids(values.dtype):
             raise ValueError("table {!r}: ids {!r} have dtype {}, ids are integers".format(
                 table.table_name, values.name, values.dtype.name))
-        default_row = tf.zeros([]) if default_row is None else default_row
+        default_row = tf.zeros([]) if request.default_value is None else request.default_value
         handle = self._handle(table)
         gives_initial = self._gives_initial(table, request.unseen)
         self._calls += 1
@@ -92,7 +91,7 @@ class ServedTables(Served):
             rows = look_up(table=handle, keys=keys, default_row=default_row, dim=table.emb_size)
             if gives_initial:
                 rows = initial_where_missing(self._shape(table), rows.rows, keys, rows.found)
-            if not isinstance(found, tf.Tensor):
+            if not found.is_dense:
                 rows = _dense(rows, found, default_row)
         return tf.identity(rows, name=request.name or "sparse_lookup_{}".format(self._calls))
 
@@ -270,20 +269,9 @@ def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, An
         return patches.ADD_META_GRAPH.plain(self, builder, receivers, checkpoint_path, *args, **kwargs)
 
 
-def _ids_of(spec: FeatureSpec, batch: Any) -> Ids:
-    """The ids of a feature among the features that are fed."""
-    if batch is None:
-        raise RuntimeError("FeatureSpec {!r}: in a graph that is exported its ids are those of batch=, the features "
-                           "that the model function is given".format(spec.label))
-    found = find_ids(batch, spec)
-    if found is None:
-        raise KeyError(missing(batch, spec))
-    return found
-
-
 def _dense(rows: tf.Tensor, ids: Ids, default_row: tf.Tensor) -> tf.Tensor:
     """Rows of the values of sparse ids in their dense form, ``default_row`` where they have none."""
     places = tf.range(tf.shape(rows)[0])
-    restore = dense_restore(places, ids)
+    restore = ids.dense_restore(places)
     dense, = native.ops().asc_restore_rows(local=rows, places=places, restore=[restore], default_row=default_row)
     return dense
