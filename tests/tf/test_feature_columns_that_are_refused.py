@@ -179,7 +179,7 @@ def test_a_model_of_keras_beside_columns_fits_what_is_no_row(on_device):
 
 
 def test_model_to_estimator_is_refused(tmp_path):
-    with columns.on("device"), pytest.raises((ColumnError, ValueError), match="(?i)keras"):
+    with tf.Graph().as_default(), columns.on("device"), pytest.raises((ColumnError, ValueError), match="(?i)keras"):
         model = keras_model()
         model.compile(v1.train.GradientDescentOptimizer(0.1), "mse")
         estimator = tf.keras.estimator.model_to_estimator(model, model_dir=str(tmp_path))
