@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import optimizer_slots
 from mx_rec.core.asc import FeatureSpec, start_asc_pipeline
@@ -143,7 +144,7 @@ def test_state_lies_beside_the_embedding_and_begins_with_a_known_value(name, ini
     for _ in range(2):
         optimizer.apply_gradients([(lookup.gradient, tf.identity(lookup.handles))])
     state = GraphState.of(tf.compat.v1.get_default_graph())
-    assert optimizer_slots(lookup.table, state.home_slots) == [
+    assert optimizer_slots(lookup.table, GradientState.of(state).home_slots) == [
         (slot, DIM, value, None) for slot, value in initial.items()]
     assert not [variable for variable in tf.compat.v1.global_variables() if variable.shape.rank == 2
                 and variable is not lookup.table.variable]

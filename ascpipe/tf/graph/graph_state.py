@@ -5,7 +5,7 @@ process: ``GraphState.of`` has one for each graph.
 """
 import abc
 import dataclasses
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import tensorflow as tf
 
@@ -14,7 +14,7 @@ from ascpipe.tf import internals
 from ascpipe.tf.graph.dataset_graph import DatasetGraph
 from ascpipe.tf.graph.features import CHANNEL_NAMES, Feature, FeatureSpec, Stream, TableThresholds
 from ascpipe.tf.graph.lookup_request import LookupRequest
-from ascpipe.tf.graph.optimizer_slots import HomeSlots, OptimizerSlot
+from ascpipe.tf.graph.optimizer_slots import OptimizerSlot
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.graph.tensor_requests import Requests
@@ -41,18 +41,6 @@ class Attachment:
     op: tf.Operation
     instance: tf.Tensor
     is_live: tf.Tensor
-
-
-class Accumulation(NamedTuple):
-    """How the gradients of a table are accumulated.
-
-    Attributes:
-        optimizer: of ``ascpipe.tf.optimizers.accumulate``.
-        steps: batches of a cycle.
-    """
-
-    optimizer: tf.compat.v1.train.Optimizer
-    steps: int
 
 
 class Served(abc.ABC):
@@ -82,16 +70,10 @@ class GraphState:
         thresholds: admission and eviction of its tables.
         slots: by name of the table, what optimizers keep beside its rows; known once the pipeline is started.
         attachment: lets the variables of a session share the memory of the tables; made when the pipeline is started.
-        home_slots: by name of the table, what an optimizer keeps beside rows that are used at home.
         marked: whether ``start_asc_pipeline`` was called; there are no further tables then.
         started: whether the pipeline has started, and this graph is complete.
-        checked_version: of the started graph: its version when the use of its tables was checked last.
         served: of a graph that is made to be exported, the tables that it looks up in files; else None.
         mode: the mode in which an Estimator calls its model function for this graph; None: it is of no Estimator.
-        losses: what the program has differentiated, each tensor once.
-        applied_sums: the sums of gradients of tables that were applied.
-        applied: between which numbers of ops optimizers made theirs, while they applied gradients.
-        accumulated: by name of a table, how its gradients are accumulated over batches.
     """
 
     def __init__(self, graph: tf.Graph, process: Process) -> None:
@@ -102,16 +84,10 @@ class GraphState:
         self.thresholds = TableThresholds()
         self.slots: Dict[str, List[OptimizerSlot]] = {}
         self.attachment: Optional[Attachment] = None
-        self.home_slots: Dict[str, HomeSlots] = {}
         self.marked = False
         self.started = False
-        self.checked_version = 0
         self.served: Optional[Served] = None
         self.mode: Optional[str] = None
-        self.losses: Dict[str, tf.Tensor] = {}  # by name and graph
-        self.applied_sums: List[tf.Operation] = []
-        self.applied: List[Tuple[int, int]] = []
-        self.accumulated: Dict[str, Accumulation] = {}
         self._stream_numbers = process.stream_numbers
         self._streams: Dict[Any, Stream] = {}
 

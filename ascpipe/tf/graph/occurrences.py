@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from ascpipe.layout.words import SLOT_FROZEN
 from ascpipe.tf import internals
+from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import origin_of, outside_scopes
 from ascpipe.tf.graph.row_numbers import origins_of, sums_each_row
@@ -92,9 +93,9 @@ def read_occurrences(state: GraphState) -> None:
     """Let ops that the program made after it applied gradients read occurrences, too, before a session gets them."""
     if Process.current().configuration.rank_size > 1:
         return
-    for summing in dict.fromkeys(state.applied_sums):
+    for summing in dict.fromkeys(GradientState.of(state).applied_sums):
         for op, tensor, image in _readers(state, summing):
-            if not state.started or internals.order_of(op) > state.checked_version:
+            if not state.started or internals.order_of(op) > GradientState.of(state).checked_version:
                 _read_instead(op, tensor, image())
 
 
@@ -138,7 +139,7 @@ class _Change:
             if not self._is_linear or _reaches([reader.op for reader in readers], _tensors_of(pairs)):
                 self._warn(why_not)
             return self._gradient
-        self._state.applied_sums.extend(self._sums)
+        GradientState.of(self._state).applied_sums.extend(self._sums)
         for op, tensor, image in readers:
             _read_instead(op, tensor, image())
         if self._is_linear:
@@ -155,7 +156,7 @@ class _Change:
         if Process.current().configuration.rank_size > 1:
             return "several ranks exchange these sums. Leave gradients of tables as they are"
         if self._state.started and any(
-                internals.order_of(reader.op) <= self._state.checked_version for reader in readers):
+                internals.order_of(reader.op) <= GradientState.of(self._state).checked_version for reader in readers):
             return "a session ran these ops before gradients were applied. Apply gradients before the first run"
         return None
 
@@ -193,7 +194,7 @@ def _is_of_an_optimizer(state: GraphState, op: tf.Operation) -> bool:
     if op.type.startswith("Asc") or op.name.startswith("ascpipe/"):
         return True
     number = internals.order_of(op)
-    return any(begin < number <= end for begin, end in state.applied)
+    return any(begin < number <= end for begin, end in GradientState.of(state).applied)
 
 
 class _Part(NamedTuple):

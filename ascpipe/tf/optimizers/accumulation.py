@@ -13,7 +13,8 @@ from ascpipe.errors import NotBuiltYetError, TableUseError
 from ascpipe.layout.words import SLOT_FROZEN, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.expansion import lookup_of
-from ascpipe.tf.graph.graph_state import Accumulation, GraphState
+from ascpipe.tf.graph.gradient_state import Accumulation, GradientState
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import GRADIENT_COUNT, GRADIENT_SUM
 from ascpipe.tf.graph.row_numbers import SUM, origins_of
 from ascpipe.tf.graph.table_lookup import TableLookup
@@ -136,7 +137,7 @@ class _Accumulated(CustomizedOptimizer):
 
     def _note_table(self, table: tf.Variable) -> None:
         name = table_of(table).table_name
-        accumulated = GraphState.of(table.graph).accumulated
+        accumulated = GradientState.of(GraphState.of(table.graph)).accumulated
         if name in accumulated:
             raise TableUseError(name, "its gradients are accumulated twice, by {!r} and {!r}. Minimize the sum of the "
                                 "losses that it is trained by, once. Nothing was trained".format(
@@ -298,7 +299,8 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
     def _floats_before(self, table: tf.Variable) -> int:
         """Return the number of floats of a home row before the sum: the embedding and the state."""
         known = table_of(table)
-        return known.emb_size * (1 + len(GraphState.of(table.graph).home_slots[known.table_name].initial))
+        slots = GradientState.of(GraphState.of(table.graph)).home_slots[known.table_name]
+        return known.emb_size * (1 + len(slots.initial))
 
 
 def _scattered(variable: tf.Variable, kind: str, indices: tf.Tensor, values: tf.Tensor) -> tf.Operation:

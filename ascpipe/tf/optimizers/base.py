@@ -7,6 +7,7 @@ from tensorflow.python.ops import variable_scope
 
 from ascpipe.tf import internals
 from ascpipe.tf.graph.expansion import lookup_of
+from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import HomeSlots
 from ascpipe.tf.graph.rewiring import origin_of
@@ -174,7 +175,7 @@ class OptimizerByAddress(CustomizedOptimizer):
         """The state beside a table's rows, owned by the optimizer that asks first."""
         lookup = lookup_of(self._handles[table.op.name])
         name = lookup.table.table_name
-        slots = GraphState.of(table.graph).home_slots
+        slots = GradientState.of(GraphState.of(table.graph)).home_slots
         if name not in slots:
             if is_started(table.graph):
                 raise RuntimeError("optimizer {!r}: the pipeline was started, so rows of table {!r} cannot get a place "

@@ -6,6 +6,7 @@ import tensorflow as tf
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.features import CHANNEL_NAMES
+from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import LIVE, Attachment, GraphState
 from ascpipe.tf.graph.optimizer_slots import OptimizerSlot, optimizer_slots
 from ascpipe.tf.graph.rewiring import outside_scopes, repoint
@@ -17,7 +18,7 @@ from ascpipe.tf.running import native
 
 def slots_of_training_tables(state: GraphState) -> Dict[str, List[OptimizerSlot]]:
     """By name of the table, the optimizer slots beside its rows; raises as ``slot_variables``."""
-    return {name: optimizer_slots(state.tables[name], state.home_slots)
+    return {name: optimizer_slots(state.tables[name], GradientState.of(state).home_slots)
             for name, channel in state.lookups if channel == TRAIN}
 
 

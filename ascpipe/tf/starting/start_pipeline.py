@@ -19,6 +19,7 @@ from ascpipe.shm import segment
 from ascpipe.tf import patches
 from ascpipe.tf.checkpoints.following import follow
 from ascpipe.tf.clean_up import end_quietly
+from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.occurrences import read_occurrences
 from ascpipe.tf.program.tensor_lookups import decide_unseen
@@ -128,7 +129,7 @@ def _accumulate(running: native.NativePipeline, state: GraphState) -> None:
         return  # accumulate() refuses several ranks
     for name, channel in state.lookups:
         if channel == TRAIN:
-            known = state.accumulated.get(name)
+            known = GradientState.of(state).accumulated.get(name)
             running.accumulate(state.tables[name].shape.number, 1 if known is None else known.steps)
 
 
@@ -141,7 +142,7 @@ def _admitting(process: Process, state: GraphState) -> Set[str]:
 
 def _mark_started(state: GraphState, graph: tf.Graph) -> None:
     state.started = True
-    state.checked_version = graph.version
+    GradientState.of(state).checked_version = graph.version
 
 
 def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
@@ -210,11 +211,11 @@ def start_marked(graph: tf.Graph) -> None:
 def check_new_ops(graph: tf.Graph) -> None:
     """Extend and check the ops that a graph has got since its pipeline was started."""
     state = GraphState.known(graph)
-    if state is not None and state.started and state.checked_version != graph.version:
+    if state is not None and state.started and GradientState.of(state).checked_version != graph.version:
         state.requests.extend_late_ops()
         read_occurrences(state)
         require_safe_training(state)
-        state.checked_version = graph.version
+        GradientState.of(state).checked_version = graph.version
 
 
 def _warn_of_early_run(session: Any) -> None:

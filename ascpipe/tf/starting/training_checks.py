@@ -8,6 +8,7 @@ from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.ancestors import ops_behind, ops_differentiated
 from ascpipe.tf.graph.expansion import ExpansionLookup
+from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import origin_of
 from ascpipe.tf.graph.sparse_table import Table
@@ -46,7 +47,7 @@ def require_safe_training(state: GraphState) -> None:
 def _require_common_cycles(state: GraphState) -> None:
     """Raise ``TableUseError`` if one optimizer accumulates gradients of tables that have batches of their own."""
     first: Dict[Any, Table] = {}
-    for name, known in state.accumulated.items():
+    for name, known in GradientState.of(state).accumulated.items():
         table = state.tables[name]
         other = first.setdefault(known.optimizer, table)
         lookups = [state.lookups[(each.table_name, TRAIN)] for each in (table, other)]
@@ -126,7 +127,7 @@ def _ends_of(state: GraphState, table: Table) -> Set[tf.Operation]:
 def _losses(state: GraphState, graph: tf.Graph) -> List[tf.Tensor]:
     """Return the tensors of a graph that the program differentiated."""
     losses: List[tf.Tensor] = []
-    waiting = list(state.losses.values())
+    waiting = list(GradientState.of(state).losses.values())
     while waiting:
         loss = waiting.pop()
         if loss.graph is graph:

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals, patches
+from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.running.process import Process
@@ -56,4 +57,4 @@ def _note(targets: Any) -> None:
         state = GraphState.known(graph)
         if state is not None and state.tables:
             within = "" if tensor.graph is graph else "{} of ".format(id(tensor.graph))
-            state.losses[within + tensor.name] = tensor
+            GradientState.of(state).losses[within + tensor.name] = tensor

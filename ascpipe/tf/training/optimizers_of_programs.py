@@ -13,6 +13,7 @@ from ascpipe.errors import ColumnError, TableUseError, UntrainedTableError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.expansion import lookup_of
+from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.occurrences import with_occurrences
 from ascpipe.tf.graph.stand_ins import StandIn, StandIns, name_of
@@ -168,7 +169,7 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
     graph = internals.outermost(tf.compat.v1.get_default_graph())
     begin = graph.version
     applied = patches.APPLY_GRADIENTS.plain(self, pairs, global_step, name)
-    state.applied.append((begin, graph.version))
+    GradientState.of(state).applied.append((begin, graph.version))
     note_slots(self, [target for gradient, target in pairs if gradient is not None])
     return applied
 
