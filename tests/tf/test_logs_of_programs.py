@@ -16,7 +16,8 @@ from tests.tf import programs
 def stderr_of(text, *command, **environment):
     """What a program prints to standard error."""
     variables = {name: value for name, value in os.environ.items() if name != "MXREC_LOG_LEVEL"}
-    variables.update(PYTHONPATH=str(ROOT), PYTHONWARNINGS="ignore", TF_CPP_MIN_LOG_LEVEL="3", **environment)
+    paths = os.pathsep.join(map(str, (ROOT, ROOT / "ascpipe" / "standins")))  # as `ascpipe run` sets it
+    variables.update(PYTHONPATH=paths, PYTHONWARNINGS="ignore", TF_CPP_MIN_LOG_LEVEL="3", **environment)
     done = subprocess.run([sys.executable, *command, text], env=variables, stderr=subprocess.PIPE, timeout=50,
                           text=True)
     return done.stderr
@@ -32,7 +33,7 @@ for level in ("debug", "info", "warning"):
 """
 
 
-def lines(before="", after="", module="ascpipe.standins.rec_sdk_common.log", **environment):
+def lines(before="", after="", module="rec_sdk_common.log", **environment):
     """The program's own lines: the level and words of each, without what stands before them."""
     said = stderr_of(LOGS.format(before=before, after=after, module=module), "-c", **environment)
     return [line for line in said.splitlines() if "a word" in line]
@@ -42,8 +43,8 @@ def words(said):
     return [line.split("a word of ")[1] for line in said]
 
 
-@pytest.mark.parametrize("module", ["mx_rec.util.log", "ascpipe.standins.rec_sdk_common.log",
-                                    "ascpipe.standins.mx_rec_common.log"])
+@pytest.mark.parametrize("module", ["mx_rec.util.log", "rec_sdk_common.log",
+                                    "mx_rec_common.log"])
 def test_a_program_that_sets_nothing_up_sees_its_lines_on_the_screen(module):
     said = lines(module=module)
     assert words(said) == ["info", "warning"]
