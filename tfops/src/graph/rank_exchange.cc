@@ -19,6 +19,7 @@
 #include "graph/rank_gate.h"
 #include "graph/rank_lookups.h"
 #include "graph/rank_nodes.h"
+#include "graph/rank_sums.h"
 #include "graph/step_facts.h"
 #include "graph/step_graph.h"
 #include "graph/step_pass.h"
@@ -314,34 +315,12 @@ class RankExchange {
       Node* sum;
       TF_RETURN_IF_ERROR(Put(&summing, *node, &sum));
       Node* value = sum;
-      if (pipeline_.averages(table.table)) TF_RETURN_IF_ERROR(PutAverage(sum, &value));
+      if (pipeline_.averages(table.table)) {
+        TF_RETURN_IF_ERROR(PutAverage(&graph_, pipeline_.ranks()->size(), sum, &value));
+      }
       TF_RETURN_IF_ERROR(Repoint(&graph_, node, {{value, 0}, {sum, 1}}, sum, step->backward));
     }
-    return PutApplied(*step);
-  }
-
-  Status PutAverage(Node* sum, Node** average) {
-    tensorflow::Tensor ranks(tensorflow::DT_FLOAT, {});
-    ranks.scalar<float>()() = static_cast<float>(pipeline_.ranks()->size());
-    Node* number;
-    NodeBuilder constant = NewNode(&graph_, "ranks", "Const");
-    TF_RETURN_IF_ERROR(Put(&constant.Attr("dtype", ranks.dtype()).Attr("value", ranks), *sum, &number));
-    NodeBuilder dividing = NewNode(&graph_, "average_of_ranks", "RealDiv");
-    return Put(&dividing.Input(sum, 0).Input(number, 0), *sum, average);
-  }
-
-  // A step that fails before all that reads its gradients has run leaves tables half-way: other ranks are told.
-  Status PutApplied(const Step& step) {
-    const After after(graph_, {step.backward});
-    Nodes last;
-    for (Node* node : graph_.op_nodes()) {
-      const auto& edges = node->out_edges();
-      const bool read = std::any_of(edges.begin(), edges.end(), [](const Edge* edge) { return edge->dst()->IsOp(); });
-      if (after.has(node) && !read) last.push_back(node);
-    }
-    NodeBuilder builder = NewNode(&graph_, "applied", "AscApplied");
-    Node* applied;
-    return Place(&graph_, &builder, last, *step.backward, &applied);
+    return PutApplied(&graph_, step->backward);
   }
 
   Graph& graph_;
