@@ -38,6 +38,11 @@ def test_every_module_of_the_workers_is_named_in_their_readme():
                 if path.name != "__init__.py" and path.name not in text]
 
 
+def test_every_c_plus_plus_source_is_named_in_the_readme_of_the_sources():
+    named = set(re.findall(r"^\| `(\w+)` \|", (tree.ROOT / "tfops/src/README.md").read_text(), re.MULTILINE))
+    assert named == {path.stem for path in (tree.ROOT / "tfops/src").glob("*/*") if path.suffix in (".cc", ".h")}
+
+
 @pytest.mark.parametrize("path", DOCS, ids=name_of)
 def test_links_lead_somewhere(path):
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", path.read_text())
