@@ -54,11 +54,15 @@ sdist: setup
 ranks: setup
 	@scripts/ranks.sh
 
+CPP_FILES = $(wildcard tfops/src/*/*.cc tfops/src/*/*.h tests/cpp/*.cc tests/cpp/*.h)
+
 lint: dev-setup
 	$(PY) -m ruff check .
+	@.venv/bin/clang-format --dry-run --Werror $(CPP_FILES)
 
 fmt: dev-setup
 	$(PY) -m ruff check --fix .
+	@.venv/bin/clang-format -i $(CPP_FILES)
 
 # workers/ and tfops/ are packages of ascpipe: mypy sees them where a wheel puts them.
 types: dev-setup

@@ -100,8 +100,8 @@ class Ranks {
         asked_.push_back({rank, std::move(ask)});
         changed_.notify_all();
       };
-      peers.emplace_back(new Peers(std::unique_ptr<Transport>(new RankTransport(meeting, rank)), keys.back().get(),
-                                   settings));
+      peers.emplace_back(
+          new Peers(std::unique_ptr<Transport>(new RankTransport(meeting, rank)), keys.back().get(), settings));
     }
   }
   // What Peers is destroyed with.
@@ -171,7 +171,7 @@ class Ranks {
 
   std::shared_ptr<RankMeeting> meeting;
   std::vector<std::unique_ptr<TestKeys>> keys;
-  std::vector<layout::Exchanges> figures;      // by rank
+  std::vector<layout::Exchanges> figures;       // by rank
   std::vector<std::atomic<std::int64_t>> work;  // likewise
   std::atomic<bool> has_steps{false};           // of each rank
   std::vector<std::unique_ptr<Peers>> peers;

@@ -24,8 +24,7 @@ std::string Word() {
 
 Items ReadItems() {
   Items items(At(Number()));
-  for (Item &item : items)
-    item = Number();
+  for (Item &item : items) item = Number();
   return items;
 }
 
@@ -123,16 +122,15 @@ void Take(HandleRead *read) {
   read->writes = ReadItems();
 }
 
-template <typename Each> void Take(std::vector<Each> *all) {
+template <typename Each>
+void Take(std::vector<Each> *all) {
   all->resize(At(Number()));
-  for (Each &each : *all)
-    Take(&each);
+  for (Each &each : *all) Take(&each);
 }
 
 void Print(const std::vector<int> &numbers) {
   std::cout << '[';
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    std::cout << (i == 0 ? "" : ", ") << numbers[i];
+  for (std::size_t i = 0; i < numbers.size(); ++i) std::cout << (i == 0 ? "" : ", ") << numbers[i];
   std::cout << ']';
 }
 
@@ -140,8 +138,7 @@ template <typename Each, typename PrintOne>
 void PrintAll(const std::vector<Each> &all, const PrintOne &print) {
   std::cout << '[';
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (i > 0)
-      std::cout << ", ";
+    if (i > 0) std::cout << ", ";
     print(all[i]);
   }
   std::cout << ']';
@@ -167,8 +164,7 @@ void PrintOutput(const Output &output) {
                            : output.feature)
             << ", ";
   PrintAll(output.pieces, [](const Piece &piece) {
-    std::cout << '[' << (piece.bag >= 0 ? -1 : piece.feature) << ", "
-              << piece.bag << ']';
+    std::cout << '[' << (piece.bag >= 0 ? -1 : piece.feature) << ", " << piece.bag << ']';
   });
   std::cout << ']';
 }
@@ -191,8 +187,7 @@ void Print(const Layout &layout) {
   });
   std::vector<int> in_place;
   for (std::size_t i = 0; i < layout.in_place.size(); ++i) {
-    if (layout.in_place[i])
-      in_place.push_back(static_cast<int>(i));
+    if (layout.in_place[i]) in_place.push_back(static_cast<int>(i));
   }
   std::cout << ", ";
   Print(in_place);
@@ -201,20 +196,18 @@ void Print(const Layout &layout) {
   std::cout << ", ";
   PrintGroups(layout.updates);
   std::cout << ", ";
-  PrintAll(layout.order, [](const std::pair<Item, Item> &edge) {
-    std::cout << '[' << edge.first << ", " << edge.second << ']';
-  });
+  PrintAll(layout.order,
+           [](const std::pair<Item, Item> &edge) { std::cout << '[' << edge.first << ", " << edge.second << ']'; });
   std::cout << ", ";
   Print(layout.evaluations_first);
   std::cout << ", [" << layout.turn << ", ";
   Print(layout.before_turn);
   std::cout << ", ";
   Print(layout.after_turn);
-  std::cout << "], [" << layout.conflict.first << ", " << layout.conflict.second
-            << "]]\n";
+  std::cout << "], [" << layout.conflict.first << ", " << layout.conflict.second << "]]\n";
 }
 
-} // namespace
+}  // namespace
 
 int main() {
   int steps = Number();

@@ -27,7 +27,9 @@ class Directory {
  public:
   explicit Directory(const char* parent = nullptr) {
     const char* const temporary = std::getenv("TMPDIR");
-    const std::string text = std::string(parent != nullptr ? parent : temporary != nullptr ? temporary : "/tmp") +
+    const std::string text = std::string(parent != nullptr      ? parent
+                                         : temporary != nullptr ? temporary
+                                                                : "/tmp") +
                              "/ascrows-XXXXXX";
     std::vector<char> path(text.c_str(), text.c_str() + text.size() + 1);
     CHECK(mkdtemp(path.data()) != nullptr);
@@ -80,8 +82,15 @@ class Rows {
       for (std::int64_t at = 0; writes && at < row_bytes_; ++at) row[at] = ByteOf(keys[i], generations[i], at);
       rows_.push_back(row);
     }
-    return {static_cast<std::int64_t>(n), slots.data(), keys.data(), generations.data(), rows_.data(), alone.data(),
-            results.data(), nullptr, nullptr};
+    return {static_cast<std::int64_t>(n),
+            slots.data(),
+            keys.data(),
+            generations.data(),
+            rows_.data(),
+            alone.data(),
+            results.data(),
+            nullptr,
+            nullptr};
   }
 
   bool Has(std::size_t i) const {  // whether row i is what its key and generation say

@@ -31,7 +31,7 @@ TEST(AFrameThatDoesNotFitBeforeTheEndStartsAtTheBeginning) {
   arena.Free();
   CHECK_EQ(Place(&arena, 320), 1024);  // 768 to 1024 are skipped
   CHECK_EQ(Place(&arena, 192), 1344);
-  CHECK_EQ(Place(&arena, 64), -1);     // the frame at 512 is still there
+  CHECK_EQ(Place(&arena, 64), -1);  // the frame at 512 is still there
   arena.Free();
   CHECK_EQ(arena.head(), 1024);
   CHECK_EQ(Place(&arena, 512), 1536);

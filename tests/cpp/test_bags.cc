@@ -12,7 +12,6 @@
 using namespace ascpipe;
 
 namespace {
-
 using Floats = std::vector<float>;
 
 unsigned state = 2468;
@@ -45,8 +44,10 @@ struct Given {
     for (std::int64_t i = 0; i < kSlots; ++i) {
       const std::int32_t slot = Random(kRows);
       const int what = Random(6);
-      slots.push_back(what == 0 ? layout::kSlotNone : what == 1 ? layout::kSlotHome - Random(kHomes)
-                      : what == 2 ? slot | layout::kSlotFrozen : slot);
+      slots.push_back(what == 0   ? layout::kSlotNone
+                      : what == 1 ? layout::kSlotHome - Random(kHomes)
+                      : what == 2 ? slot | layout::kSlotFrozen
+                                  : slot);
     }
     for (std::int64_t i = 0; i < positions; ++i) {
       restore.push_back(Random(9) == 0 ? -1 : Random(kSlots));
@@ -66,8 +67,9 @@ struct Given {
 
   // Rows that lie in a table and at home.
   BagRows InTable() const {
-    return {{table.data(), kRows, dim, slots.data(), kSlots, default_row.data(), homes.data(), kHomes,
-             dim + kHomeExtra}, restore.data()};
+    return {
+        {table.data(), kRows, dim, slots.data(), kSlots, default_row.data(), homes.data(), kHomes, dim + kHomeExtra},
+        restore.data()};
   }
   // The same rows, one for each position.
   BagRows InPlace() const { return {{rows.data(), positions, dim, nullptr, 0, nullptr}, nullptr}; }
@@ -369,8 +371,7 @@ TEST(SumsForClippedRowsBecomeThoseOfTheRowsThemselves) {
     for (const std::int64_t parts : {1, 2, 5, 9}) {
       Floats sums = before;
       InThreads(parts, parts, [&](std::int64_t number, std::int64_t) {
-        AddClipped(given.table.data(), indices.data(), 0.7f, clipped.data(), kValid, dim, {number, parts},
-                   sums.data());
+        AddClipped(given.table.data(), indices.data(), 0.7f, clipped.data(), kValid, dim, {number, parts}, sums.data());
       });
       CHECK(Same(sums, wanted));
     }

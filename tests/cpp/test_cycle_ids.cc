@@ -33,7 +33,8 @@ Framed Submitted(TestRing* ring, std::vector<std::int64_t> ids, int table) {
     found.weights.assign(weights, weights + part->id_count);
   }
   found.features = part->spec_count;
-  CHECK_EQ(ring->array<layout::Spec>(number, part->specs)->shape[0], ring->array<layout::Spec>(number, part->specs)->count);
+  CHECK_EQ(ring->array<layout::Spec>(number, part->specs)->shape[0],
+           ring->array<layout::Spec>(number, part->specs)->count);
   found.ends = ticket->record().cycle.Ends(table);
   ticket->DropHold();
   return found;

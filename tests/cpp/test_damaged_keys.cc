@@ -17,8 +17,8 @@ void Set(Bytes* said, std::size_t word, std::int64_t value) {
 CoreStatus Refusal(std::size_t word, std::int64_t value) {
   Ranks ranks(2);
   Ticket* tickets[] = {ranks[0].SubmitDeduplicated({1, 2, 3, 4}), ranks[1].SubmitDeduplicated({1, 2, 3, 4})};
-  const CoreStatus status =
-      ranks.ExchangeKeys(PeerHeader(), [&](std::vector<std::vector<Bytes>>* said) { Set(&(*said)[0][1], word, value); });
+  const CoreStatus status = ranks.ExchangeKeys(
+      PeerHeader(), [&](std::vector<std::vector<Bytes>>* said) { Set(&(*said)[0][1], word, value); });
   for (Ticket* ticket : tickets) ticket->DropHold();
   return status;
 }
@@ -96,9 +96,10 @@ TEST(KeysThatAreCutShortAreRefused) {
   for (std::size_t bytes = 1; bytes < 128; bytes += 7) {
     Ranks ranks(2);
     Ticket* tickets[] = {ranks[0].SubmitDeduplicated({1, 2, 3, 4}), ranks[1].SubmitDeduplicated({1, 2, 3, 4})};
-    CHECK(!ranks.ExchangeKeys(PeerHeader(), [bytes](std::vector<std::vector<Bytes>>* said) {
-      (*said)[0][1].resize(bytes);
-    }).ok());
+    CHECK(!ranks
+               .ExchangeKeys(PeerHeader(),
+                             [bytes](std::vector<std::vector<Bytes>>* said) { (*said)[0][1].resize(bytes); })
+               .ok());
     for (Ticket* ticket : tickets) ticket->DropHold();
   }
 }
@@ -106,21 +107,28 @@ TEST(KeysThatAreCutShortAreRefused) {
 TEST(KeysThatComeTwiceAreRefused) {
   Ranks ranks(2);
   Ticket* ticket = ranks[0].SubmitDeduplicated({1, 2, 3, 4});
-  CHECK(Has(ranks.ExchangeKeys(PeerHeader(), [](std::vector<std::vector<Bytes>>* said) {
-    Bytes& one = (*said)[0][1];
-    const Bytes again = one;
-    one.insert(one.end(), again.begin(), again.end());
-  }).text(), "twice"));
+  CHECK(Has(ranks
+                .ExchangeKeys(PeerHeader(),
+                              [](std::vector<std::vector<Bytes>>* said) {
+                                Bytes& one = (*said)[0][1];
+                                const Bytes again = one;
+                                one.insert(one.end(), again.begin(), again.end());
+                              })
+                .text(),
+            "twice"));
   ticket->DropHold();
 }
 
 TEST(KeysThatCameBeforeTheirStreamAreRefusedWhenItIsAdded) {
   Ranks ranks(2);
   Ticket* ticket = ranks[0].SubmitDeduplicated({1, 2, 3, 4});
-  CHECK(ranks.ExchangeKeys(PeerHeader(), [](std::vector<std::vector<Bytes>>* said) {
-    Set(&(*said)[0][1], kStreamWord, kStream + 1);
-    Set(&(*said)[0][1], kRun, 0);
-  }).ok());
+  CHECK(ranks
+            .ExchangeKeys(PeerHeader(),
+                          [](std::vector<std::vector<Bytes>>* said) {
+                            Set(&(*said)[0][1], kStreamWord, kStream + 1);
+                            Set(&(*said)[0][1], kRun, 0);
+                          })
+            .ok());
   Rank& other = ranks[1];
   std::unique_ptr<RankedStream> later(
       new RankedStream(kStream + 1, other.local.stream.get(), other.owned.stream.get(), 1, 2));

@@ -73,7 +73,8 @@ TEST(GradientsThatAreDealtOutGiveTheSameSumsInAnyOrderOfTheWork) {
     CHECK_EQ(dealt.chunks(), 3);
     for (std::int64_t chunk = 2; chunk >= 0; --chunk) dealt.Deal(chunk, chunk + 1);
     CHECK_EQ(dealt.bad().position, -1);
-    for (std::int64_t hand = DealtGradients::kHands - 1; hand >= 0; --hand) dealt.Add(hand, hand + 1, valid, sums.data());
+    for (std::int64_t hand = DealtGradients::kHands - 1; hand >= 0; --hand)
+      dealt.Add(hand, hand + 1, valid, sums.data());
     CHECK_EQ(std::memcmp(sums.data(), expected.data(), sums.size() * sizeof(float)), 0);
     restores[1][7] = distinct;
     restores[1][9] = -2;

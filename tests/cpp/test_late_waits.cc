@@ -103,11 +103,12 @@ TEST(TimeInWhichTheTrainerWasStoppedDoesNotCount) {
 TEST(TheLineHasTableTicketReasonAndLimit) {
   Fixture fixture;
   fixture.Until(6 * kSecond);
-  CHECK_EQ(fixture.Line(),
-           std::string("ascpipe: table 'user', ticket 117, a step waits for 6 s for the table worker to plan it "
-                       "(which has not begun yet: it loads its kernels. If this is the first start of a version, they are "
-                       "compiled, which takes a minute or two, and longer on a busy machine). It goes on waiting, until "
-                       "wait_timeout_s (600 s); `ascpipe status` shows what each process waits for"));
+  CHECK_EQ(
+      fixture.Line(),
+      std::string("ascpipe: table 'user', ticket 117, a step waits for 6 s for the table worker to plan it "
+                  "(which has not begun yet: it loads its kernels. If this is the first start of a version, they are "
+                  "compiled, which takes a minute or two, and longer on a busy machine). It goes on waiting, until "
+                  "wait_timeout_s (600 s); `ascpipe status` shows what each process waits for"));
   CheckHas(fixture.Line(layout::kWaitLease, ""), "ascpipe: ticket 117, a step waits for 6 s for another step to end.");
 }
 
@@ -136,8 +137,10 @@ TEST(ASupervisorThatIsStoppedForTenSecondsIsToldWithItsCure) {
   fixture.Until(12 * kSecond);
   CheckHas(fixture.Line(), "kill -CONT", false);
   fixture.Until(15 * kSecond);
-  CheckHas(fixture.Line(), Text(". The supervisor (pid ", supervisor.pid(), ") is stopped by a signal and replaces no "
-                                "worker: `kill -CONT ", supervisor.pid(), "` lets it go on"));
+  CheckHas(fixture.Line(), Text(". The supervisor (pid ", supervisor.pid(),
+                                ") is stopped by a signal and replaces no "
+                                "worker: `kill -CONT ",
+                                supervisor.pid(), "` lets it go on"));
   kill(supervisor.pid(), SIGCONT);
   while (ProcessState(supervisor.pid()) == 'T') {
   }

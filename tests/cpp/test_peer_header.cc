@@ -145,7 +145,8 @@ TEST(RandomBytesNeverNameSectionsOutsideOfTheirMessage) {
     ++read;
     CHECK(sizes.signature >= 0 && sizes.answer >= 0 && sizes.keys >= 0 && sizes.rows >= 0);
     CHECK(kHeaderBytes + FilledUp(sizes.signature) + FilledUp(sizes.answer) + FilledUp(sizes.keys) +
-              FilledUp(sizes.rows) <= static_cast<std::int64_t>(message.size()));
+              FilledUp(sizes.rows) <=
+          static_cast<std::int64_t>(message.size()));
     CHECK(header.cause.size() <= kMostCause);
   }
   CHECK(read > 0);
@@ -162,6 +163,4 @@ TEST(ALongCauseIsCutBetweenTwoCharacters) {
   CHECK_EQ(CauseOf(head + "\xf0\x9f\x98\x80"), head);  // four
 }
 
-TEST(ACauseThatIsNoTextIsACauseNevertheless) {
-  CHECK_EQ(CauseOf(std::string(2 * kMostCause, '\x80')).empty(), false);
-}
+TEST(ACauseThatIsNoTextIsACauseNevertheless) { CHECK_EQ(CauseOf(std::string(2 * kMostCause, '\x80')).empty(), false); }

@@ -41,9 +41,9 @@ class RandomEvents {
   int Below(int limit) { return std::uniform_int_distribution<int>(0, limit - 1)(numbers_); }
 
   PeerHeader RandomHeader() {
-    const PeerKind kinds[] = {PeerKind::kGate, PeerKind::kForward, PeerKind::kForward, PeerKind::kBackward,
-                              PeerKind::kRead, PeerKind::kIdle,    PeerKind::kBusy,    PeerKind::kAsk,
-                              PeerKind::kLeave};
+    const PeerKind kinds[] = {PeerKind::kGate,     PeerKind::kForward, PeerKind::kForward,
+                              PeerKind::kBackward, PeerKind::kRead,    PeerKind::kIdle,
+                              PeerKind::kBusy,     PeerKind::kAsk,     PeerKind::kLeave};
     PeerHeader header = Header(kinds[Below(9)], 1 + Below(2), 1 + Below(2));
     header.exists = Below(8) != 0;
     header.phase = static_cast<AskPhase>(Below(4));
@@ -89,26 +89,44 @@ class RandomEvents {
           rank_.CarryOut(rank_.session.PassGate());
         }
         return;
-      case Kind::kWait: CHECK(move.until > rank_.now); break;
-      case Kind::kSayWait: CHECK(rank_.Next().kind != Kind::kSayWait); break;
-      case Kind::kEndEngine: CHECK(rank_.session.is_broken()); break;
-      case Kind::kEnd: CHECK(false); break;
-      default: rank_.GiveUp();
+      case Kind::kWait:
+        CHECK(move.until > rank_.now);
+        break;
+      case Kind::kSayWait:
+        CHECK(rank_.Next().kind != Kind::kSayWait);
+        break;
+      case Kind::kEndEngine:
+        CHECK(rank_.session.is_broken());
+        break;
+      case Kind::kEnd:
+        CHECK(false);
+        break;
+      default:
+        rank_.GiveUp();
     }
   }
 
   void CheckMayBeSent(PeerState state, const PeerHeader& header) {
     const PeerKind kind = header.kind;
     switch (state) {
-      case PeerState::kFree: CHECK(kind != PeerKind::kBroken); break;
-      case PeerState::kTurn: CHECK(!header.has_batch() || header.stream == rank_.session.turn()); break;
+      case PeerState::kFree:
+        CHECK(kind != PeerKind::kBroken);
+        break;
+      case PeerState::kTurn:
+        CHECK(!header.has_batch() || header.stream == rank_.session.turn());
+        break;
       case PeerState::kStep:
         CHECK(kind == PeerKind::kBackward || kind == PeerKind::kLeave || kind == PeerKind::kBusy);
         break;
       case PeerState::kSaves:
-      case PeerState::kChanges: CHECK(kind == PeerKind::kBusy && header.doing == Doing::kAsked); break;
-      case PeerState::kBroken: CHECK(kind == PeerKind::kBroken && !header.cause.empty()); break;
-      case PeerState::kMute: CHECK(false);
+      case PeerState::kChanges:
+        CHECK(kind == PeerKind::kBusy && header.doing == Doing::kAsked);
+        break;
+      case PeerState::kBroken:
+        CHECK(kind == PeerKind::kBroken && !header.cause.empty());
+        break;
+      case PeerState::kMute:
+        CHECK(false);
     }
   }
 
@@ -274,7 +292,9 @@ class Lockstep {
     }
     Thread& thread = program.threads[which];
     switch (verdict.kind) {
-      case VerdictKind::kBegin: thread.phase = Phase::kClaims; return;
+      case VerdictKind::kBegin:
+        thread.phase = Phase::kClaims;
+        return;
       case VerdictKind::kTurn:
       case VerdictKind::kAsked:
         thread.phase = Phase::kClaims;
@@ -290,7 +310,8 @@ class Lockstep {
         thread.phase = Phase::kBegins;
         program.lease = -1;
         return;
-      default: CHECK(false);
+      default:
+        CHECK(false);
     }
   }
 

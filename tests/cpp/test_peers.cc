@@ -108,7 +108,7 @@ TEST(AGateWhoseKeysCameWithAnExchangeOfAnotherThreadIsNotSent) {
   Future gate = ranks.Send(0, PeerKind::kGate, 2, 5);
   Future other = ranks.Send(1, PeerKind::kForward, 1);
   CHECK(Is(&other, VerdictKind::kTurn));  // rank 0 comes first
-  ranks.meeting->AwaitWaiting(1);  // its gate was sent again
+  ranks.meeting->AwaitWaiting(1);         // its gate was sent again
   ranks.keys[0]->known = 6;
   Future known = ranks.Send(1, PeerKind::kGate, 2, 5);
   CHECK(Is(&gate, VerdictKind::kBegin));

@@ -145,7 +145,7 @@ TEST(ABatchWhoseKeysWereSentIsReadyWhateverComesAfterIt) {
   Rank& rank = ranks[0];
   Ticket* first = rank.SubmitDeduplicated({1});
   Ticket* second = rank.Submit({2});  // it may get no frame before the first one is trained
-  CHECK(ranks.ExchangeKeys().ok());  // of another step, while the gate waits
+  CHECK(ranks.ExchangeKeys().ok());   // of another step, while the gate waits
   CHECK(!rank.stream->IsReady(second->number()));
   CHECK(rank.stream->IsReady(first->number()));
   first->DropHold();

@@ -130,7 +130,7 @@ TEST(LargeBatchesGetRoomForEightOfThem) {
   Growing ring(64 * kMib, 256 * kKib);
   int placed = 0;
   while (ring.Place(1 * kMib) == RingGrowth::kPlaced) ++placed;
-  CHECK(placed >= 8 && placed <= 9);  // what is added at once may hold one more
+  CHECK(placed >= 8 && placed <= 9);           // what is added at once may hold one more
   for (int round = 0; round < 200; ++round) {  // lap after lap it stays as it is
     ring.Free();
     ring.Place(1 * kMib);

@@ -46,9 +46,7 @@ struct Faults {
     changed.notify_all();
     changed.wait(lock, [&] { return held == 0; });
   }
-  void Reset() {
-    read_error = write_error = sync_error = short_writes = reads = writes = syncs = 0;
-  }
+  void Reset() { read_error = write_error = sync_error = short_writes = reads = writes = syncs = 0; }
 
   std::mutex mutex;
   std::condition_variable changed;

@@ -87,7 +87,7 @@ TEST(WhatIsWrittenIsReadAlsoByTheNextOwner) {
     CHECK_EQ(next->Read(3, 2, read.get()), 0);
     CHECK(std::memcmp(read.get(), written.get(), 8192) == 0);
     CHECK_EQ(next->Read(5, 1, read.get()), 0);
-    CHECK_EQ(read.get()[0], 0);  // room that was never written
+    CHECK_EQ(read.get()[0], 0);                                // room that was never written
     CHECK_EQ(next->Read(next->blocks(), 1, read.get()), EIO);  // the end is a short read
   }
 }

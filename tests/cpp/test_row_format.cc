@@ -47,10 +47,10 @@ TEST(BlocksHaveAsManySlotsAsFit) {
   struct Case {
     std::int64_t row_bytes, block_bytes, slots;
   };
-  for (const Case& wanted : {Case{1, 4096, 455}, Case{4, 4096, 341}, Case{128, 4096, 30}, Case{512, 4096, 7},
-                             Case{2040, 4096, 2}, Case{2041, 4096, 1}, Case{4087, 4096, 1}, Case{4088, 4096, 1},
-                             Case{4089, 8192, 1}, Case{8184, 8192, 1}, Case{8185, 12288, 1},
-                             Case{kMostRowBytes, kMostWriteBytes, 1}}) {
+  for (const Case& wanted :
+       {Case{1, 4096, 455}, Case{4, 4096, 341}, Case{128, 4096, 30}, Case{512, 4096, 7}, Case{2040, 4096, 2},
+        Case{2041, 4096, 1}, Case{4087, 4096, 1}, Case{4088, 4096, 1}, Case{4089, 8192, 1}, Case{8184, 8192, 1},
+        Case{8185, 12288, 1}, Case{kMostRowBytes, kMostWriteBytes, 1}}) {
     const RowFormat format(wanted.row_bytes);
     CHECK_EQ(format.block_bytes(), wanted.block_bytes);
     CHECK_EQ(format.slots_per_block(), wanted.slots);

@@ -305,8 +305,7 @@ TEST(HomeRowsBecomeCodesAndThoseOfPaddingKeysStayApart) {
   std::int32_t homes[] = {0, -1, 3, kMaxExpansionRows - 1, -1};
   EncodeHomes({homes, 5});
   FreezePadding(keys, {7, 8, 9}, {homes, 5});
-  const std::int32_t expected[] = {-2, -1, layout::kSlotFrozen - 5,
-                                   layout::kSlotFrozen - 1 - kMaxExpansionRows, -1};
+  const std::int32_t expected[] = {-2, -1, layout::kSlotFrozen - 5, layout::kSlotFrozen - 1 - kMaxExpansionRows, -1};
   CHECK_EQ(std::memcmp(homes, expected, sizeof(homes)), 0);
 }
 
@@ -340,12 +339,13 @@ TEST(SlotsAndRestoreIndexesAreCopiedAndChecked) {
   const auto refusal = [&](const PlanColumn& of, const PlanOutputs& outputs) {
     return CopyPlan(fixture.name, fixture.View(), of, outputs).text();
   };
-  CHECK(refusal({column.values, column.lowest, 2}, {{slots, 3}, {}}).find(
-            "gives key 0 of 3 the place 2, which is outside the table (-1 to 1)") != std::string::npos);
-  CHECK(refusal(column, {{slots, 3}, {{restore, 1}, {restore, 3}}}).find(
-            "gives id 2 of 3 the restore index 3 of 3 distinct ids") != std::string::npos);
+  CHECK(refusal({column.values, column.lowest, 2}, {{slots, 3}, {}})
+            .find("gives key 0 of 3 the place 2, which is outside the table (-1 to 1)") != std::string::npos);
+  CHECK(refusal(column, {{slots, 3}, {{restore, 1}, {restore, 3}}})
+            .find("gives id 2 of 3 the restore index 3 of 3 distinct ids") != std::string::npos);
   fixture.Array(fixture.part->restore)[1] = -1;
-  CHECK(refusal(column, {{slots, 3}, {{restore, 3}}}).find("gives id 1 of 3 the restore index -1") != std::string::npos);
+  CHECK(refusal(column, {{slots, 3}, {{restore, 3}}}).find("gives id 1 of 3 the restore index -1") !=
+        std::string::npos);
 }
 
 TEST(CodesOfHomeRowsAreAnAnswerOfEvaluationsAlone) {

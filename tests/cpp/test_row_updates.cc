@@ -23,7 +23,8 @@ struct Home {
     for (std::int64_t i = 0; i < kNamed * dim; ++i) grads.push_back(Value(3 * i) - 5.0f);
   }
   UpdatedRows Update() {
-    return {{floats.data(), floats.data() + dim, floats.data() + 2 * dim}, stride, dim, rows.data(), grads.data(), kNamed};
+    return {
+        {floats.data(), floats.data() + dim, floats.data() + 2 * dim}, stride, dim, rows.data(), grads.data(), kNamed};
   }
   std::int64_t dim, stride;
   std::vector<float> floats, grads;
@@ -54,9 +55,8 @@ void MatchesTheElement(const Rule& rule, const One& one) {
 
 TEST(GradientDescentIsThatOfEachElement) {
   MatchesTheElement(GradientDescent{0.1f, 0.0f}, [](float g, float** state) { *state[0] -= g * 0.1f; });
-  MatchesTheElement(GradientDescent{0.1f, 0.5f}, [](float g, float** state) {
-    *state[0] -= (g + 0.5f * *state[0]) * 0.1f;
-  });
+  MatchesTheElement(GradientDescent{0.1f, 0.5f},
+                    [](float g, float** state) { *state[0] -= (g + 0.5f * *state[0]) * 0.1f; });
 }
 
 TEST(AdagradIsThatOfEachElement) {
@@ -83,7 +83,9 @@ TEST(FtrlIsThatOfEachElement) {
   for (const float shrinkage : {0.0f, 0.25f}) {
     for (const float power : {-0.5f, -0.75f}) {
       MatchesTheElement(Ftrl{0.1f, 0.01f, 0.02f, shrinkage, power}, [shrinkage, power](float g, float** state) {
-        const auto raised = [power](float value) { return power == -0.5f ? std::sqrt(value) : std::pow(value, -power); };
+        const auto raised = [power](float value) {
+          return power == -0.5f ? std::sqrt(value) : std::pow(value, -power);
+        };
         const float shrunk = g + 2.0f * shrinkage * *state[0], before = raised(*state[1]);
         *state[1] += g * g;
         const float after = raised(*state[1]);

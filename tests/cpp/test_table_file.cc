@@ -180,8 +180,7 @@ TEST(EveryKeyOfATableIsFoundAndNoOtherOne) {
 TEST(KeysOf32BitsAreThoseOf64) {
   std::unique_ptr<TableFile> file;
   CHECK(Open(Make({-1, 5, std::numeric_limits<std::int32_t>::min()}, 1, 2).bytes, &file).ok());
-  const std::vector<float> rows =
-      LookUp<std::int32_t>(*file, {5, -1, 6, std::numeric_limits<std::int32_t>::min()});
+  const std::vector<float> rows = LookUp<std::int32_t>(*file, {5, -1, 6, std::numeric_limits<std::int32_t>::min()});
   CHECK_EQ(rows[0], ValueOf(5, 0));
   CHECK_EQ(rows[1], ValueOf(-1, 0));
   CHECK_EQ(rows[2], -9.0f);

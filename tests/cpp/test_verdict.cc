@@ -17,9 +17,7 @@ std::vector<PeerHeader> Two(PeerKind kind) {
   return headers;
 }
 
-bool Says(const PeerVerdict& verdict, const std::string& text) {
-  return verdict.cause.find(text) != std::string::npos;
-}
+bool Says(const PeerVerdict& verdict, const std::string& text) { return verdict.cause.find(text) != std::string::npos; }
 
 }  // namespace
 
@@ -62,7 +60,8 @@ TEST(AFailureSaysWhatEachRankDoes) {
   headers[1].changes = 4;
   const PeerVerdict verdict = Decide(headers);
   CHECK(verdict.kind == VerdictKind::kFail);
-  CHECK_EQ(verdict.cause, "the ranks do different things: rank 0 has ended after 0 changes of tables; rank 1 "
-                          "trains batch 3 of iterator 2 of stream 1 after 4 changes of tables. All ranks train, and all "
-                          "ranks evaluate or predict; or a process of its own does, from a checkpoint");
+  CHECK_EQ(verdict.cause,
+           "the ranks do different things: rank 0 has ended after 0 changes of tables; rank 1 "
+           "trains batch 3 of iterator 2 of stream 1 after 4 changes of tables. All ranks train, and all "
+           "ranks evaluate or predict; or a process of its own does, from a checkpoint");
 }

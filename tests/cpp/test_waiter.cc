@@ -2,8 +2,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <condition_variable>
+#include <csignal>
 #include <cstring>
 
 #include "check.h"

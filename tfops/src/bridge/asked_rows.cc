@@ -39,8 +39,15 @@ Status GatherAsked(tensorflow::OpKernelContext* ctx, const Table& table, const S
     codes = unmarked.data();
   }
   const std::vector<float> none(static_cast<std::size_t>(dim));
-  GatherSource source = {table.device().rows(), table.device().row_count(), dim, codes, slots.NumElements(),
-                         none.data(), home.data, home.ready, home.row_floats};
+  GatherSource source = {table.device().rows(),
+                         table.device().row_count(),
+                         dim,
+                         codes,
+                         slots.NumElements(),
+                         none.data(),
+                         home.data,
+                         home.ready,
+                         home.row_floats};
   if (copies != nullptr) {
     source.homes = copies->rows();
     source.home_count = copies->count();
@@ -49,9 +56,8 @@ Status GatherAsked(tensorflow::OpKernelContext* ctx, const Table& table, const S
   const std::int64_t bad = FirstBadSlot(source);
   if (bad >= 0) return Refuse(kE301, "AscForward: slot ", codes[bad], " of table '", table.name(), "'");
   const Gathered gathered = {restore.flat<tensorflow::int32>().data(), restore.NumElements(), rows, dim};
-  ShareBlocks(ctx, gathered.n, 4 * BlockRows(dim), [&](std::int64_t begin, std::int64_t end) {
-    GatherRows(source, gathered, begin, end);
-  });
+  ShareBlocks(ctx, gathered.n, 4 * BlockRows(dim),
+              [&](std::int64_t begin, std::int64_t end) { GatherRows(source, gathered, begin, end); });
   return Status::OK();
 }
 

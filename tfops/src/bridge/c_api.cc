@@ -1,15 +1,16 @@
 // What ascpipe/tf/running/native.py calls through ctypes.
 //
 // Holds, and where the state of tables lies, are in c_api_state.cc.
-#include <unistd.h>
+#include "bridge/c_api.h"
+
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "bridge/c_api.h"
 #include "bridge/pipeline.h"
 #include "bridge/thread_wait.h"
 #include "core/calls.gen.h"
@@ -83,8 +84,8 @@ ASC_EXPORT int asc_layout_hash(std::int64_t* hash) {
 
 ASC_EXPORT const char* asc_build_info() { return ASC_BUILD_INFO; }
 
-ASC_EXPORT int asc_pipeline_new(std::int64_t run, int session_fd, int lifeline_fd, int spin_us,
-                                double wait_timeout_s, char* err, int err_bytes) {
+ASC_EXPORT int asc_pipeline_new(std::int64_t run, int session_fd, int lifeline_fd, int spin_us, double wait_timeout_s,
+                                char* err, int err_bytes) {
   if (ascpipe::InForkedChild() || ascpipe::OwnedPipeline() != nullptr) {
     return Answer(Error(Code::kFailedPrecondition, "one pipeline per process: stop the one before"), err, err_bytes);
   }

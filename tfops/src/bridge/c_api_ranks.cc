@@ -61,7 +61,8 @@ CoreStatus Copy(const std::string& text, char* out, int out_bytes) {
 ASC_EXPORT int asc_ranks_ask(int changes, const char* text, std::int64_t* number, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline* pipeline, Ranks* ranks) {
     *number = ranks->NewAsk();
-    const std::shared_ptr<Asking> asking = ranks->Ask(*number, changes != 0 ? AskPhase::kChange : AskPhase::kSave, text);
+    const std::shared_ptr<Asking> asking =
+        ranks->Ask(*number, changes != 0 ? AskPhase::kChange : AskPhase::kSave, text);
     const CoreStatus status = Await(pipeline, asking);
     if (!status.ok()) ranks->Abandon(*number, changes != 0, asking.get());  // they may hear it after this
     return status;
@@ -81,7 +82,8 @@ ASC_EXPORT int asc_ranks_collect(std::int64_t number, char* out, int out_bytes, 
       const int of = static_cast<int>(rank);
       text += (!answers[rank].empty() ? answers[rank]
                                       : Text("?", static_cast<std::int64_t>(ranks->peers().SilenceOf(of) * 1000.0), " ",
-                                             ranks->peers().StateOf(of))) + "\n";
+                                             ranks->peers().StateOf(of))) +
+              "\n";
     }
     return Copy(text, out, out_bytes);
   });
@@ -143,7 +145,8 @@ ASC_EXPORT int asc_ranks_resume(std::int64_t number, int changed, char* err, int
   });
 }
 
-// Counts the processor time of the calling thread as progress with a question of rank 0, until asc_ranks_end_work(*number).
+// Counts the processor time of the calling thread as progress with a question of rank 0, until
+// asc_ranks_end_work(*number).
 ASC_EXPORT int asc_ranks_begin_work(std::int64_t* number, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     *number = ranks->work().Begin();
@@ -158,8 +161,8 @@ ASC_EXPORT int asc_ranks_end_work(std::int64_t number, char* err, int err_bytes)
   });
 }
 
-// Says that this rank ends, and why if its program fails ("" = it does not), and waits for the others; until then it does
-// what rank 0 asks for.
+// Says that this rank ends, and why if its program fails ("" = it does not), and waits for the others; until then it
+// does what rank 0 asks for.
 ASC_EXPORT int asc_ranks_leave(const char* cause, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     ranks->Leave(cause);

@@ -127,9 +127,8 @@ ASC_EXPORT int asc_hold_cut(std::int64_t hold, int table, int kind, std::int64_t
 
 ASC_EXPORT int asc_load_begin(std::int64_t hold, int table, std::int64_t entries, std::int64_t rows, char* err,
                               int err_bytes) {
-  return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) {
-    return held->BeginLoad(found, entries, rows);
-  });
+  return OnTable(hold, table, err, err_bytes,
+                 [=](Hold* held, Table* found) { return held->BeginLoad(found, entries, rows); });
 }
 
 // Entries from `first` on; each array has `count` values.  `rows` is 1: each has the row of its own number.
@@ -176,9 +175,8 @@ ASC_EXPORT int asc_load_keyed(std::int64_t hold, int table, char* err, int err_b
 
 ASC_EXPORT int asc_load_end(std::int64_t hold, int table, std::int64_t entries, std::int64_t time,
                             std::int64_t threshold, std::int64_t counting, char* err, int err_bytes) {
-  return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) {
-    return held->EndLoad(found, {entries, time, threshold, counting});
-  });
+  return OnTable(hold, table, err, err_bytes,
+                 [=](Hold* held, Table* found) { return held->EndLoad(found, {entries, time, threshold, counting}); });
 }
 
 // Batches of a training stream that some table has claimed since the pipeline began.
@@ -210,8 +208,8 @@ ASC_EXPORT int asc_save_begin(std::int64_t hold, int count, const int* tables, s
 ASC_EXPORT int asc_save_device(std::int64_t save, int table, int index, float** data, std::int64_t* width, char* err,
                                int err_bytes) {
   ascpipe::StateRows copy = ascpipe::StateRows();
-  const int answer = On(&Saves(), save, err, err_bytes,
-                        [&](BackgroundSave* found) { return found->Device(table, index, &copy); });
+  const int answer =
+      On(&Saves(), save, err, err_bytes, [&](BackgroundSave* found) { return found->Device(table, index, &copy); });
   *data = copy.data;
   *width = copy.width;
   return answer;
@@ -228,17 +226,15 @@ ASC_EXPORT int asc_save_entries(std::int64_t save, int table, void* entries, std
 // The home rows that will be read, int[count]; those that are not among them need no images.
 ASC_EXPORT int asc_save_want(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, char* err,
                              int err_bytes) {
-  return On(&Saves(), save, err, err_bytes, [=](BackgroundSave* found) {
-    return found->WantRows(table, homes, count);
-  });
+  return On(&Saves(), save, err, err_bytes,
+            [=](BackgroundSave* found) { return found->WantRows(table, homes, count); });
 }
 
 // out[i] = home row homes[i], float[count, row floats]; each row is read once.
 ASC_EXPORT int asc_save_rows(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, float* out,
                              char* err, int err_bytes) {
-  return On(&Saves(), save, err, err_bytes, [=](BackgroundSave* found) {
-    return found->ReadRows(table, homes, count, out);
-  });
+  return On(&Saves(), save, err, err_bytes,
+            [=](BackgroundSave* found) { return found->ReadRows(table, homes, count, out); });
 }
 
 ASC_EXPORT int asc_save_end(std::int64_t save, char* err, int err_bytes) {

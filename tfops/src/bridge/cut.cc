@@ -9,8 +9,7 @@
 namespace ascpipe {
 
 CutWait::CutWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, Table* of, layout::CutKind kind,
-                 std::int64_t argument, tensorflow::OpKernelContext* ctx,
-                 tensorflow::AsyncOpKernel::DoneCallback done)
+                 std::int64_t argument, tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
     : AsyncWait(std::move(pipeline), step, ctx, EndsOp(ctx, std::move(done))),
       table_(*of),
       kind_(kind),
@@ -42,7 +41,8 @@ bool CutWait::Begins(CoreStatus* status) {
   layout::Table* header = table_.header();
   Ranks* const ranks = pipeline().ranks();
   if (!step().MayCut()) {
-    *status = Error(Code::kFailedPrecondition, "table '", table_name, "' cannot be changed by a step that trains a "
+    *status = Error(Code::kFailedPrecondition, "table '", table_name,
+                    "' cannot be changed by a step that trains a "
                     "batch: which of the two comes first would be left to chance. Nothing was changed. Run it in a "
                     "run of its own, before or after the training step");
     return true;
@@ -64,8 +64,8 @@ bool CutWait::Begins(CoreStatus* status) {
     if (asking_ == nullptr) {
       number_ = ranks->NewAsk();
       asking_ = ranks->Ask(number_, AskPhase::kChange,
-                           Text("{\"what\": \"cut\", \"table\": ", table_.number(), ", \"kind\": ",
-                                static_cast<int>(kind_), ", \"argument\": ", argument_, "}"));
+                           Text("{\"what\": \"cut\", \"table\": ", table_.number(),
+                                ", \"kind\": ", static_cast<int>(kind_), ", \"argument\": ", argument_, "}"));
     }
     if (!asking_->IsOver(status)) return false;
     if (!status->ok()) return true;

@@ -38,9 +38,7 @@ CoreStatus MoveDiskRows(Pipeline* pipeline, Table* table, const void* owner, lay
   const std::int64_t floats = table->sizes().row_floats;
   const std::size_t bytes = static_cast<std::size_t>(floats) * sizeof(float);
   DiskReads& reads = table->disk_reads(kSaveReader);
-  const auto wait = [&] {
-    return ThreadWait::Sleep(pipeline->waiter(), std::make_shared<DiskWait>(table, owner));
-  };
+  const auto wait = [&] { return ThreadWait::Sleep(pipeline->waiter(), std::make_shared<DiskWait>(table, owner)); };
   CoreStatus status = wait();
   for (std::int64_t begin = 0; status.ok() && begin < count; begin += reads.count()) {
     const std::int64_t n = std::min<std::int64_t>(count - begin, layout::kDiskReads);

@@ -15,7 +15,8 @@ Status FindExpansionTable(int number, std::shared_ptr<Pipeline>* pipeline, Handl
   const Table* found = (*pipeline)->table(number);
   if (found == nullptr) return Refuse(Code::kInvalidArgument, "there is no table ", number, " in this pipeline");
   if (!found->is_expansion()) {
-    return Refuse(Code::kInvalidArgument, "rows of table '", found->name(), "' have no handles, they move between "
+    return Refuse(Code::kInvalidArgument, "rows of table '", found->name(),
+                  "' have no handles, they move between "
                   "device and host: only with use_dynamic_expansion are rows used where they lie");
   }
   table->number = number;
@@ -49,9 +50,8 @@ Status FindHandledRows(OpKernelContext* ctx, std::int64_t width, std::shared_ptr
 
 void ReadRowsTogether(OpKernelContext* ctx, const HomeRows& home, const std::int64_t* handles, std::int64_t count,
                       std::int64_t width, float* out) {
-  ShareBlocks(ctx, count, BlockRows(width), [&](std::int64_t begin, std::int64_t end) {
-    ReadRows(home, handles, begin, end, width, out);
-  });
+  ShareBlocks(ctx, count, BlockRows(width),
+              [&](std::int64_t begin, std::int64_t end) { ReadRows(home, handles, begin, end, width, out); });
 }
 
 }  // namespace ascpipe

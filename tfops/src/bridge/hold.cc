@@ -69,7 +69,7 @@ class LoadWait : public ThreadWait {
   }
 
   bool Poll(CoreStatus*) override {
-    if (LoadAcquire(&header_->cut_applied) >= request_) return true;               // SYNC cut-applied: load
+    if (LoadAcquire(&header_->cut_applied) >= request_) return true;              // SYNC cut-applied: load
     return until_ == kGranted && LoadAcquire(&header_->cut_granted) >= request_;  // SYNC cut-granted: load
   }
 
@@ -170,8 +170,8 @@ CoreStatus Hold::BeginLoad(Table* table, std::int64_t entries, std::int64_t rows
   header->cut_rows = rows;
   Exchange(&header->cut_asked, asked_before + 1);  // SYNC cut-asked: store
   Ring(bell);
-  status = ThreadWait::Sleep(pipeline_->waiter(),
-                             std::make_shared<LoadWait>(*table, LoadWait::kGranted, asked_before + 1));
+  status =
+      ThreadWait::Sleep(pipeline_->waiter(), std::make_shared<LoadWait>(*table, LoadWait::kGranted, asked_before + 1));
   if (!status.ok()) return status;
   return LoadAcquire(&header->cut_applied) > asked_before ? Refused(*table, entries, rows) : CoreStatus();
 }
@@ -209,8 +209,14 @@ CoreStatus Hold::WriteEntries(Table* table, std::int64_t first, const LoadedKeys
     const std::int64_t row = first + i;
     const std::int64_t home = row < homes ? row : layout::kHomeDisk - (row - homes);
     const std::uint16_t generation = entries[i].generation;  // is never set back
-    entries[i] = {keys.keys[i], keys.counts[i], keys.timestamps[i], 0,
-                  rows && !at_home ? static_cast<std::int32_t>(row) : -1, 0, layout::kTrained, generation,
+    entries[i] = {keys.keys[i],
+                  keys.counts[i],
+                  keys.timestamps[i],
+                  0,
+                  rows && !at_home ? static_cast<std::int32_t>(row) : -1,
+                  0,
+                  layout::kTrained,
+                  generation,
                   rows && at_home ? static_cast<std::int32_t>(home) : -1};
   }
   return status;

@@ -23,7 +23,7 @@ Status LookupSource::Read(tensorflow::OpKernelContext* ctx, int rows, int slots,
                   ", expected a vector");
   }
   default_row_.assign(static_cast<std::size_t>(rows_.dim_size(1)), 0.0f);
-  source_ = {rows_.flat<float>().data(), rows_.dim_size(0), rows_.dim_size(1),
+  source_ = {rows_.flat<float>().data(),          rows_.dim_size(0),     rows_.dim_size(1),
              numbers.flat<std::int32_t>().data(), numbers.NumElements(), default_row_.data()};
   std::int64_t bad = FirstBadSlot(source_);
   if (bad >= 0 && source_.slots[bad] <= layout::kSlotHome && table >= 0) {
@@ -49,8 +49,8 @@ Status LookupSource::ReadDefault(tensorflow::OpKernelContext* ctx, int place) {
 
 Status LookupSource::BadRestore(const std::string& op, const std::int32_t* restore, std::int64_t bad,
                                 int lookup) const {
-  return Refuse(Code::kInvalidArgument, op, ": restore index ", restore[bad], " at position ", bad,
-                " of lookup ", lookup, " is outside [0, ", source_.slot_count, ") and not -1");
+  return Refuse(Code::kInvalidArgument, op, ": restore index ", restore[bad], " at position ", bad, " of lookup ",
+                lookup, " is outside [0, ", source_.slot_count, ") and not -1");
 }
 
 Status LookupSource::UseFixed(const std::string& op) {

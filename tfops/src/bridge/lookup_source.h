@@ -34,9 +34,9 @@ class LookupSource {
   tensorflow::Status FindHomes(tensorflow::OpKernelContext* ctx, int table);
 
   GatherSource source_ = {};
-  tensorflow::Tensor rows_;              // keeps the memory alive
+  tensorflow::Tensor rows_;  // keeps the memory alive
   std::vector<float> default_row_;
-  std::shared_ptr<Pipeline> pipeline_;   // its mapping stays while home rows are read
+  std::shared_ptr<Pipeline> pipeline_;      // its mapping stays while home rows are read
   std::shared_ptr<const StepRows> copied_;  // of this step, where rows go to disk
   std::shared_ptr<const FixedRows> fixed_;  // rows of a checkpoint that the session reads instead; codes refer to them
 };

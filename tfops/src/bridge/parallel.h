@@ -20,8 +20,7 @@ inline std::int64_t BlockRows(std::int64_t floats) {
 // Not Shard: Shard waits for blocks that no thread has begun, and the caller is itself a thread of the pool.  With as
 // many callers as the pool has threads, it deadlocks.  Here the caller takes blocks until there are none left, and
 // waits only for blocks that another thread is working on.
-void ShareBlocks(tensorflow::OpKernelContext* ctx, std::int64_t total, std::int64_t block,
-                 const Blocks::Work& work);
+void ShareBlocks(tensorflow::OpKernelContext* ctx, std::int64_t total, std::int64_t block, const Blocks::Work& work);
 
 }  // namespace ascpipe
 

@@ -24,11 +24,9 @@ void PendingClaim::TakeBackUnmoved() const {
 
 bool PendingClaim::TryAgain() const {
   return CompareExchange(part_.word(), static_cast<std::uint32_t>(layout::kPlanned),  // SYNC plan: load
-                         static_cast<std::uint32_t>(layout::kClaimed));  // SYNC plan-claimed: store
+                         static_cast<std::uint32_t>(layout::kClaimed));               // SYNC plan-claimed: store
 }
 
-tensorflow::Status PendingClaim::CarryOutAgain(tensorflow::OpKernelContext* ctx) const {
-  return moves_->CarryOut(ctx);
-}
+tensorflow::Status PendingClaim::CarryOutAgain(tensorflow::OpKernelContext* ctx) const { return moves_->CarryOut(ctx); }
 
 }  // namespace ascpipe

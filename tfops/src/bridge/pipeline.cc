@@ -71,8 +71,10 @@ CoreStatus Pipeline::AddTable(int number, const std::string& name, const TableSi
   }
   const bool is_expansion = sizes.device_rows == 0 && sizes.home_rows > 0;
   if (is_expansion && sizes.home_rows > kMaxExpansionRows) {
-    return Error(Code::kInvalidArgument, "table '", name, "': ", sizes.home_rows, " rows that are used at home are not "
-                 "possible (1 to ", kMaxExpansionRows, ")");
+    return Error(Code::kInvalidArgument, "table '", name, "': ", sizes.home_rows,
+                 " rows that are used at home are not "
+                 "possible (1 to ",
+                 kMaxExpansionRows, ")");
   }
   std::unique_ptr<Segment> segment;
   CoreStatus status = Segment::Map(fd, bytes, Text("segment of table '", name, "'"), &segment);
@@ -108,8 +110,8 @@ CoreStatus Pipeline::SetPool(int number, const float* pool, std::int64_t rows, s
 CoreStatus Pipeline::CheckFeatures(int number, std::size_t tables, const FeatureList& features) const {
   for (std::size_t i = 0; i < features.tables.size(); ++i) {
     if (features.tables[i] < -1 || features.tables[i] >= static_cast<int>(tables)) {
-      return Error(Code::kInvalidArgument, "stream ", number, ": feature '", features.names[i],
-                   "' names table index ", features.tables[i], " of ", tables);
+      return Error(Code::kInvalidArgument, "stream ", number, ": feature '", features.names[i], "' names table index ",
+                   features.tables[i], " of ", tables);
     }
   }
   return CoreStatus();
@@ -155,8 +157,7 @@ CoreStatus Pipeline::ShareStream(int number, int known, FeatureList features) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (IsTaken(number)) return Error(Code::kInvalidArgument, "stream ", number, " was added already");
   if (streams_.count(known) == 0) return Error(Code::kInvalidArgument, "stream ", known, " was not added");
-  const CoreStatus status =
-      CheckFeatures(number, static_cast<std::size_t>(streams_[known]->ring().tables()), features);
+  const CoreStatus status = CheckFeatures(number, static_cast<std::size_t>(streams_[known]->ring().tables()), features);
   if (!status.ok()) return status;
   shared_[number] = known;
   features_[number] = std::move(features);
@@ -193,7 +194,8 @@ bool Pipeline::averages(int table) const {
   return averaging_.count(table) != 0;
 }
 
-CoreStatus Pipeline::AddLocalStream(int number, int ring_number, int fd, std::int64_t bytes, const std::vector<int>& tables) {
+CoreStatus Pipeline::AddLocalStream(int number, int ring_number, int fd, std::int64_t bytes,
+                                    const std::vector<int>& tables) {
   Stream* const owned = stream(number);
   if (ranks_ == nullptr || owned == nullptr) {
     return Error(Code::kFailedPrecondition, "stream ", number, " of several ranks has no ring for them yet");
@@ -205,8 +207,7 @@ CoreStatus Pipeline::AddLocalStream(int number, int ring_number, int fd, std::in
   if (!status.ok()) return status;
   const bool grows = session_.session->rings_most > 0;
   std::unique_ptr<Stream> local(new Stream(run_, number, std::move(segment), ring, session_, grows ? fd : -1, budget_));
-  std::unique_ptr<RankedStream> ranked(
-      new RankedStream(number, local.get(), owned, ranks_->rank(), ranks_->size()));
+  std::unique_ptr<RankedStream> ranked(new RankedStream(number, local.get(), owned, ranks_->rank(), ranks_->size()));
   std::lock_guard<std::mutex> lock(mutex_);
   if (local_.count(number) != 0) return Error(Code::kInvalidArgument, "stream ", number, " has its batches already");
   if (stopped_) return Error(Code::kFailedPrecondition, "stream ", number, ": the pipeline was stopped");
@@ -293,18 +294,18 @@ layout::Bell* Pipeline::TableWorkerBell(const Table& table) const {
 CoreStatus CurrentPipeline(std::shared_ptr<Pipeline>* pipeline) {
   Holder& holder = TheHolder();
   if (InForkedChild()) {  // before the lock: another thread may have held it at the fork
-    return Error(kE204, "process ", getpid(), " was forked from the trainer (pid ",
-                 holder.pid, "), and a pipeline cannot be used from both. Run this op in the trainer, or start the "
+    return Error(kE204, "process ", getpid(), " was forked from the trainer (pid ", holder.pid,
+                 "), and a pipeline cannot be used from both. Run this op in the trainer, or start the "
                  "child with multiprocessing's 'spawn'");
   }
   std::lock_guard<std::mutex> lock(holder.mutex);
   if (!holder.published) {
-    return holder.was_stopped
-               ? Error(kE205, "The pipeline was stopped by ", holder.stop, ", and graphs that were built before cannot run "
-                       "any more. Nothing was run. Call init(), build the graph again, and call ", holder.start,
-                       " before its first session.run()")
-               : Error(kE205, "The pipeline was not started. Nothing was run. Call ", holder.start,
-                       " after the graph is built and before its first session.run()");
+    return holder.was_stopped ? Error(kE205, "The pipeline was stopped by ", holder.stop,
+                                      ", and graphs that were built before cannot run "
+                                      "any more. Nothing was run. Call init(), build the graph again, and call ",
+                                      holder.start, " before its first session.run()")
+                              : Error(kE205, "The pipeline was not started. Nothing was run. Call ", holder.start,
+                                      " after the graph is built and before its first session.run()");
   }
   *pipeline = holder.owned;
   return CoreStatus();

@@ -63,7 +63,7 @@ class Pipeline {
   // Ends every wait and both threads and closes all tickets.  The last op that uses the memory frees it.
   void Stop();
 
-  int table_count() const;                 // numbered 0, 1, ...
+  int table_count() const;           // numbered 0, 1, ...
   Table* table(int number) const;    // null: there is none
   Stream* stream(int number) const;  // null: there is none
   // Features of the insert function with this number, whose stream exists.
@@ -81,9 +81,7 @@ class Pipeline {
   layout::Exchanges* exchanges() const { return session_.exchanges; }
   Lease& lease() { return lease_; }
   Waiter& waiter() { return *waiter_; }
-  void RingTableWorker(const RingView& ring, int index) const {
-    Ring(session_.TableWorkerBell(ring.worker(index)));
-  }
+  void RingTableWorker(const RingView& ring, int index) const { Ring(session_.TableWorkerBell(ring.worker(index))); }
   layout::Bell* TableWorkerBell(const Stream& stream, int index) const {
     return session_.TableWorkerBell(stream.ring().worker(index));
   }
@@ -105,7 +103,7 @@ class Pipeline {
   std::map<int, std::unique_ptr<Table>> tables_;
   std::vector<std::unique_ptr<Table>> replaced_;
   std::map<int, std::unique_ptr<Stream>> streams_;
-  std::map<int, int> shared_;  // further numbers of streams
+  std::map<int, int> shared_;                     // further numbers of streams
   std::map<int, std::unique_ptr<Stream>> local_;  // by the number of the stream whose ring is in streams_
   std::map<int, FeatureList> features_;
   std::set<int> averaging_;  // tables

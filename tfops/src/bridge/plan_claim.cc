@@ -51,11 +51,11 @@ class ClaimPolicy : public PlanPolicy {
     if (status->ok()) *status = batch_.table()->FitsHome(state);
     if (!status->ok()) return true;
     if (!CompareExchange(batch_.word(), static_cast<std::uint32_t>(layout::kPlanned),  // SYNC plan: load
-                         static_cast<std::uint32_t>(layout::kClaimed))) {  // SYNC plan-claimed: store
+                         static_cast<std::uint32_t>(layout::kClaimed))) {              // SYNC plan-claimed: store
       return false;  // the worker has just revoked the plan
     }
-    *status = Claimed(wait, std::unique_ptr<PlanMoves>(new PlanMoves(batch_.part(), batch_.table(), std::move(state),
-                                                                    std::move(*outputs_))));
+    *status = Claimed(wait, std::unique_ptr<PlanMoves>(
+                                new PlanMoves(batch_.part(), batch_.table(), std::move(state), std::move(*outputs_))));
     if (!status->ok()) wait->EndRun(*status);
     return true;
   }
@@ -72,7 +72,8 @@ class ClaimPolicy : public PlanPolicy {
   bool Decided(PlanWait* wait, CoreStatus* status) {
     if (!wait->step().MayTrain()) {
       *status = Error(Code::kFailedPrecondition, "table '", wait->table_name, "' cannot train ticket ",
-                      SequenceOf(wait->ticket), " in a step that also changes a table (access threshold, feature "
+                      SequenceOf(wait->ticket),
+                      " in a step that also changes a table (access threshold, feature "
                       "eviction, initializer): which of the two comes first would be left to chance. Nothing was "
                       "trained. Run the change in a run of its own, before or after the training step");
       return true;
@@ -192,7 +193,8 @@ std::unique_ptr<PlanPolicy> AwaitsTurn(PlanRequest request) {
 
 void ClaimAgain(std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernelContext* ctx, Ended ended, int stream) {
   std::make_shared<PlanWait>(std::move(pipeline), step, ctx, std::move(ended),
-                             std::unique_ptr<PlanPolicy>(new ClaimAgainPolicy(stream)))->Begin();
+                             std::unique_ptr<PlanPolicy>(new ClaimAgainPolicy(stream)))
+      ->Begin();
 }
 
 }  // namespace ascpipe

@@ -77,8 +77,7 @@ class ReadPolicy : public PlanPolicy {
     TF_RETURN_IF_ERROR(batch_.Allocate(ctx, &outputs_));
     const PlanColumn column = {&layout::Part::slots, table.LowestAnswer(), table.sizes().device_rows};
     TF_RETURN_IF_ERROR(ToStatus(CopyPlan(table.name(), batch_.part(), column, outputs_)));
-    return reading_ == nullptr || batch_.IsClosed() ? Status::OK()
-                                                    : reading_->CopyHomes(batch_.part(), outputs_.slots);
+    return reading_ == nullptr || batch_.IsClosed() ? Status::OK() : reading_->CopyHomes(batch_.part(), outputs_.slots);
   }
 
   PlanBatch batch_;
@@ -108,9 +107,9 @@ class FixedPolicy : public PlanPolicy {
       *status = ToStatus(CopyRestore(wait->table_name, batch_.part(), outputs.slots.count, outputs));
     }
     // SYNC plan-done: store
-    if (status->ok() && (batch_.IsClosed() ||
-                         !CompareExchange(batch_.word(), static_cast<std::uint32_t>(layout::kDeduped),
-                                          static_cast<std::uint32_t>(layout::kDone)))) {
+    if (status->ok() &&
+        (batch_.IsClosed() || !CompareExchange(batch_.word(), static_cast<std::uint32_t>(layout::kDeduped),
+                                               static_cast<std::uint32_t>(layout::kDone)))) {
       *status = Refuse(Code::kFailedPrecondition, "ticket ", SequenceOf(wait->ticket), " of table '", wait->table_name,
                        "' was closed or read by another step, or the pipeline was stopped. A batch is fetched and used "
                        "in one run call");
@@ -184,7 +183,7 @@ class ReadAgainPolicy : public PlanPolicy {
 
   const int stream_;
   bool asked_ = false;
-  std::size_t next_ = 0;  // of the reads, to be copied
+  std::size_t next_ = 0;                               // of the reads, to be copied
   std::vector<std::unique_ptr<RowReading>> readings_;  // of the reads; null: no row of the table is on disk
 };
 
@@ -200,7 +199,8 @@ std::unique_ptr<PlanPolicy> ReadsFixedRows(PlanRequest request) {
 
 void ReadAgain(std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernelContext* ctx, Ended ended, int stream) {
   std::make_shared<PlanWait>(std::move(pipeline), step, ctx, std::move(ended),
-                             std::unique_ptr<PlanPolicy>(new ReadAgainPolicy(stream)))->Begin();
+                             std::unique_ptr<PlanPolicy>(new ReadAgainPolicy(stream)))
+      ->Begin();
 }
 
 }  // namespace ascpipe

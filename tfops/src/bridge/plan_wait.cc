@@ -85,8 +85,8 @@ std::shared_ptr<PlanWait> WaitOf(std::unique_ptr<PlanPolicy> (*policy)(PlanReque
                                  std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernelContext* ctx, Ended ended) {
   const Table& table = *request.table;
   const std::int64_t ticket = request.ticket->number();
-  const auto wait = std::make_shared<PlanWait>(std::move(pipeline), step, ctx, std::move(ended),
-                                               policy(std::move(request)));
+  const auto wait =
+      std::make_shared<PlanWait>(std::move(pipeline), step, ctx, std::move(ended), policy(std::move(request)));
   wait->table = table.number();
   wait->table_name = table.name();
   wait->ticket = ticket;
@@ -98,8 +98,10 @@ std::shared_ptr<PlanWait> WaitOf(std::unique_ptr<PlanPolicy> (*policy)(PlanReque
 std::shared_ptr<PlanWait> MakePlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                                        OpKernelContext* ctx, Ended ended) {
   const bool trains = request.stream->training(), is_fixed = request.rows != nullptr;
-  return WaitOf(trains ? ClaimsPlan : is_fixed ? ReadsFixedRows : ReadsPlan, std::move(request), std::move(pipeline),
-                step, ctx, std::move(ended));
+  return WaitOf(trains     ? ClaimsPlan
+                : is_fixed ? ReadsFixedRows
+                           : ReadsPlan,
+                std::move(request), std::move(pipeline), step, ctx, std::move(ended));
 }
 
 void BeginTurnWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request, OpKernelContext* ctx,

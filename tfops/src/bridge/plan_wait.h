@@ -26,10 +26,10 @@ struct PlanRequest {
   int send_count = 0;  // distinct keys for each feature at most; 0: any number
   TicketHold ticket;
   OptimizerSlots slots;
-  int state = 1;    // number of the input that is the table's variable; its optimizer slots follow
-  int output = 0;   // number of the output that is the slots
-  int restore = 1;  // number of the first output that is a restore index
-  bool rings = true;  // the table worker once it is trained; else the caller does
+  int state = 1;       // number of the input that is the table's variable; its optimizer slots follow
+  int output = 0;      // number of the output that is the slots
+  int restore = 1;     // number of the first output that is a restore index
+  bool rings = true;   // the table worker once it is trained; else the caller does
   bool pends = false;  // of several ranks: a claim counts, and rows were read, only when all ranks have done so
   std::shared_ptr<const FixedRows> rows;  // evaluation reads these; null: the live table
 };

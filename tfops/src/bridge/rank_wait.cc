@@ -26,8 +26,8 @@ RankWait::RankWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernelCo
 
 void RankWait::Begin(std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernelContext* ctx,
                      AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow, Refill refill) {
-  const std::shared_ptr<RankWait> self(new RankWait(std::move(pipeline), step, ctx, std::move(done),
-                                                    std::move(request), std::move(follow), std::move(refill)));
+  const std::shared_ptr<RankWait> self(new RankWait(std::move(pipeline), step, ctx, std::move(done), std::move(request),
+                                                    std::move(follow), std::move(refill)));
   self->Send();
 }
 
@@ -83,8 +83,8 @@ void RankWait::HearVerdict(const PeerVerdict& verdict, const Received& rows) {
   }
 }
 
-// Another stream, or what rank 0 asks for, comes first: others may have the tables until this step claims them again, or
-// reads them again.
+// Another stream, or what rank 0 asks for, comes first: others may have the tables until this step claims them again,
+// or reads them again.
 void RankWait::PutAside() {
   if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);
   token_ = CancellationManager::kInvalidToken;
@@ -94,16 +94,19 @@ void RankWait::PutAside() {
   step_->Owes(request_.header);
   step_->Ref();
   const auto again = reads ? ReadAgain : ClaimAgain;
-  again(pipeline_, step_, ctx_, [self](const Status& status) {
-    const Status filled = status.ok() && self->refill_ != nullptr
-                              ? self->refill_(self->ctx_, self->step_, &self->request_) : status;
-    if (!filled.ok()) {
-      self->End(filled);
-      return;
-    }
-    self->step_->OwesNothing();
-    self->Send();
-  }, request_.header.stream);
+  again(
+      pipeline_, step_, ctx_,
+      [self](const Status& status) {
+        const Status filled =
+            status.ok() && self->refill_ != nullptr ? self->refill_(self->ctx_, self->step_, &self->request_) : status;
+        if (!filled.ok()) {
+          self->End(filled);
+          return;
+        }
+        self->step_->OwesNothing();
+        self->Send();
+      },
+      request_.header.stream);
 }
 
 bool RankWait::Takes() {
@@ -128,10 +131,12 @@ void RankWait::End(const Status& status) {
 
 Status FailedExchange(const PeerVerdict& verdict) {
   if (!verdict.failed()) {
-    return Refuse(Code::kFailedPrecondition, verdict.kind == VerdictKind::kAsked ? "rank 0 changes its tables"
-                      : "another step came first on rank 0", ": with several ranks, steps that evaluate and train, or "
-                  "evaluate several iterators, do not run beside steps of other threads and changes of tables. "
-                  "Nothing was lost; run one after the other");
+    return Refuse(
+        Code::kFailedPrecondition,
+        verdict.kind == VerdictKind::kAsked ? "rank 0 changes its tables" : "another step came first on rank 0",
+        ": with several ranks, steps that evaluate and train, or "
+        "evaluate several iterators, do not run beside steps of other threads and changes of tables. "
+        "Nothing was lost; run one after the other");
   }
   return Refuse(verdict.kind == VerdictKind::kPoison ? Code::kDataLoss : Code::kFailedPrecondition, verdict.cause);
 }

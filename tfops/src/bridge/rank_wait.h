@@ -21,8 +21,8 @@ class RankWait : public std::enable_shared_from_this<RankWait> {
 
   // Called on a thread of TensorFlow's when the step has claimed its plans again: reads anew what is sent, for other
   // steps or changes of tables came between.
-  using Refill = std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step,
-                                                  PeerRequest* request)>;
+  using Refill =
+      std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step, PeerRequest* request)>;
 
   // Takes over one reference to `step`.
   static void Begin(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx,

@@ -35,7 +35,8 @@ class Asks {
   // False: there was none for so long, at most.
   bool Take(int timeout_ms, PeerAsk* ask) {
     std::unique_lock<std::mutex> lock(mutex_);
-    if (!changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return !asks_.empty(); })) return false;
+    if (!changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return !asks_.empty(); }))
+      return false;
     *ask = std::move(asks_.front());
     asks_.pop_front();
     return true;
@@ -133,8 +134,8 @@ class Ranks {
   }
   // Rank 0 asks the others.  `on_change` of the settings is called when the verdict is there.
   std::shared_ptr<Asking> Ask(std::int64_t number, AskPhase phase, const std::string& text);
-  // Abandons a question of rank 0: the other ranks get END without success.  `changes`: the question changes tables, which
-  // this rank has not done, so no rank may train on.
+  // Abandons a question of rank 0: the other ranks get END without success.  `changes`: the question changes tables,
+  // which this rank has not done, so no rank may train on.
   void Abandon(std::int64_t number, bool changes, Asking* asking);
   // The other ranks answer, in one line.
   void Answer(std::int64_t number, const std::string& text) { peers_.Answer(Text(number, " ", text)); }
@@ -143,7 +144,8 @@ class Ranks {
   // On rank 0: drops answers to this question, now and later.
   void DropAnswers(std::int64_t number);
 
-  // Another rank: an exchange in which it has nothing to do; over when rank 0 asks for something, or does another thing.
+  // Another rank: an exchange in which it has nothing to do; over when rank 0 asks for something, or does another
+  // thing.
   std::shared_ptr<const Asking> BeginLook();
   std::shared_ptr<const Asking> look() {  // the one that was begun last
     std::lock_guard<std::mutex> lock(mutex_);

@@ -51,8 +51,8 @@ Status ReadAttributes(Context* context, ReadLayout* layout) {
   const std::size_t features = static_cast<std::size_t>(layout->feature_count);
   if (layout->sources.size() != features || layout->bags.size() != features ||
       !AreIn(layout->sources, 0, layout->source_count) || !AreIn(layout->bags, -1, layout->splits_count)) {
-    return Refuse(Code::kInvalidArgument, "AscRead: sources and bags must be of ", features, " features, sources below ",
-                  layout->source_count, " and bags below ", layout->splits_count);
+    return Refuse(Code::kInvalidArgument, "AscRead: sources and bags must be of ", features,
+                  " features, sources below ", layout->source_count, " and bags below ", layout->splits_count);
   }
   auto piece = order.begin();
   for (const int count : pieces) {
@@ -88,12 +88,14 @@ Status ShapeOfPiece(InferenceContext* c, const ReadLayout& layout, int which, Di
   TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(layout.restore + which), 1, &shape));
   TF_RETURN_IF_ERROR(c->WithRankAtMost(shape, 2, &shape));
   *count = c->Dim(shape, 0);
-  const DimensionHandle side_by_side = !c->RankKnown(shape) ? c->UnknownDim()
-                                       : c->Rank(shape) == 2 ? c->Dim(shape, 1) : c->MakeDim(1);
+  const DimensionHandle side_by_side = !c->RankKnown(shape)  ? c->UnknownDim()
+                                       : c->Rank(shape) == 2 ? c->Dim(shape, 1)
+                                                             : c->MakeDim(1);
   return c->Multiply(side_by_side, dim, columns);
 }
 
-Status ShapeOfOutput(InferenceContext* c, const ReadLayout& layout, const std::vector<int>& pieces, ShapeHandle* shape) {
+Status ShapeOfOutput(InferenceContext* c, const ReadLayout& layout, const std::vector<int>& pieces,
+                     ShapeHandle* shape) {
   if (pieces.size() == 1 && pieces[0] < layout.feature_count && !layout.is_combined(pieces[0])) {
     ShapeHandle rows;
     TF_RETURN_IF_ERROR(c->WithRank(c->input(layout.sources[static_cast<std::size_t>(pieces[0])]), 2, &rows));

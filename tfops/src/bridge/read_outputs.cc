@@ -102,7 +102,8 @@ void ReadOutput::Write(const ReadFeatures& features, std::int64_t first, std::in
     const std::size_t number = static_cast<std::size_t>(piece.feature);
     const ReadFeature& feature = features[number];
     if (feature.is_combined) {
-      (*bad)[number].Note(CombineBags({feature.source->gather(), feature.ids()}, feature.bags, begin, end, out, width_));
+      (*bad)[number].Note(
+          CombineBags({feature.source->gather(), feature.ids()}, feature.bags, begin, end, out, width_));
       continue;
     }
     const Gathered gathered = {feature.ids(), feature.restore->NumElements(), out, width_,

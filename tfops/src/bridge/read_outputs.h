@@ -36,14 +36,14 @@ class ReadOutput {
 
   std::int64_t blocks() const { return (count_ + block_ - 1) / block_; }
 
-  // Writes the blocks [first, last).  Threads may write different blocks at the same time.  bad: by feature, the restore
-  // indexes that are outside their range.
+  // Writes the blocks [first, last).  Threads may write different blocks at the same time.  bad: by feature, the
+  // restore indexes that are outside their range.
   void Write(const ReadFeatures& features, std::int64_t first, std::int64_t last, std::vector<FirstBad>* bad) const;
 
  private:
   // One of the tensors that stand side by side.
   struct Piece {
-    int feature;           // -1: another tensor
+    int feature;  // -1: another tensor
     std::int64_t rows;
     std::int64_t width;
     std::int64_t ids;      // in a row, of a feature that is not combined

@@ -14,8 +14,8 @@ namespace ascpipe {
 
 // Rows of one table in rank order.
 struct DealtRows {
-  const float* rows;                        // float[n, dim]
-  const std::uint8_t* present;              // uint8[n], 0: there is no such row; null: all are there
+  const float* rows;            // float[n, dim]
+  const std::uint8_t* present;  // uint8[n], 0: there is no such row; null: all are there
   std::int64_t dim;
   const std::vector<std::int64_t>* bounds;  // [ranks + 1]: the rows for each rank
 };
@@ -43,7 +43,8 @@ class RowReader {
   explicit RowReader(const Piece& section)
       : at_(static_cast<const std::uint8_t*>(section.data)), left_(section.bytes) {}
 
-  // The next table's rows, of which there must be `count`: float[count, dim], not aligned; *present null: all are there.
+  // The next table's rows, of which there must be `count`: float[count, dim], not aligned; *present null: all are
+  // there.
   CoreStatus Next(int rank, std::int64_t count, std::int64_t dim, const std::uint8_t** rows,
                   const std::uint8_t** present);
 

@@ -30,7 +30,8 @@ inline CoreStatus CheckRule(const LazyAdam&) { return CoreStatus(); }
 inline CoreStatus CheckRule(const Ftrl& rule) {
   if (rule.rate > 0 && rule.l1 >= 0 && rule.l2 >= 0 && rule.shrinkage >= 0 && rule.power <= 0) return CoreStatus();
   return Error(Code::kInvalidArgument, "FTRL cannot update with rate ", rule.rate, ", l1 ", rule.l1, ", l2 ", rule.l2,
-               ", shrinkage ", rule.shrinkage, " and power ", rule.power, ": the rate must be positive, the power at "
+               ", shrinkage ", rule.shrinkage, " and power ", rule.power,
+               ": the rate must be positive, the power at "
                "most 0, the others at least 0. Nothing was updated");
 }
 
@@ -79,9 +80,8 @@ void UpdateSome(const Rule& rule, const UpdatedRows& update, std::int64_t begin,
 template <typename Rule, typename RowOf>
 void UpdateTogether(tensorflow::OpKernelContext* ctx, const Rule& rule, const UpdatedRows& update, std::int64_t count,
                     const RowOf& row_of) {
-  ShareBlocks(ctx, count, UpdateBlock<Rule>(update.dim), [&](std::int64_t begin, std::int64_t end) {
-    UpdateSome(rule, update, begin, end, row_of);
-  });
+  ShareBlocks(ctx, count, UpdateBlock<Rule>(update.dim),
+              [&](std::int64_t begin, std::int64_t end) { UpdateSome(rule, update, begin, end, row_of); });
 }
 
 }  // namespace ascpipe

@@ -79,9 +79,8 @@ CoreStatus BackgroundSave::Begin(const std::shared_ptr<Pipeline>& pipeline, cons
     const double share = static_cast<double>(home.ready * home.row_floats) / all;
     const std::int64_t numbers = table->is_on_disk() ? EntriesUsed(table->opened(), *table->header()) : home.ready;
     std::unique_ptr<RowLog> log;
-    const CoreStatus status =
-        RowLog::Make(table->name(), home, numbers, static_cast<std::int64_t>(share * static_cast<double>(log_bytes)),
-                     &log);
+    const CoreStatus status = RowLog::Make(table->name(), home, numbers,
+                                           static_cast<std::int64_t>(share * static_cast<double>(log_bytes)), &log);
     if (!status.ok()) return status;
     logs[table->number()] = std::move(log);
   }
@@ -118,8 +117,11 @@ CoreStatus BackgroundSave::CopyDevice(const std::vector<Table*>& tables) {
       float* const copy = table->CopyMemory(index, state.width);
       const std::int64_t floats = table->device().row_count() * state.width;
       if (copy == nullptr) {
-        return Error(Code::kResourceExhausted, "table '", table->name(), "': there is no memory to save it in the "
-                     "background: ", 4 * floats, " bytes for a copy of rows on the device. Nothing was saved and "
+        return Error(Code::kResourceExhausted, "table '", table->name(),
+                     "': there is no memory to save it in the "
+                     "background: ",
+                     4 * floats,
+                     " bytes for a copy of rows on the device. Nothing was saved and "
                      "nothing changed. Save in the foreground");
       }
       copies.push_back({state.data, copy, floats});
@@ -196,7 +198,8 @@ CoreStatus BackgroundSave::ReadMovingRows(Table* table, const std::int32_t* numb
                   static_cast<std::size_t>(home.row_floats) * sizeof(float));
     } else {
       status = Error(kE301, "table '", table->name(), "': entry ", numbers[i], " has home row ", place.home, " of ",
-                     home.ready, " while it is saved. The record is damaged and nothing was saved; restart "
+                     home.ready,
+                     " while it is saved. The record is damaged and nothing was saved; restart "
                      "the program");
     }
   }
@@ -230,8 +233,8 @@ CoreStatus BackgroundSave::FindLog(int table, const std::int32_t* numbers, std::
   const std::int64_t rows = numbered == logs_.end() ? 0 : numbered->second->numbers();
   for (std::int64_t i = 0; i < count; ++i) {
     if (numbers[i] < 0 || numbers[i] >= rows) {
-      return Error(kE301, "table '", found->name(), "': an entry has home row ", numbers[i], " of ",
-                   rows, ". The record is damaged and nothing was saved; restart the program");
+      return Error(kE301, "table '", found->name(), "': an entry has home row ", numbers[i], " of ", rows,
+                   ". The record is damaged and nothing was saved; restart the program");
     }
   }
   *log = numbered == logs_.end() ? nullptr : numbered->second.get();  // no log: then there are no home rows either

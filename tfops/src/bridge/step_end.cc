@@ -50,9 +50,8 @@ Status StepEnd::Uses(const Stream& stream, const Table& table, std::int64_t tick
   std::lock_guard<std::mutex> lock(mutex_);
   const auto added = tickets_.insert({{stream.number(), table.number()}, ticket});
   if (added.second || added.first->second == ticket) return Status::OK();
-  return Refuse(Code::kInvalidArgument, "table '", table.name(), "' gets tickets ",
-                SequenceOf(added.first->second), " and ", SequenceOf(ticket),
-                " in one step: a step trains one batch; fetch one iterator once");
+  return Refuse(Code::kInvalidArgument, "table '", table.name(), "' gets tickets ", SequenceOf(added.first->second),
+                " and ", SequenceOf(ticket), " in one step: a step trains one batch; fetch one iterator once");
 }
 
 void StepEnd::Reads(const std::int32_t* slots, std::shared_ptr<const StepRows> rows) {
@@ -128,10 +127,9 @@ bool StepEnd::MayPutReadsAside() const {
   if (pipeline_->lease().HoldsExclusive(id_)) return false;
   std::lock_guard<std::mutex> lock(mutex_);
   const int stream = tickets_.begin()->first.first;
-  return std::all_of(tickets_.begin(), tickets_.end(),
-                     [stream](const std::pair<const std::pair<int, int>, std::int64_t>& used) {
-                       return used.first.first == stream;
-                     });
+  return std::all_of(
+      tickets_.begin(), tickets_.end(),
+      [stream](const std::pair<const std::pair<int, int>, std::int64_t>& used) { return used.first.first == stream; });
 }
 
 void StepEnd::PutReadsAside() {

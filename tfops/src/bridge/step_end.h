@@ -69,7 +69,7 @@ class StepEnd : public tensorflow::ResourceBase {
   const std::vector<PendingRead>& reads() const { return reads_; }  // once all are read
   const PendingRead* ReadOf(int table) const;                       // null: it has not read it
   void HasClaimedAgain(bool has);
-  const Table* PendingTable(int number) const;  // null: it is not claimed
+  const Table* PendingTable(int number) const;               // null: it is not claimed
   std::vector<PendingClaim>& pending() { return pending_; }  // once all claims are made
 
   std::string DebugString() const override { return "ascpipe step"; }

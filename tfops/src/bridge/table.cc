@@ -48,9 +48,7 @@ Table::Table(int number, std::string name, const TableSizes& sizes, const Initia
 
 Table::~Table() { allocator_->Disown(); }
 
-bool Table::AwaitsRows(std::int64_t frame) const {
-  return is_on_disk() && LoadAcquire(&disk_->waiting) == frame + 1;
-}
+bool Table::AwaitsRows(std::int64_t frame) const { return is_on_disk() && LoadAcquire(&disk_->waiting) == frame + 1; }
 
 bool Table::TakeDiskReads(int reader, const void* owner) {
   std::lock_guard<std::mutex> lock(mutex_);
@@ -79,8 +77,11 @@ Status Table::FitsHome(const std::vector<StateRows>& state) const {
   for (const StateRows& rows : state) floats += rows.width;
   if (home_ == nullptr || floats == sizes_.row_floats) return Status::OK();
   return Refuse(Code::kInvalidArgument, "table '", name_, "': the embedding (", state[0].width, " floats) and its ",
-                state.size() - 1, " optimizer slots have ", floats, " floats a row, but the table's rows on the host "
-                "have ", sizes_.row_floats, ". Nothing was moved or lost. Make the optimizer and its minimize() before "
+                state.size() - 1, " optimizer slots have ", floats,
+                " floats a row, but the table's rows on the host "
+                "have ",
+                sizes_.row_floats,
+                ". Nothing was moved or lost. Make the optimizer and its minimize() before "
                 "start_asc_pipeline(), and start the pipeline anew after changing it");
 }
 

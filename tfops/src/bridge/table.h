@@ -34,8 +34,7 @@ class Table {
  public:
   // `sizes` are those of the segment's header.
   Table(int number, std::string name, const TableSizes& sizes, const InitialRows& initial,
-        std::vector<std::int64_t> padding_keys, std::unique_ptr<Segment> segment,
-        std::shared_ptr<DeviceTable> device);
+        std::vector<std::int64_t> padding_keys, std::unique_ptr<Segment> segment, std::shared_ptr<DeviceTable> device);
   ~Table();
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
@@ -121,8 +120,8 @@ class Table {
 
  private:
   tensorflow::Status AttachRows(tensorflow::OpKernelContext* ctx, int input, StateRows* rows);
-  tensorflow::Status AttachSlot(tensorflow::OpKernelContext* ctx, int input, std::size_t slot, const OptimizerSlots& slots,
-                                StateRows* rows);
+  tensorflow::Status AttachSlot(tensorflow::OpKernelContext* ctx, int input, std::size_t slot,
+                                const OptimizerSlots& slots, StateRows* rows);
   std::vector<StateRows> StateAtHome(const OptimizerSlots& slots) const;
 
   const int number_;
@@ -133,7 +132,7 @@ class Table {
   std::string directories_;
   const std::unique_ptr<Segment> segment_;
   const layout::Table opened_;
-  float* const home_;  // null: no home rows
+  float* const home_;              // null: no home rows
   layout::DiskTable* const disk_;  // null: no row goes to disk
   const std::int64_t disk_rows_;
   const std::shared_ptr<DeviceTable> device_;
@@ -148,9 +147,9 @@ class Table {
     PrivateArray<float> rows;
     std::int64_t width = 0;
   };
-  std::map<int, CopyBuffer> copies_;  // by index of the state array
-  std::shared_ptr<RowLog> row_log_;  // of the running background save
-  tensorflow::int64 driver_ = 0;  // session that trains this table
+  std::map<int, CopyBuffer> copies_;       // by index of the state array
+  std::shared_ptr<RowLog> row_log_;        // of the running background save
+  tensorflow::int64 driver_ = 0;           // session that trains this table
   std::vector<tensorflow::Tensor> slots_;  // optimizer slots as last seen: a new session gets them
   std::vector<bool> given_;                // by GiveSlots, and not attached since
 };

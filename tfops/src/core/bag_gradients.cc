@@ -65,8 +65,8 @@ ASC_INLINE std::int64_t AddBags(const std::int32_t* places, std::int64_t place_c
       ScaleGradient(bags, bag, dim, row, scaled.data());
       row = scaled.data();
     }
-    const std::int64_t bad = AddPositions<constant_dim, whole, weighted>(places, place_count, lookup, dim, part, begin,
-                                                                         end, row, sums);
+    const std::int64_t bad =
+        AddPositions<constant_dim, whole, weighted>(places, place_count, lookup, dim, part, begin, end, row, sums);
     if (bad >= 0) return bad;
   }
   return -1;
@@ -82,8 +82,8 @@ ASC_INLINE std::int64_t Add(const std::int32_t* places, std::int64_t place_count
   }
   SideBySide<const float> grads(lookup.grads, dim, lookup.stride, lookup.side_by_side, 0);
   for (std::int64_t i = 0; i < lookup.n; ++i, grads.Next()) {
-    const std::int64_t bad = AddPositions<constant_dim, whole, false>(places, place_count, lookup, dim, part, i, i + 1,
-                                                                      grads.row(), sums);
+    const std::int64_t bad =
+        AddPositions<constant_dim, whole, false>(places, place_count, lookup, dim, part, i, i + 1, grads.row(), sums);
     if (bad >= 0) return bad;
   }
   return -1;
@@ -101,9 +101,8 @@ ASC_INLINE void EachGroup(const SumPart& part, std::int64_t rows, const Work& wo
 }  // namespace
 
 void ZeroPart(const SumPart& part, std::int64_t rows, std::int64_t dim, float* sums) {
-  EachGroup(part, rows, [=](std::int64_t begin, std::int64_t end) {
-    std::fill(sums + begin * dim, sums + end * dim, 0.0f);
-  });
+  EachGroup(part, rows,
+            [=](std::int64_t begin, std::int64_t end) { std::fill(sums + begin * dim, sums + end * dim, 0.0f); });
 }
 
 ASC_FOR_EACH_PROCESSOR

@@ -11,7 +11,7 @@ namespace ascpipe {
 namespace {
 
 constexpr std::int64_t kBagRowsAhead = 24;  // rows that are prefetched
-constexpr std::int64_t kBagGroup = 8;   // rows without weights are summed in groups
+constexpr std::int64_t kBagGroup = 8;       // rows without weights are summed in groups
 
 // The row of each position.
 template <std::int64_t constant_dim, bool with_homes>
@@ -62,8 +62,11 @@ template <std::int64_t constant_dim, bool with_homes>
 class BagSum {
  public:
   BagSum(const BagRows& rows, const Bags& bags)
-      : row_(rows, bags.positions), bags_(bags), dim_(constant_dim != 0 ? constant_dim : rows.source.dim),
-        group_(static_cast<std::size_t>(dim_)), clipped_(static_cast<std::size_t>(dim_)) {}
+      : row_(rows, bags.positions),
+        bags_(bags),
+        dim_(constant_dim != 0 ? constant_dim : rows.source.dim),
+        group_(static_cast<std::size_t>(dim_)),
+        clipped_(static_cast<std::size_t>(dim_)) {}
 
   // The row of a position as it is combined; it may be in a place that the next call uses.
   ASC_INLINED const float* Row(std::int64_t position) {
@@ -123,8 +126,8 @@ class BagSum {
 };
 
 template <std::int64_t constant_dim, bool with_homes>
-ASC_INLINE std::int64_t Combine(const BagRows& rows, const Bags& bags, std::int64_t begin, std::int64_t end,
-                                float* out, std::int64_t stride) {
+ASC_INLINE std::int64_t Combine(const BagRows& rows, const Bags& bags, std::int64_t begin, std::int64_t end, float* out,
+                                std::int64_t stride) {
   const std::int64_t dim = constant_dim != 0 ? constant_dim : rows.source.dim;
   BagSum<constant_dim, with_homes> sums(rows, bags);
   for (std::int64_t bag = begin; bag < end; ++bag) {

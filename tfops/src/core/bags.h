@@ -17,9 +17,9 @@ struct Bags {
   const std::int64_t* splits;  // int64[count + 1]: bag b has the positions [splits[b], splits[b + 1])
   std::int64_t count;
   std::int64_t positions;
-  const float* weights;        // float[positions], or null: 1 each
+  const float* weights;  // float[positions], or null: 1 each
   Combiner combiner;
-  float max_norm;              // rows are cut to this length first; 0: they are not
+  float max_norm;  // rows are cut to this length first; 0: they are not
 };
 
 // The rows of positions.
@@ -75,9 +75,10 @@ ASC_INLINE void ClipGradient(const float* row, float max_norm, std::int64_t dim,
   const float length = std::sqrt(squares), divisor = length > max_norm ? length : max_norm;
   float along = 0;
   if (length >= max_norm) {
-    along = 0.5f * LaneSum(dim, [=](std::int64_t i) ASC_INLINED {
-      return grad[i] * (-(row[i] * max_norm) / divisor / divisor);
-    }) / length;
+    along =
+        0.5f *
+        LaneSum(dim, [=](std::int64_t i) ASC_INLINED { return grad[i] * (-(row[i] * max_norm) / divisor / divisor); }) /
+        length;
   }
   for (std::int64_t i = 0; i < dim; ++i) out[i] = grad[i] / divisor * max_norm + along * row[i] + along * row[i];
 }

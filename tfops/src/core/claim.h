@@ -14,20 +14,20 @@ namespace ascpipe {
 
 // The words that decide a claim.
 struct ClaimWords {
-  std::string table;               // name, for texts
+  std::string table;  // name, for texts
   std::int64_t ticket = 0;
-  std::int64_t state = 0;          // of the ticket: Ticket::kParked, kClosed, kFailed, or a frame number
-  std::string why;                 // of a ticket that failed: what follows "the batch of ticket 5"
-  std::uint32_t word = 0;          // of (frame, table)
-  std::int64_t finished = 0;       // last ticket that the table finished
-  std::int64_t base = 0;           // of the plan, if there is one; so are the next two
+  std::int64_t state = 0;     // of the ticket: Ticket::kParked, kClosed, kFailed, or a frame number
+  std::string why;            // of a ticket that failed: what follows "the batch of ticket 5"
+  std::uint32_t word = 0;     // of (frame, table)
+  std::int64_t finished = 0;  // last ticket that the table finished
+  std::int64_t base = 0;      // of the plan, if there is one; so are the next two
   std::int64_t status = layout::kPlanOk;
   std::int64_t need = 0;
-  std::int64_t device_rows = 0;    // 0: an expansion table
-  std::int64_t home_rows = 0;      // at most
-  std::int64_t disk_rows = 0;      // at most, at home and on disk together; 0: none go to disk
-  bool earlier_open = false;       // an earlier ticket may still be trained
-  bool awaits_rows = false;        // its plan waits for rows from disk
+  std::int64_t device_rows = 0;  // 0: an expansion table
+  std::int64_t home_rows = 0;    // at most
+  std::int64_t disk_rows = 0;    // at most, at home and on disk together; 0: none go to disk
+  bool earlier_open = false;     // an earlier ticket may still be trained
+  bool awaits_rows = false;      // its plan waits for rows from disk
 };
 
 struct ClaimVerdict {

@@ -49,9 +49,8 @@ void CycleIds::SetIds(int table, std::int64_t open, std::vector<std::int64_t> id
 }
 
 bool CycleIds::IsOfBefore(std::int64_t sequence, std::int64_t steps) const {
-  return std::any_of(cycles_.begin(), cycles_.end(), [=](const Cycle& cycle) {
-    return cycle.steps == steps && sequence <= cycle.before;
-  });
+  return std::any_of(cycles_.begin(), cycles_.end(),
+                     [=](const Cycle& cycle) { return cycle.steps == steps && sequence <= cycle.before; });
 }
 
 CycleIds::Cycle& CycleIds::CycleOf(int table) {
@@ -109,9 +108,9 @@ void CycleIds::Forget(std::int64_t open) {
   for (Cycle& cycle : cycles_) {
     std::deque<Kept>& kept = cycle.kept;
     const auto last_end = [&](std::int64_t before) {
-      return std::find_if(kept.rbegin(), kept.rend(), [before](const Kept& each) {
-        return each.ends && each.sequence < before;
-      }).base();
+      return std::find_if(kept.rbegin(), kept.rend(),
+                          [before](const Kept& each) { return each.ends && each.sequence < before; })
+          .base();
     };
     kept.erase(kept.begin(), last_end(used_ + 1));
     const auto behind = [&](std::int64_t sequence) {

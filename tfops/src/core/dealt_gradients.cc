@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kChunk = 8192;  // positions that one thread deals out in one go
 constexpr std::int64_t kDealtAhead = 8;
-constexpr std::int32_t kDealtGroup = 4;     // neighbours, which may share a line of the cache, are in one hand
+constexpr std::int32_t kDealtGroup = 4;  // neighbours, which may share a line of the cache, are in one hand
 
 inline std::int64_t HandOf(std::int32_t place) { return place / kDealtGroup % DealtGradients::kHands; }
 

@@ -20,7 +20,8 @@ CoreStatus CannotMove(const std::string& table, const std::string& directories, 
                                     : std::string("there is ") + (error >= -4 && error < 0 ? kDamages[-error] : "?");
   const char* const way = kind == layout::kRequestRead ? "read from" : "written to";
   return Error(kE421, "table '", table, "': the row of key ", place.key, " cannot be ", way, " disk slot ", place.slot,
-               " of ", directories, ": ", why, ". What was saved can be restored; look after the disk, then restart the "
+               " of ", directories, ": ", why,
+               ". What was saved can be restored; look after the disk, then restart the "
                "program");
 }
 

@@ -34,8 +34,8 @@ void EndSnapshot(layout::Table* header) {
   Exchange(&header->snapshot_copied, header->snapshot_bound);  // SYNC snapshot-copied: store
 }
 
-CoreStatus CopyEntries(const std::string& table, const layout::Table& opened, layout::Table* header,
-                       std::int64_t bound, layout::Entry* entries, const std::function<void()>& passed) {
+CoreStatus CopyEntries(const std::string& table, const layout::Table& opened, layout::Table* header, std::int64_t bound,
+                       layout::Entry* entries, const std::function<void()>& passed) {
   const layout::Entry* const from = At<layout::Entry>(header, opened.entries_offset);
   for (std::int64_t begin = 0; begin < bound; begin += kBlockEntries) {
     const std::int64_t end = std::min(bound, begin + kBlockEntries);
@@ -48,7 +48,8 @@ CoreStatus CopyEntries(const std::string& table, const layout::Table& opened, la
   const std::int64_t logged = LoadAcquire(&header->snapshot_logged);  // SYNC images: load
   const std::int64_t ready = std::min(LoadAcquire(&header->snapshot_log_ready), opened.log_capacity);
   if (logged < 0 || logged > ready) {
-    return Error(kE301, "table '", table, "': ", logged, " images in a log with memory for ", ready, " while it was saved. The record is damaged and nothing was saved; restart the program");
+    return Error(kE301, "table '", table, "': ", logged, " images in a log with memory for ", ready,
+                 " while it was saved. The record is damaged and nothing was saved; restart the program");
   }
   const layout::Image* const images = At<layout::Image>(header, opened.log_offset);
   for (std::int64_t i = 0; i < logged; ++i) {

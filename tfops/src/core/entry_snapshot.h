@@ -25,8 +25,8 @@ void EndSnapshot(layout::Table* header);
 //   bound    snapshot_bound; at most the entries that the table can have
 //   entries  [bound]; those without trained state have no meaning
 // Calls `passed` after each block: the worker may wait for it.
-CoreStatus CopyEntries(const std::string& table, const layout::Table& opened, layout::Table* header,
-                       std::int64_t bound, layout::Entry* entries, const std::function<void()>& passed);
+CoreStatus CopyEntries(const std::string& table, const layout::Table& opened, layout::Table* header, std::int64_t bound,
+                       layout::Entry* entries, const std::function<void()>& passed);
 
 }  // namespace ascpipe
 

@@ -44,9 +44,9 @@ FixedRows::FixedRows(std::string table, std::int64_t count, std::int64_t dim)
       count_(count),
       dim_(dim),
       mask_(Places(count) - 1),
-      keys_(new (std::nothrow) std::int64_t[static_cast<std::size_t>(count)]),
-      embeddings_(new (std::nothrow) float[static_cast<std::size_t>(count) * static_cast<std::size_t>(dim)]),
-      places_(new (std::nothrow) std::int32_t[mask_ + 1]) {}
+      keys_(new(std::nothrow) std::int64_t[static_cast<std::size_t>(count)]),
+      embeddings_(new(std::nothrow) float[static_cast<std::size_t>(count) * static_cast<std::size_t>(dim)]),
+      places_(new(std::nothrow) std::int32_t[mask_ + 1]) {}
 
 std::int64_t FixedRows::Bytes(std::int64_t count, std::int64_t dim) {
   return count * (8 + 4 * dim) + 4 * static_cast<std::int64_t>(Places(count));

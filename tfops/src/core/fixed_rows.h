@@ -21,8 +21,8 @@ class FixedRows {
 
   std::int64_t count() const { return count_; }
   std::int64_t dim() const { return dim_; }
-  std::int64_t* keys() { return keys_.get(); }            // int64[count]
-  float* embeddings() { return embeddings_.get(); }       // float[count, dim], row i is that of key i
+  std::int64_t* keys() { return keys_.get(); }       // int64[count]
+  float* embeddings() { return embeddings_.get(); }  // float[count, dim], row i is that of key i
   const float* embeddings() const { return embeddings_.get(); }
 
   // Builds the index, once, when all rows are filled in; nothing changes afterwards.  A repeated key is an error.

@@ -15,11 +15,11 @@
 namespace ascpipe {
 
 struct FrameRecord {
-  layout::Frame frame = {};            // number, ticket, offset, length and timestamp
-  std::vector<layout::Part> parts;     // [tables]: counts of ids and features, and where the arrays lie
-  std::vector<layout::Spec> specs;     // of the features of all parts
-  std::vector<std::size_t> first_spec; // [tables]: the first spec of each part
-  CyclePlace cycle;                    // where the batch is in the cycles of gradient accumulation
+  layout::Frame frame = {};             // number, ticket, offset, length and timestamp
+  std::vector<layout::Part> parts;      // [tables]: counts of ids and features, and where the arrays lie
+  std::vector<layout::Spec> specs;      // of the features of all parts
+  std::vector<std::size_t> first_spec;  // [tables]: the first spec of each part
+  CyclePlace cycle;                     // where the batch is in the cycles of gradient accumulation
 };
 
 }  // namespace ascpipe

@@ -9,13 +9,13 @@ namespace ascpipe {
 
 namespace {
 
-// Smaller blocks come from heaps, larger ones are mappings of their own.  The largest value that glibc accepts: half of a
-// thread's heap.
+// Smaller blocks come from heaps, larger ones are mappings of their own.  The largest value that glibc accepts: half of
+// a thread's heap.
 constexpr int kLeastMapping = 32 << 20;
 // Free memory at the end of a heap that is given back.  A thread's heap never has so much.
 constexpr int kMostKept = 256 << 20;
-// By which heaps grow beyond what is asked for; it is taken from the system as it is written.  A thread's heap that gets
-// free is given back, whatever it keeps, unless the heap before it lacks this much: so, as large as a whole heap.
+// By which heaps grow beyond what is asked for; it is taken from the system as it is written.  A thread's heap that
+// gets free is given back, whatever it keeps, unless the heap before it lacks this much: so, as large as a whole heap.
 constexpr int kGrowth = 64 << 20;
 
 constexpr const char* kVariables[] = {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"};
@@ -36,8 +36,8 @@ bool IsSetByUser() {
 }  // namespace
 
 bool KeepFreedMemory() {
-  return !IsSetByUser() && mallopt(M_MMAP_THRESHOLD, kLeastMapping) == 1 &&
-         mallopt(M_TRIM_THRESHOLD, kMostKept) == 1 && mallopt(M_TOP_PAD, kGrowth) == 1;
+  return !IsSetByUser() && mallopt(M_MMAP_THRESHOLD, kLeastMapping) == 1 && mallopt(M_TRIM_THRESHOLD, kMostKept) == 1 &&
+         mallopt(M_TOP_PAD, kGrowth) == 1;
 }
 
 }  // namespace ascpipe

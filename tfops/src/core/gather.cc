@@ -22,7 +22,8 @@ std::int64_t Gather(const GatherSource& source, const Gathered& gathered, std::i
     if (i + kGatheredAhead < gathered.n) {
       const std::uint32_t ahead = static_cast<std::uint32_t>(restore[i + kGatheredAhead]);
       if (ahead < static_cast<std::uint64_t>(source.slot_count)) {
-        if (with_homes || source.slots[ahead] >= 0) PrefetchRead(RowOf<with_homes>(source, source.slots[ahead], dim), dim);
+        if (with_homes || source.slots[ahead] >= 0)
+          PrefetchRead(RowOf<with_homes>(source, source.slots[ahead], dim), dim);
       }
     }
     const std::uint32_t index = static_cast<std::uint32_t>(restore[i]);  // a negative one becomes huge
@@ -39,9 +40,8 @@ std::int64_t Gather(const GatherSource& source, const Gathered& gathered, std::i
 
 template <bool with_homes>
 std::int64_t GatherAny(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end) {
-  return WithLength(source.dim, [&](auto length) ASC_INLINED {
-    return Gather<length, with_homes>(source, gathered, begin, end);
-  });
+  return WithLength(source.dim,
+                    [&](auto length) ASC_INLINED { return Gather<length, with_homes>(source, gathered, begin, end); });
 }
 
 }  // namespace

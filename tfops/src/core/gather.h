@@ -9,12 +9,12 @@
 namespace ascpipe {
 
 struct GatherSource {
-  const float* rows;          // float[row_count, dim]
+  const float* rows;  // float[row_count, dim]
   std::int64_t row_count;
   std::int64_t dim;
   const std::int32_t* slots;  // int32[slot_count], see FirstBadSlot
   std::int64_t slot_count;
-  const float* default_row;   // float[dim], for slot -1 and for missing positions
+  const float* default_row;      // float[dim], for slot -1 and for missing positions
   const float* homes = nullptr;  // float[home_count, home_floats], a row begins with its embedding
   std::int64_t home_count = 0;
   std::int64_t home_floats = 0;
@@ -36,8 +36,8 @@ std::int64_t FirstBadSlot(const GatherSource& source, std::int64_t from = 0);
 struct Gathered {
   const std::int32_t* restore;  // int32[n], -1 for a missing position
   std::int64_t n;
-  float* out;                   // float[n / side_by_side, stride]: the first side_by_side * dim floats of each row
-  std::int64_t stride;          // floats from a row of `out` to the next one
+  float* out;           // float[n / side_by_side, stride]: the first side_by_side * dim floats of each row
+  std::int64_t stride;  // floats from a row of `out` to the next one
   std::int64_t side_by_side = 1;
 };
 

@@ -52,7 +52,8 @@ CoreStatus CheckHandles(const std::int64_t* handles, std::int64_t count, const H
     }
     if (handle.step != table.step || table.step == 0) {
       return Error(Code::kFailedPrecondition, Describe(handles[i], i), " was not made by the step that trains table '",
-                   table.name, "' now (", table.step, "): handles are valid in the step that made them. Nothing was "
+                   table.name, "' now (", table.step,
+                   "): handles are valid in the step that made them. Nothing was "
                    "read or written; make and use handles in one run call");
     }
     if (handle.row >= table.home.ready) {
@@ -63,8 +64,8 @@ CoreStatus CheckHandles(const std::int64_t* handles, std::int64_t count, const H
   return CoreStatus();
 }
 
-std::int64_t NameRows(const std::int32_t* codes, std::int64_t count, const HandledTable& table,
-                      std::int64_t* handles, std::int32_t* places) {
+std::int64_t NameRows(const std::int32_t* codes, std::int64_t count, const HandledTable& table, std::int64_t* handles,
+                      std::int32_t* places) {
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t home = HomeOf(codes[i]);
     if (home < -1 || home >= table.home.ready) return i;

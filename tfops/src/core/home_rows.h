@@ -12,9 +12,9 @@ namespace ascpipe {
 
 // The home rows of a table: a row holds its part of each state array, one after the other.
 struct HomeRows {
-  float* data = nullptr;        // float[ready, row_floats], in shared memory
+  float* data = nullptr;  // float[ready, row_floats], in shared memory
   std::int64_t row_floats = 0;
-  std::int64_t ready = 0;       // rows that have memory; no others may be touched
+  std::int64_t ready = 0;  // rows that have memory; no others may be touched
 };
 
 constexpr int kMaxHandledTable = 254;
@@ -41,7 +41,7 @@ int StepOf(std::int64_t ticket);
 struct HandledTable {
   int number = -1;
   std::string name;
-  int step = 0;   // of the step that trains it now; 0: none does
+  int step = 0;  // of the step that trains it now; 0: none does
   HomeRows home;
 };
 
@@ -62,8 +62,8 @@ inline std::int64_t HomeOf(std::int32_t code) {
 //   handles int64[count], 0 where a key has no row
 //   places  int32[count], i, with kSlotFrozen where the code has it, or kSlotNone where a key has no row
 // Returns the index of the first code of a row without memory, or -1; elements after it are not written.
-std::int64_t NameRows(const std::int32_t* codes, std::int64_t count, const HandledTable& table,
-                      std::int64_t* handles, std::int32_t* places);
+std::int64_t NameRows(const std::int32_t* codes, std::int64_t count, const HandledTable& table, std::int64_t* handles,
+                      std::int32_t* places);
 
 // out[i] = the first `width` floats of row i, zeros for handle 0, for i in [begin, end); the handles were checked.
 //   handles  int64[end]   out  float[end, width]
@@ -77,7 +77,7 @@ struct RowWrites {
   const std::int64_t* handles;  // int64[count], checked
   std::int64_t count;
   std::int64_t width;
-  const float* rows;            // float[count, width]
+  const float* rows;  // float[count, width]
   bool add;
 
   void Write(std::int64_t part, std::int64_t parts) const;

@@ -17,7 +17,7 @@ struct InitialRows {
   layout::InitialKind kind = layout::kInitialConstant;
   double a = 0.0;  // what a and b are: ascpipe/layout/initial_kinds.py
   double b = 0.0;
-  double scale = 1.0;  // of the result, before it is rounded
+  double scale = 1.0;         // of the result, before it is rounded
   std::vector<float> pool{};  // kInitialPool: float[pool_rows, dim], at least one row
   std::int64_t pool_rows = 0;
 

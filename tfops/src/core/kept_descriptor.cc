@@ -10,8 +10,8 @@ namespace ascpipe {
 
 namespace {
 
-constexpr int kPlaces = 256;       // a pipeline has 32 rings, and a stopped one may linger
-std::atomic<int> kept[kPlaces];    // descriptor + 1, or 0: free.  Atomics: a fork's child may not take a lock
+constexpr int kPlaces = 256;     // a pipeline has 32 rings, and a stopped one may linger
+std::atomic<int> kept[kPlaces];  // descriptor + 1, or 0: free.  Atomics: a fork's child may not take a lock
 
 void CloseAll() {
   for (std::atomic<int>& place : kept) {

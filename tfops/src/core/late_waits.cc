@@ -99,8 +99,9 @@ std::string LateWaits::Line(const Told& wait, std::int64_t now_ns) const {
                Processes(wait.waits_for), ". It goes on waiting, until wait_timeout_s (", wait_timeout_s_,
                " s); `ascpipe status` shows what each process waits for");
   if (stopped_ns_ != 0 && now_ns - stopped_ns_ >= limits_.stopped_ns) {
-    line += Text(". The supervisor (pid ", supervisor_pid_, ") is stopped by a signal and replaces no worker: ",
-                 "`kill -CONT ", supervisor_pid_, "` lets it go on");
+    line +=
+        Text(". The supervisor (pid ", supervisor_pid_,
+             ") is stopped by a signal and replaces no worker: ", "`kill -CONT ", supervisor_pid_, "` lets it go on");
   }
   return line;
 }

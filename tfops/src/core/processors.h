@@ -18,8 +18,8 @@
 
 namespace ascpipe {
 
-// Returns work(constant), an integral constant: the usual lengths of a row, else 0.  A constant length lets the compiler
-// unroll a row, and copy it by a few vector moves.  `work` is a generic lambda with ASC_INLINED.
+// Returns work(constant), an integral constant: the usual lengths of a row, else 0.  A constant length lets the
+// compiler unroll a row, and copy it by a few vector moves.  `work` is a generic lambda with ASC_INLINED.
 template <typename Work>
 ASC_INLINE auto WithLength(std::int64_t dim, const Work& work) {
   switch (dim) {

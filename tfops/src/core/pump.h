@@ -22,7 +22,7 @@ class Pump {
 
   void Start();
   void Add(Stream* stream);  // adds a stream; also while the thread runs
-  void Stop();  // idempotent; returns when the thread has ended
+  void Stop();               // idempotent; returns when the thread has ended
 
  private:
   void Run();

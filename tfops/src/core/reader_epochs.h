@@ -33,7 +33,9 @@ class ReaderEpochs {
   }
 
  private:
-  void Announce() { Exchange(announced_, epochs_.empty() ? std::int64_t{0} : *epochs_.begin()); }  // SYNC epoch-announced: store
+  void Announce() {
+    Exchange(announced_, epochs_.empty() ? std::int64_t{0} : *epochs_.begin());
+  }  // SYNC epoch-announced: store
 
   layout::DiskTable* const table_;
   std::int64_t* const announced_;

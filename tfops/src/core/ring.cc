@@ -28,9 +28,7 @@ void Arena::Free() {
   head_ = starts_.empty() ? tail_ : starts_.front();
 }
 
-std::int64_t Arena::OffsetOf(std::int64_t position) const {
-  return position == lap_ + bytes_ ? 0 : position - lap_;
-}
+std::int64_t Arena::OffsetOf(std::int64_t position) const { return position == lap_ + bytes_ ? 0 : position - lap_; }
 
 std::int64_t Arena::BytesFor(std::int64_t length) const {
   if (starts_.empty()) return length;

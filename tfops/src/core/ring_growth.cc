@@ -103,27 +103,34 @@ std::string RingGrowth::Advice(const Arena& arena, std::int64_t length, const st
   const std::string needs = Text("needs ", length, " bytes in the ring, which has ", arena.bytes());
   const std::string larger = Text(length, " or more (", kFramesOfLargeBatches, " times that lets batches wait there)");
   if (!no_memory.empty()) {
-    return Text(needs, ", and the machine has no memory for more: ", no_memory, ". Nothing was lost. Use a smaller batch, "
+    return Text(needs, ", and the machine has no memory for more: ", no_memory,
+                ". Nothing was lost. Use a smaller batch, "
                 "or give the machine or container more memory");
   }
   if (session.rings_most > 0) {
     return Text(needs, " and may have ", Most(arena), ", as all rings together may have ", session.rings_most, " (",
-                session.rings_most - std::max<std::int64_t>(0, budget_->left()), " are taken). Nothing was lost. Use a "
-                "smaller batch, or ", session.is_private != 0 ? "" : "start the daemon again: ascpipe stop, then ",
+                session.rings_most - std::max<std::int64_t>(0, budget_->left()),
+                " are taken). Nothing was lost. Use a "
+                "smaller batch, or ",
+                session.is_private != 0 ? "" : "start the daemon again: ascpipe stop, then ",
                 "set the environment variable ASCPIPE_RING_PERCENT to a larger part of the memory, or "
-                "ASCPIPE_RING_BYTES, for each ring, to ", larger,
-                session.is_private != 0 ? "" : ", where it is started",
+                "ASCPIPE_RING_BYTES, for each ring, to ",
+                larger, session.is_private != 0 ? "" : ", where it is started",
                 "; ring_percent and ring_bytes in the file that ASCPIPE_CONFIG names are the same");
   }
   if (session.is_private != 0) {
-    return Text(needs, ". Nothing was lost. Use a smaller batch, or set the environment variable ASCPIPE_RING_BYTES, or "
-                "ring_bytes in the file that ASCPIPE_CONFIG names, to ", larger,
-                "; where neither is set, the ring grows with the batches");
+    return Text(needs,
+                ". Nothing was lost. Use a smaller batch, or set the environment variable ASCPIPE_RING_BYTES, or "
+                "ring_bytes in the file that ASCPIPE_CONFIG names, to ",
+                larger, "; where neither is set, the ring grows with the batches");
   }
-  return Text(needs, ". Nothing was lost. Use a smaller batch, or start the daemon again with a larger ring: ascpipe stop, "
-              "then ascpipe start --ring-bytes, with ", larger,
-              ", or ring_bytes in the file that ASCPIPE_CONFIG names where the daemon is started; where neither is given, "
-              "the ring grows with the batches");
+  return Text(
+      needs,
+      ". Nothing was lost. Use a smaller batch, or start the daemon again with a larger ring: ascpipe stop, "
+      "then ascpipe start --ring-bytes, with ",
+      larger,
+      ", or ring_bytes in the file that ASCPIPE_CONFIG names where the daemon is started; where neither is given, "
+      "the ring grows with the batches");
 }
 
 }  // namespace ascpipe

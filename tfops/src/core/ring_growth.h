@@ -24,7 +24,7 @@ class RingBudget {
   explicit RingBudget(std::int64_t most) : left_(most) {}
 
   std::int64_t left() const { return left_.load(); }
-  bool Take(std::int64_t bytes);  // false: less is left
+  bool Take(std::int64_t bytes);                             // false: less is left
   void Note(std::int64_t bytes) { left_.fetch_sub(bytes); }  // a new ring has these bytes
   void GiveBack(std::int64_t bytes) { left_.fetch_add(bytes); }
 

@@ -81,7 +81,10 @@ template <typename Float>
 class SideBySide {
  public:
   SideBySide(Float* first, std::int64_t dim, std::int64_t stride, std::int64_t side_by_side, std::int64_t at)
-      : dim_(dim), side_by_side_(side_by_side), gap_(stride - side_by_side * dim), left_(side_by_side - at % side_by_side),
+      : dim_(dim),
+        side_by_side_(side_by_side),
+        gap_(stride - side_by_side * dim),
+        left_(side_by_side - at % side_by_side),
         row_(first + at / side_by_side * stride + at % side_by_side * dim) {}
 
   Float* row() const { return row_; }

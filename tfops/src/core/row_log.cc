@@ -14,11 +14,7 @@ constexpr std::uint32_t kUntouched = 0, kRead = ~std::uint32_t{0};
 }  // namespace
 
 RowLog::RowLog(const HomeRows& home, std::int64_t numbers, std::int64_t capacity)
-    : home_(home),
-      numbers_(numbers),
-      capacity_(capacity),
-      words_(numbers),
-      images_(capacity * home.row_floats) {}
+    : home_(home), numbers_(numbers), capacity_(capacity), words_(numbers), images_(capacity * home.row_floats) {}
 
 CoreStatus RowLog::Make(const std::string& table, const HomeRows& home, std::int64_t numbers, std::int64_t bytes,
                         std::unique_ptr<RowLog>* log) {
@@ -27,8 +23,9 @@ CoreStatus RowLog::Make(const std::string& table, const HomeRows& home, std::int
   log->reset(new RowLog(home, numbers, capacity));
   if ((*log)->words_.get() != nullptr && (*log)->images_.get() != nullptr) return CoreStatus();
   log->reset();
-  return Error(Code::kResourceExhausted, "table '", table, "': there is no memory to save it in the background: ",
-               capacity * row_bytes, " bytes for images of rows that change during the save and ", 4 * numbers,
+  return Error(Code::kResourceExhausted, "table '", table,
+               "': there is no memory to save it in the background: ", capacity * row_bytes,
+               " bytes for images of rows that change during the save and ", 4 * numbers,
                " bytes of marks. Nothing was saved and nothing changed. Lower save_log_bytes, or save in the "
                "foreground");
 }
@@ -49,7 +46,7 @@ void RowLog::Keep(const std::int32_t* numbers, const std::int32_t* homes, std::i
 
 void RowLog::WantOnly(const std::int32_t* numbers, std::int64_t count) {
   const PrivateArray<std::uint64_t> wanted(numbers_ / 64 + 1);  // a bit for each
-  if (wanted.get() == nullptr) return;  // then the log just takes more memory than it needs
+  if (wanted.get() == nullptr) return;                          // then the log just takes more memory than it needs
   for (std::int64_t i = 0; i < count; ++i) wanted.get()[numbers[i] / 64] |= std::uint64_t{1} << (numbers[i] % 64);
   for (std::int64_t number = 0; number < numbers_; ++number) {
     if ((wanted.get()[number / 64] >> (number % 64) & 1) == 0) {

@@ -27,15 +27,14 @@ std::int64_t FirstOutside(const std::int32_t* values, std::int64_t count, std::i
   std::uint32_t outside = 0;
   for (std::int64_t i = 0; i < count; ++i) outside |= static_cast<std::uint32_t>(values[i]) - from >= range;
   if (outside == 0) return count;
-  return std::find_if(values, values + count,
-                      [=](std::int32_t value) { return value < lowest || value >= limit; }) - values;
+  return std::find_if(values, values + count, [=](std::int32_t value) { return value < lowest || value >= limit; }) -
+         values;
 }
 
 // Whether all home rows, and all parts of them, begin and end with a cache line.
 bool IsWholeLines(const HomeRows& home, const std::vector<StateRows>& state) {
   return reinterpret_cast<std::uintptr_t>(home.data) % layout::kCacheLine == 0 &&
-         std::all_of(state.begin(), state.end(),
-                     [](const StateRows& rows) { return rows.width % kLineFloats == 0; });
+         std::all_of(state.begin(), state.end(), [](const StateRows& rows) { return rows.width % kLineFloats == 0; });
 }
 
 }  // namespace
@@ -47,8 +46,8 @@ CoreStatus CopyPlan(const std::string& table, const PartView& part, const PlanCo
   std::copy(values, values + slots.count, slots.data);
   const std::int64_t outside = FirstOutside(slots.data, slots.count, column.lowest, column.limit);
   if (outside < slots.count) {
-    return Damaged(table, part.ticket(), "gives key ", outside, " of ", slots.count, " the place ",
-                   slots.data[outside], ", which is outside the table (", column.lowest, " to ", column.limit - 1, ")");
+    return Damaged(table, part.ticket(), "gives key ", outside, " of ", slots.count, " the place ", slots.data[outside],
+                   ", which is outside the table (", column.lowest, " to ", column.limit - 1, ")");
   }
   return CopyRestore(table, part, slots.count, outputs);
 }
@@ -90,8 +89,8 @@ CoreStatus RowMoves::Read(const PartView& part, const MovedTable& table, const P
   const std::int64_t homes = table.home.ready;
   if (!IsIn(fresh_, slots.count + 1) || !IsIn(loads, slots.count + 1) || fresh_ + loads > slots.count ||
       !IsIn(outs, part.ids() + 1)) {
-    return Damaged(*table.name, part.ticket(), "moves ", fresh_, " new rows and ", loads, " rows from the host for ", slots.count,
-                   " distinct ids, and ", outs, " rows to the host for ", part.ids(), " ids");
+    return Damaged(*table.name, part.ticket(), "moves ", fresh_, " new rows and ", loads, " rows from the host for ",
+                   slots.count, " distinct ids, and ", outs, " rows to the host for ", part.ids(), " ids");
   }
   if (table.home.data == nullptr && (loads != 0 || outs != 0)) {
     return Damaged(*table.name, part.ticket(), "moves ", loads, " rows from and ", outs,

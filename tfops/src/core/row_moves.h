@@ -17,10 +17,10 @@ namespace ascpipe {
 
 // One state array of a table: its rows, or an optimizer slot of each row.
 struct StateRows {
-  float* data;          // float[rows, width], `stride` floats from one row to the next
+  float* data;  // float[rows, width], `stride` floats from one row to the next
   std::int64_t width;
   std::int64_t stride;
-  float initial;        // of an optimizer slot; the table's own rows come from InitialRows
+  float initial;  // of an optimizer slot; the table's own rows come from InitialRows
 
   float* row(std::int64_t slot) const { return data + slot * stride; }
 };
@@ -28,8 +28,8 @@ struct StateRows {
 // The parts of a table that a plan changes.
 struct MovedTable {
   const std::string* name = nullptr;
-  std::int64_t device_rows = 0;         // of an expansion table: its home rows
-  HomeRows home;                        // none for a table on the device alone
+  std::int64_t device_rows = 0;  // of an expansion table: its home rows
+  HomeRows home;                 // none for a table on the device alone
   const InitialRows* initial = nullptr;
   const std::vector<StateRows>* state = nullptr;  // [0] is the table, the others are optimizer slots
 };
@@ -74,8 +74,7 @@ void EncodeHomes(const PlanOutputs::Array& homes);
 
 // Adds kSlotFrozen to the slots, or codes, of padding keys.
 //   keys  int64[slots.count]   padding  ascending
-void FreezePadding(const std::int64_t* keys, const std::vector<std::int64_t>& padding,
-                   const PlanOutputs::Array& slots);
+void FreezePadding(const std::int64_t* keys, const std::vector<std::int64_t>& padding, const PlanOutputs::Array& slots);
 
 // The row moves of one record.  All outs come before the first in: a row moves into a slot that another one has left.
 // Outs are independent of each other, and so are ins: threads may share them.
@@ -87,8 +86,8 @@ class RowMoves {
   CoreStatus Read(const PartView& part, const MovedTable& table, const PlanOutputs::Array& slots);
 
   std::int64_t outs() const { return static_cast<std::int64_t>(out_slots_.size()); }  // rows that go home
-  const std::int32_t* out_homes() const { return out_homes_.data(); }  // where to
-  std::int64_t ins() const { return static_cast<std::int64_t>(in_.size()); }  // new rows, then those from home
+  const std::int32_t* out_homes() const { return out_homes_.data(); }                 // where to
+  std::int64_t ins() const { return static_cast<std::int64_t>(in_.size()); }          // new rows, then those from home
 
   // Carries out moves [begin, end).
   void Out(std::int64_t begin, std::int64_t end) const;

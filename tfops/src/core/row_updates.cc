@@ -50,7 +50,11 @@ struct LazyAdamElement {
   float beta1, new1, beta2, new2, epsilon, rate;
 
   explicit LazyAdamElement(const LazyAdam& rule)
-      : beta1(rule.beta1), new1(1.0f - rule.beta1), beta2(rule.beta2), new2(1.0f - rule.beta2), epsilon(rule.epsilon),
+      : beta1(rule.beta1),
+        new1(1.0f - rule.beta1),
+        beta2(rule.beta2),
+        new2(1.0f - rule.beta2),
+        epsilon(rule.epsilon),
         rate(rule.rate * std::sqrt(1.0f - rule.beta2_power) / (1.0f - rule.beta1_power)) {}
 
   ASC_INLINE void operator()(float g, float* w, float* m, float* v) const {
@@ -66,7 +70,10 @@ struct FtrlElement {
   float rate, l1, twice_l2, twice_shrinkage, power;
 
   explicit FtrlElement(const Ftrl& rule)
-      : rate(rule.rate), l1(rule.l1), twice_l2(2.0f * rule.l2), twice_shrinkage(2.0f * rule.shrinkage),
+      : rate(rule.rate),
+        l1(rule.l1),
+        twice_l2(2.0f * rule.l2),
+        twice_shrinkage(2.0f * rule.shrinkage),
         power(-rule.power) {}
 
   ASC_INLINE float Raised(float accum) const { return is_root ? std::sqrt(accum) : std::pow(accum, power); }

@@ -13,8 +13,8 @@ struct UpdatedRows {
   float* states[kMostStates];  // row 0 of the embeddings, then of each optimizer slot; float[dim] each
   std::int64_t stride;         // floats from a row to the next one
   std::int64_t dim;
-  const std::int64_t* rows;    // int64[n], -1 for none, which is left out
-  const float* grads;          // float[n, dim]
+  const std::int64_t* rows;  // int64[n], -1 for none, which is left out
+  const float* grads;        // float[n, dim]
   std::int64_t n;
 };
 

@@ -73,8 +73,8 @@ CoreStatus CheckTable(const Segment& segment, int table, const TableSizes& sizes
       header->home_capacity != sizes.home_rows || header->row_floats != sizes.row_floats) {
     return Error(Code::kInternal, "segment of table ", table, " is of table ", header->table, " with ",
                  header->device_rows, " rows of ", header->dim, " and ", header->home_capacity, " home rows of ",
-                 header->row_floats, ", expected ", sizes.device_rows, " rows of ", sizes.dim, " and ",
-                 sizes.home_rows, " home rows of ", sizes.row_floats);
+                 header->row_floats, ", expected ", sizes.device_rows, " rows of ", sizes.dim, " and ", sizes.home_rows,
+                 " home rows of ", sizes.row_floats);
   }
   const SegmentPart pieces[] = {
       {"entries", header->entries_offset, header->entry_capacity, sizeof(layout::Entry), layout::kCacheLine},

@@ -34,8 +34,7 @@ ASC_INLINE std::int64_t Add(const std::int32_t* places, std::int64_t place_count
 
 }  // namespace
 
-std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::int32_t* places,
-                              std::int32_t* indices) {
+std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::int32_t* places, std::int32_t* indices) {
   std::int32_t valid = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     places[i] = IsTrained(slots[i]) ? valid : -1;
@@ -47,9 +46,7 @@ std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::in
 ASC_FOR_EACH_PROCESSOR
 std::int64_t AddGradients(const std::int32_t* places, std::int64_t place_count, const LookupGradient& lookup,
                           std::int64_t dim, float* sums) {
-  return WithLength(dim, [&](auto length) ASC_INLINED {
-    return Add<length>(places, place_count, lookup, dim, sums);
-  });
+  return WithLength(dim, [&](auto length) ASC_INLINED { return Add<length>(places, place_count, lookup, dim, sums); });
 }
 
 }  // namespace ascpipe

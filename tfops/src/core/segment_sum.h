@@ -17,15 +17,14 @@ inline bool IsTrained(std::int32_t slot) {
 // Numbers the slots whose rows are trained.
 //   slots  int32[n]   places  int32[n], receives the number or -1   indices  int32[n], receives these slots
 // Returns how many there are.
-std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::int32_t* places,
-                              std::int32_t* indices);
+std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::int32_t* places, std::int32_t* indices);
 
 // The gradients of one lookup.
 struct LookupGradient {
   const std::int32_t* restore;  // int32[n], -1 for a missing position
   const float* grads;           // float[n / side_by_side, stride]: the first side_by_side * dim floats of each row
   std::int64_t n;
-  std::int64_t stride;          // floats from a row of `grads` to the next one
+  std::int64_t stride;  // floats from a row of `grads` to the next one
   std::int64_t side_by_side = 1;
 };
 

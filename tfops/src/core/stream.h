@@ -65,7 +65,8 @@ class Stream {
   int TableIndex(int table) const;  // -1: not in this stream
 
   // Takes the batch and gives it the next ticket.  The caller has the ticket's first hold and reference.
-  // Fails only if the stream was stopped.  Never waits for room: without any, the batch is parked, and the pump is rung.
+  // Fails only if the stream was stopped.  Never waits for room: without any, the batch is parked, and the pump is
+  // rung.
   CoreStatus Submit(std::unique_ptr<Batch> batch, Ticket** ticket);
   CoreStatus Park(std::unique_ptr<Batch> batch, Ticket** ticket);  // the first half of it
 

@@ -188,8 +188,8 @@ const float* TableFile::Find(std::int64_t key, std::int64_t bucket) const {
 }
 
 template <typename Key>
-void TableFile::LookUp(const Key* keys, std::int64_t begin, std::int64_t end, const float* default_row,
-                       float* out, bool* found) const {
+void TableFile::LookUp(const Key* keys, std::int64_t begin, std::int64_t end, const float* default_row, float* out,
+                       bool* found) const {
   const std::int64_t dim = this->dim();
   const std::size_t row_bytes = static_cast<std::size_t>(dim) * sizeof(float);
   std::int64_t buckets[kTogether];

@@ -30,7 +30,8 @@ class TicketGate {
   void RingTableWorkers() const;
 
  private:
-  // Whether every table has claimed the frame and is done: that its ticket is closed is no news for a table worker then.
+  // Whether every table has claimed the frame and is done: that its ticket is closed is no news for a table worker
+  // then.
   bool IsDone(std::int64_t frame) const;
 
   RingView ring_;
@@ -71,7 +72,7 @@ class Ticket {
     why_ = std::move(why);
     return Leave(kFailed);
   }
-  const std::string& why() const { return why_; }  // of a failed ticket
+  const std::string& why() const { return why_; }         // of a failed ticket
   const FrameRecord& record() const { return *record_; }  // of one that has, or had, a frame
 
   void Ref() { references_.fetch_add(1); }
@@ -91,7 +92,7 @@ class Ticket {
   std::atomic<std::int64_t> state_{kParked};
   std::atomic<int> holders_{1};
   std::atomic<int> references_{1};
-  std::string why_;  // written before the state is kFailed
+  std::string why_;                            // written before the state is kFailed
   std::unique_ptr<const FrameRecord> record_;  // before it is a frame
 };
 

@@ -105,10 +105,10 @@ void Waiter::Run() {
   while (!stop_.load()) {
     LookAround();
     SaysFirst(&bell);
-    const auto oldest = std::min_element(
-        waits_.begin(), waits_.end(), [](const std::shared_ptr<Wait>& one, const std::shared_ptr<Wait>& other) {
-          return one->until_ns_ < other->until_ns_;
-        });
+    const auto oldest = std::min_element(waits_.begin(), waits_.end(),
+                                         [](const std::shared_ptr<Wait>& one, const std::shared_ptr<Wait>& other) {
+                                           return one->until_ns_ < other->until_ns_;
+                                         });
     const std::int64_t now = NowNs();
     const std::int64_t began = oldest == waits_.end() ? now : (*oldest)->until_ns_ - TimeoutNs();
     if (late.IsDue(began, now)) {
@@ -212,7 +212,8 @@ void Waiter::LookAround() {
     const std::size_t bytes = std::min<std::size_t>(session->failure_bytes, layout::kFailureTextBytes);
     const std::string text(session->failure_text, bytes);
     if (failed < 100 || failed > 999) {
-      Fail(Error(kE301, "the session says that it has failed, by code ", failed, ", which is none. Its record is "
+      Fail(Error(kE301, "the session says that it has failed, by code ", failed,
+                 ", which is none. Its record is "
                  "damaged; restart the program"));
       return;
     }

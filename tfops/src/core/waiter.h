@@ -112,7 +112,6 @@ class Waiter {
   std::atomic<int> patience_{0};
 };
 
-
 }  // namespace ascpipe
 
 #endif  // ASCPIPE_CORE_WAITER_H_

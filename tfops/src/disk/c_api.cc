@@ -86,8 +86,12 @@ ASC_EXPORT int asc_disk_grow(RowEngine* engine, int file, std::int64_t blocks, s
 ASC_EXPORT int asc_disk_describe(RowEngine* engine, int file, ascpipe::DiskFile* out, char* err, int err_bytes) {
   const RowFile* const found = engine->file(file);
   if (found == nullptr) return Answer(NoFile(file), err, err_bytes);
-  *out = {found->fd(), found->is_direct() ? 1 : 0, static_cast<int>(found->file_system().kind),
-          found->file_system().name, found->blocks(), found->format().block_bytes(),
+  *out = {found->fd(),
+          found->is_direct() ? 1 : 0,
+          static_cast<int>(found->file_system().kind),
+          found->file_system().name,
+          found->blocks(),
+          found->format().block_bytes(),
           found->format().slots_per_block()};
   return 0;
 }

@@ -16,9 +16,7 @@ constexpr std::size_t kMostDelayed = 64;  // each is looked at whenever a thread
 constexpr std::int64_t kOperationsARing = 128;
 
 // Whether the result of an operation counts when the operation has ended; else when the batch is on the disk.
-bool CountsAtOnce(const DiskJob& job) {
-  return job.batch.kind() == BatchKind::kRead || job.file->file->is_direct();
-}
+bool CountsAtOnce(const DiskJob& job) { return job.batch.kind() == BatchKind::kRead || job.file->file->is_direct(); }
 
 // Signals are for other threads.  SIGXFSZ, which a limit on file sizes sends, is then an error of the write alone.
 class NoSignals {

@@ -13,22 +13,14 @@ struct Known {
 
 // Not all headers of <linux/magic.h> have all of them.
 constexpr Known kKnown[] = {
-  {0xEF53, {FileSystemKind::kDisk, "ext"}},
-  {0x58465342, {FileSystemKind::kDisk, "XFS"}},
-  {0x9123683E, {FileSystemKind::kDisk, "btrfs"}},
-  {0xF2F52010, {FileSystemKind::kDisk, "F2FS"}},
-  {0x2FC12FC1, {FileSystemKind::kDisk, "ZFS"}},
-  {0x01021994, {FileSystemKind::kMemory, "tmpfs"}},
-  {0x858458F6, {FileSystemKind::kMemory, "ramfs"}},
-  {0x794C7630, {FileSystemKind::kOverlay, "overlay"}},
-  {0x6969, {FileSystemKind::kNetwork, "NFS"}},
-  {0xFF534D42, {FileSystemKind::kNetwork, "CIFS"}},
-  {0xFE534D42, {FileSystemKind::kNetwork, "SMB2"}},
-  {0x00C36400, {FileSystemKind::kNetwork, "Ceph"}},
-  {0x0BD00BD0, {FileSystemKind::kNetwork, "Lustre"}},
-  {0x47504653, {FileSystemKind::kNetwork, "GPFS"}},
-  {0x01021997, {FileSystemKind::kNetwork, "9p"}},
-  {0x65735546, {FileSystemKind::kFuse, "FUSE"}},
+    {0xEF53, {FileSystemKind::kDisk, "ext"}},           {0x58465342, {FileSystemKind::kDisk, "XFS"}},
+    {0x9123683E, {FileSystemKind::kDisk, "btrfs"}},     {0xF2F52010, {FileSystemKind::kDisk, "F2FS"}},
+    {0x2FC12FC1, {FileSystemKind::kDisk, "ZFS"}},       {0x01021994, {FileSystemKind::kMemory, "tmpfs"}},
+    {0x858458F6, {FileSystemKind::kMemory, "ramfs"}},   {0x794C7630, {FileSystemKind::kOverlay, "overlay"}},
+    {0x6969, {FileSystemKind::kNetwork, "NFS"}},        {0xFF534D42, {FileSystemKind::kNetwork, "CIFS"}},
+    {0xFE534D42, {FileSystemKind::kNetwork, "SMB2"}},   {0x00C36400, {FileSystemKind::kNetwork, "Ceph"}},
+    {0x0BD00BD0, {FileSystemKind::kNetwork, "Lustre"}}, {0x47504653, {FileSystemKind::kNetwork, "GPFS"}},
+    {0x01021997, {FileSystemKind::kNetwork, "9p"}},     {0x65735546, {FileSystemKind::kFuse, "FUSE"}},
 };
 
 }  // namespace

@@ -25,8 +25,7 @@ class RowFile {
   static CoreStatus Create(const std::string& directory, std::int64_t row_bytes, bool buffered,
                            std::unique_ptr<RowFile>* file);
   // Takes the file of another process over, by a duplicate of its descriptor.  That process must be dead.
-  static CoreStatus Adopt(int fd, const std::string& directory, std::int64_t row_bytes,
-                          std::unique_ptr<RowFile>* file);
+  static CoreStatus Adopt(int fd, const std::string& directory, std::int64_t row_bytes, std::unique_ptr<RowFile>* file);
   ~RowFile();
   RowFile(const RowFile&) = delete;
   RowFile& operator=(const RowFile&) = delete;
@@ -53,8 +52,8 @@ class RowFile {
   int Sync();
 
  private:
-  RowFile(int fd, std::string directory, std::int64_t row_bytes) : format_(row_bytes), directory_(std::move(directory)),
-      fd_(fd) {}
+  RowFile(int fd, std::string directory, std::int64_t row_bytes)
+      : format_(row_bytes), directory_(std::move(directory)), fd_(fd) {}
   CoreStatus Look();
 
   const RowFormat format_;

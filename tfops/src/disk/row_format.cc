@@ -51,8 +51,7 @@ void RowFormat::Seal(const void* row, std::int64_t key, std::int64_t slot, std::
   std::memcpy(at + row_bytes_, &trailer, sizeof(trailer));
 }
 
-Damage RowFormat::Examine(const std::uint8_t* at, std::int64_t key, std::int64_t slot,
-                          std::uint32_t generation) const {
+Damage RowFormat::Examine(const std::uint8_t* at, std::int64_t key, std::int64_t slot, std::uint32_t generation) const {
   const RowTrailer trailer = TrailerOf(at);
   if (trailer.crc != SumOf(at)) return IsEmpty(at) ? kNeverWritten : kTorn;
   const std::uint32_t found = trailer.mark ^ OwnerMark(key, slot);

@@ -6,7 +6,7 @@
 
 namespace ascpipe {
 
-constexpr std::int64_t kDiskPage = 4096;  // what disks write at once, and the alignment of O_DIRECT
+constexpr std::int64_t kDiskPage = 4096;             // what disks write at once, and the alignment of O_DIRECT
 constexpr std::int64_t kMostWriteBytes = 256 << 10;  // of one write
 constexpr std::int64_t kTrailerBytes = 8;
 constexpr std::int64_t kMostRowBytes = kMostWriteBytes - kTrailerBytes;
@@ -21,11 +21,11 @@ static_assert(sizeof(RowTrailer) == kTrailerBytes, "RowTrailer");
 
 // What a slot holds in place of the wanted row.
 enum Damage : std::int32_t {
-  kWhole = 0,         // the wanted row
+  kWhole = 0,          // the wanted row
   kNeverWritten = -1,  // zeros
-  kTorn = -2,         // bytes that were never written together
-  kForeign = -3,      // a whole row of another key or slot
-  kStale = -4,        // a row of this key and slot, of another generation
+  kTorn = -2,          // bytes that were never written together
+  kForeign = -3,       // a whole row of another key or slot
+  kStale = -4,         // a row of this key and slot, of another generation
 };
 
 const char* NameOf(Damage damage);

@@ -22,7 +22,8 @@ Status RefuseGathered(const Node& sum) {
     if (!seen.insert(node).second) continue;
     if (node->type_string().compare(0, 7, "Horovod") == 0) {
       return Refuse(Code::kInvalidArgument, "'", node->name(), "' (", node->type_string(), ") gathers the gradient '",
-                    sum.name(), "' of a table, whose numbers of rows mean nothing on other ranks. Nothing was run. "
+                    sum.name(),
+                    "' of a table, whose numbers of rows mean nothing on other ranks. Nothing was run. "
                     "Average dense gradients alone (ascpipe.tf.DistributedOptimizer), and give the gradient of a table "
                     "to its optimizer as it is: the owners of its keys sum those of all ranks");
     }

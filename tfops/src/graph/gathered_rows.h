@@ -6,8 +6,8 @@
 
 namespace ascpipe {
 
-// Refuses a Horovod op that gets the numbers of rows of an AscLookupGrad, as hvd.DistributedOptimizer lets it: they mean
-// nothing on other ranks.
+// Refuses a Horovod op that gets the numbers of rows of an AscLookupGrad, as hvd.DistributedOptimizer lets it: they
+// mean nothing on other ranks.
 tensorflow::Status RefuseGathered(const tensorflow::Node& sum);
 
 }  // namespace ascpipe

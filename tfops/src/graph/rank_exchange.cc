@@ -1,8 +1,8 @@
 // The graph of a step of several ranks: what the program wrote for one rank, with exchanges put in.
 //
-// A program's graph has, for each table, a plan (AscNextPlan), lookups of its rows, sums of their gradients and updates.
-// Of several ranks the plan is of what all ranks ask of this one (the owned ring), and the lookups read rows that came
-// from their owners:
+// A program's graph has, for each table, a plan (AscNextPlan), lookups of its rows, sums of their gradients and
+// updates. Of several ranks the plan is of what all ranks ask of this one (the owned ring), and the lookups read rows
+// that came from their owners:
 //
 //   IteratorGetNext -> AscGate -> AscNextPlan -> AscLookup -> AscForward -> AscRestoreRows -> the program's model
 //   the program's model -> AscLookupGrad -> AscBackward -> AscLookupGrad -> the program's optimizer
@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph/gathered_rows.h"
 #include "bridge/pipeline.h"
+#include "graph/gathered_rows.h"
 #include "graph/rank_gate.h"
 #include "graph/rank_lookups.h"
 #include "graph/rank_nodes.h"
@@ -37,7 +37,7 @@ namespace {
 
 // The plan of one table, and what stands for it.
 struct TablePlan {
-  Node* plan = nullptr;   // the program's
+  Node* plan = nullptr;  // the program's
   int table = 0;
   int features = 0;
   Port variable;
@@ -60,7 +60,7 @@ struct Lookup {
 struct Step {
   int stream = 0;
   bool training = false;
-  Port owned;    // ticket
+  Port owned;  // ticket
   Port ticket;
   std::vector<TablePlan> tables;
   Node* forward = nullptr;
@@ -185,7 +185,9 @@ class RankExchange {
     return NotBuiltForRanks(node, "handles of rows other than those of a lookup's gradient (IndexedSlices)");
   }
 
-  Status Put(NodeBuilder* builder, const Node& beside, Node** node) { return Place(&graph_, builder, {}, beside, node); }
+  Status Put(NodeBuilder* builder, const Node& beside, Node** node) {
+    return Place(&graph_, builder, {}, beside, node);
+  }
 
   // A number for the tables of a step: equal on ranks that use the same ones.
   static tensorflow::int64 UsedTables(const Step& step) {

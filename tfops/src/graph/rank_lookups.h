@@ -8,8 +8,8 @@
 
 namespace ascpipe {
 
-// Puts an op that reads rows of AscForward in the place of an AscLookup, which is then unread; its slots are the places of
-// its keys in them, or will be.  local: the rows of its table.
+// Puts an op that reads rows of AscForward in the place of an AscLookup, which is then unread; its slots are the places
+// of its keys in them, or will be.  local: the rows of its table.
 tensorflow::Status ReadWhatCame(tensorflow::Graph* graph, tensorflow::Node* lookup, const Port& local);
 
 }  // namespace ascpipe

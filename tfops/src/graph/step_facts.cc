@@ -57,11 +57,20 @@ bool NumberOf(const Node* node, std::string* number) {
   tensorflow::Tensor tensor;
   if (!ReadTensor(node, &tensor) || tensor.NumElements() != 1) return false;
   switch (tensor.dtype()) {
-    case tensorflow::DT_FLOAT: *number = Shortest(tensor.flat<float>()(0)); return true;
-    case tensorflow::DT_DOUBLE: *number = Shortest(tensor.flat<double>()(0)); return true;
-    case tensorflow::DT_INT32: *number = Text(tensor.flat<tensorflow::int32>()(0)); return true;
-    case tensorflow::DT_INT64: *number = Text(tensor.flat<tensorflow::int64>()(0)); return true;
-    default: return false;
+    case tensorflow::DT_FLOAT:
+      *number = Shortest(tensor.flat<float>()(0));
+      return true;
+    case tensorflow::DT_DOUBLE:
+      *number = Shortest(tensor.flat<double>()(0));
+      return true;
+    case tensorflow::DT_INT32:
+      *number = Text(tensor.flat<tensorflow::int32>()(0));
+      return true;
+    case tensorflow::DT_INT64:
+      *number = Text(tensor.flat<tensorflow::int64>()(0));
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -128,9 +137,24 @@ int TableOfHandles(const Node* node) {
 // Calls `each` with the name and source of each hyper-parameter of an update.
 template <typename Each>
 void ForNumbers(const Node& update, const Each& each) {
-  const std::set<std::string> others = {
-      "rows", "accumulator", "m", "v", "accum", "linear", "handles", "grad", "delta", "indices", "var", "vhat", "mom",
-      "ms", "mg", "gradient_accumulator", "accum_update", "gradient_squared_accumulator"};
+  const std::set<std::string> others = {"rows",
+                                        "accumulator",
+                                        "m",
+                                        "v",
+                                        "accum",
+                                        "linear",
+                                        "handles",
+                                        "grad",
+                                        "delta",
+                                        "indices",
+                                        "var",
+                                        "vhat",
+                                        "mom",
+                                        "ms",
+                                        "mg",
+                                        "gradient_accumulator",
+                                        "accum_update",
+                                        "gradient_squared_accumulator"};
   int place = 0;
   for (const auto& input : update.op_def().input_arg()) {
     if (place >= update.num_inputs()) return;

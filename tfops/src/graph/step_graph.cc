@@ -79,7 +79,8 @@ Nodes Updates(const Nodes& variables) {
     left.pop_back();
     for (const Edge* edge : node->out_edges()) {
       Node* user = edge->dst();
-      if (edge->IsControlEdge() || !user->IsOp() || !tensorflow::IsRefType(user->input_type(edge->dst_input()))) continue;
+      if (edge->IsControlEdge() || !user->IsOp() || !tensorflow::IsRefType(user->input_type(edge->dst_input())))
+        continue;
       if (user->type_string() == "RefSwitch") {
         left.push_back(user);
       } else if (user->type_string() != "AscLookup" && !IsPlan(*user) && user->type_string() != "Assign") {

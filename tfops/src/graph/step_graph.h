@@ -86,8 +86,8 @@ tensorflow::Status PlacePair(tensorflow::Graph* graph, std::int64_t first, std::
 tensorflow::Status Repoint(tensorflow::Graph* graph, tensorflow::Node* before, tensorflow::Node* now,
                            const std::vector<int>& outputs);
 
-// The same with an output of any node for each of those that are read, and a node that is waited for; what `except` reads
-// stays as it is.
+// The same with an output of any node for each of those that are read, and a node that is waited for; what `except`
+// reads stays as it is.
 tensorflow::Status Repoint(tensorflow::Graph* graph, tensorflow::Node* before, const std::vector<Port>& outputs,
                            tensorflow::Node* waited_for, const tensorflow::Node* except = nullptr);
 

@@ -20,7 +20,8 @@ namespace {
 constexpr char kOnPool[] = "use_inter_op_parallelism";
 constexpr char kFunction[] = "f";
 constexpr char kExecutor[] = "_executor";  // an attribute of a called function: which executor runs it
-constexpr char kInOrder[] = "SINGLE_THREADED_EXECUTOR";  // TensorFlow's: one op after the other, all of them synchronous
+constexpr char kInOrder[] =
+    "SINGLE_THREADED_EXECUTOR";  // TensorFlow's: one op after the other, all of them synchronous
 
 // Whether a function submits ids, and whatever else it does takes next to no time.
 bool OnlySubmits(const tensorflow::FunctionDef& function) {

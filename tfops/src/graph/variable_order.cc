@@ -1,5 +1,5 @@
-// Sessions that compute the same values in every run: in the graph of a step, variables are read before they are updated,
-// and sums of several tensors are added in one order (docs/internals/adr, 57).
+// Sessions that compute the same values in every run: in the graph of a step, variables are read before they are
+// updated, and sums of several tensors are added in one order (docs/internals/adr, 57).
 #include <algorithm>
 #include <set>
 #include <string>
@@ -29,11 +29,46 @@ bool BeginsWithAny(const std::string& text, std::initializer_list<const char*> b
 // Ops whose output may be the memory of an input.  If this is a variable's, their readers read the variable.
 bool MayAlias(const Node& node) {
   return node.IsSwitch() || node.IsMerge() || node.IsEnter() || node.IsExit() || node.IsNextIteration() ||
-         Is(&node, {"AddN", "All", "Any", "Bitcast", "BroadcastTo", "Cast", "CheckNumerics", "Concat", "ConcatV2",
-                    "ConjugateTranspose", "DebugIdentity", "EnsureShape", "ExpandDims", "Identity", "IdentityN", "Max",
-                    "Mean", "Min", "MirrorPad", "Pack", "Pad", "PadV2", "PlaceholderWithDefault", "PreventGradient",
-                    "Print", "Prod", "Reshape", "Reverse", "ReverseV2", "Slice", "Snapshot", "Split", "SplitV",
-                    "Squeeze", "StopGradient", "StridedSlice", "Sum", "Tile", "Transpose", "Unpack"});
+         Is(&node, {"AddN",
+                    "All",
+                    "Any",
+                    "Bitcast",
+                    "BroadcastTo",
+                    "Cast",
+                    "CheckNumerics",
+                    "Concat",
+                    "ConcatV2",
+                    "ConjugateTranspose",
+                    "DebugIdentity",
+                    "EnsureShape",
+                    "ExpandDims",
+                    "Identity",
+                    "IdentityN",
+                    "Max",
+                    "Mean",
+                    "Min",
+                    "MirrorPad",
+                    "Pack",
+                    "Pad",
+                    "PadV2",
+                    "PlaceholderWithDefault",
+                    "PreventGradient",
+                    "Print",
+                    "Prod",
+                    "Reshape",
+                    "Reverse",
+                    "ReverseV2",
+                    "Slice",
+                    "Snapshot",
+                    "Split",
+                    "SplitV",
+                    "Squeeze",
+                    "StopGradient",
+                    "StridedSlice",
+                    "Sum",
+                    "Tile",
+                    "Transpose",
+                    "Unpack"});
 }
 
 // What a step does with one variable.
@@ -245,8 +280,8 @@ class VariableOrder {
 
   // ---- sums
 
-  // AddN begins with the input whose memory it may take over, which depends on the ops that still hold it (ADR 14).  Ops that
-  // add two tensors each add them from left to right.
+  // AddN begins with the input whose memory it may take over, which depends on the ops that still hold it (ADR 14). Ops
+  // that add two tensors each add them from left to right.
   Status AddInOneOrder(Node* sum) {
     const int count = IntOf(sum, "N");
     const tensorflow::DataType type = sum->output_type(0);

@@ -94,17 +94,16 @@ class ApplyByAddressOp : public tensorflow::OpKernel {
     if (table.home.data == nullptr) return;  // all handles are 0
     const std::int64_t table_dim = pipeline->table(table.number)->device().dim();
     OP_REQUIRES(ctx, dim == table_dim,
-                Refuse(Code::kInvalidArgument, type_string(), ": the gradient has rows of ", dim,
-                       " floats for table '", table.name, "', which has dim ", table_dim, ". Nothing was updated"));
+                Refuse(Code::kInvalidArgument, type_string(), ": the gradient has rows of ", dim, " floats for table '",
+                       table.name, "', which has dim ", table_dim, ". Nothing was updated"));
     UpdatedRows update = {};
     for (int state = 0; state < Rule::kStates; ++state) update.states[state] = table.home.data + state * dim;
     update.stride = table.home.row_floats;
     update.dim = dim;
     update.grads = grad.flat<float>().data();
     const std::int64_t* const named = AsInt64(handles);
-    UpdateTogether(ctx, rule, update, count, [named](std::int64_t i) {
-      return named[i] == 0 ? std::int64_t{-1} : Handle::Of(named[i]).row;
-    });
+    UpdateTogether(ctx, rule, update, count,
+                   [named](std::int64_t i) { return named[i] == 0 ? std::int64_t{-1} : Handle::Of(named[i]).row; });
   }
 };
 
@@ -112,7 +111,6 @@ REGISTER_KERNEL_BUILDER(Name("AscApplyGradientDescentByAddress").Device(tensorfl
                         ApplyByAddressOp<GradientDescent>);
 REGISTER_KERNEL_BUILDER(Name("AscApplyAdagradByAddress").Device(tensorflow::DEVICE_CPU),
                         ApplyByAddressOp<AdagradByAddress>);
-REGISTER_KERNEL_BUILDER(Name("AscApplyLazyAdamByAddress").Device(tensorflow::DEVICE_CPU),
-                        ApplyByAddressOp<LazyAdam>);
+REGISTER_KERNEL_BUILDER(Name("AscApplyLazyAdamByAddress").Device(tensorflow::DEVICE_CPU), ApplyByAddressOp<LazyAdam>);
 
 }  // namespace ascpipe

@@ -1,5 +1,5 @@
-// AscApplyGradientDescent, -Adagrad, -LazyAdam and -Ftrl are optimizers of rows that lie in variables.  AscUpdate applies
-// one of them to several tables.
+// AscApplyGradientDescent, -Adagrad, -LazyAdam and -Ftrl are optimizers of rows that lie in variables.  AscUpdate
+// applies one of them to several tables.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -201,8 +201,8 @@ struct TableUpdate {
     index = rows.flat<Index>().data();
     for (std::int64_t i = 0; i < count; ++i) {
       if (index[i] < 0 || index[i] >= row_count) {
-        return Refuse(Code::kInvalidArgument, op.type_string(), ": row ", index[i], " at index ", i,
-                      " is outside [0, ", row_count, "). Nothing was updated");
+        return Refuse(Code::kInvalidArgument, op.type_string(), ": row ", index[i], " at index ", i, " is outside [0, ",
+                      row_count, "). Nothing was updated");
       }
     }
     update.dim = update.stride = count == 0 ? 0 : gradient.NumElements() / count;
@@ -299,8 +299,8 @@ class UpdateOp : public tensorflow::OpKernel {
     if (rule_ != nullptr && states == tables_ * rule_->states() && numbers == rule_->numbers()) {
       return tensorflow::Status::OK();
     }
-    return Refuse(Code::kInvalidArgument, "AscUpdate: ", states, " variables and ", numbers,
-                  " parameters do not fit ", tables_, " tables of ", name);
+    return Refuse(Code::kInvalidArgument, "AscUpdate: ", states, " variables and ", numbers, " parameters do not fit ",
+                  tables_, " tables of ", name);
   }
 
   // Locked in the order of their addresses, so that two updates never deadlock.

@@ -65,9 +65,8 @@ class BagSplitsOp : public tensorflow::OpKernel {
       bad.Note(std::mismatch(a + begin, a + end, b + begin).first - a);
     });
     if (bad.none()) return tensorflow::Status::OK();
-    return Refuse(kE324, type_string(), ": weights have another place than ids, at element ", bad.at(),
-                  " of their ", s_ == 0 ? "row splits" : "indices", ": ", b[bad.at()], " and not ", a[bad.at()], ". ",
-                  kNothing);
+    return Refuse(kE324, type_string(), ": weights have another place than ids, at element ", bad.at(), " of their ",
+                  s_ == 0 ? "row splits" : "indices", ": ", b[bad.at()], " and not ", a[bad.at()], ". ", kNothing);
   }
 
   tensorflow::Status SplitsOfPlaces(tensorflow::OpKernelContext* ctx) const {

@@ -257,9 +257,8 @@ class CombineRowsGradOp : public tensorflow::OpKernel {
     const float* const rows = bags.max_norm == 0 ? nullptr : ctx->input(2 + w_).flat<float>().data();
     const float* const given = grad.flat<float>().data();
     float* const out = of_rows->flat<float>().data();
-    ShareBlocks(ctx, bags.count, BlockBags(bags, dim), [&](std::int64_t begin, std::int64_t end) {
-      RowGradients(rows, bags, given, dim, begin, end, out);
-    });
+    ShareBlocks(ctx, bags.count, BlockBags(bags, dim),
+                [&](std::int64_t begin, std::int64_t end) { RowGradients(rows, bags, given, dim, begin, end, out); });
   }
 
  private:

@@ -34,17 +34,17 @@ class CutOp : public tensorflow::AsyncOpKernel {
   explicit CutOp(tensorflow::OpKernelConstruction* construction) : AsyncOpKernel(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("table", &table_));
     OP_REQUIRES_OK(construction, construction->GetAttr("kind", &kind_));
-    OP_REQUIRES(construction, kind_ == layout::kCutThreshold || kind_ == layout::kCutEvict,
-                Refuse(Code::kInvalidArgument, "AscCut: kind ", kind_, " is neither ",
-                       static_cast<int>(layout::kCutThreshold), " (access threshold) nor ",
-                       static_cast<int>(layout::kCutEvict), " (feature eviction)"));
+    OP_REQUIRES(
+        construction, kind_ == layout::kCutThreshold || kind_ == layout::kCutEvict,
+        Refuse(Code::kInvalidArgument, "AscCut: kind ", kind_, " is neither ", static_cast<int>(layout::kCutThreshold),
+               " (access threshold) nor ", static_cast<int>(layout::kCutEvict), " (feature eviction)"));
   }
 
   void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override {
     const tensorflow::Tensor& argument = ctx->input(0);
     OP_REQUIRES_ASYNC(ctx, argument.dims() == 0,
-                      Refuse(Code::kInvalidArgument, "AscCut: the argument has shape ",
-                             argument.shape().DebugString(), ", expected a scalar"),
+                      Refuse(Code::kInvalidArgument, "AscCut: the argument has shape ", argument.shape().DebugString(),
+                             ", expected a scalar"),
                       done);
     const std::int64_t value = argument.scalar<tensorflow::int64>()();
     std::shared_ptr<Pipeline> pipeline;
@@ -53,11 +53,11 @@ class CutOp : public tensorflow::AsyncOpKernel {
     OP_REQUIRES_OK_ASYNC(ctx, PrepareCut(ctx, "AscCut", table_, &pipeline, &table, &step), done);
     if (value < 0) {
       step->Unref();
-      OP_REQUIRES_OK_ASYNC(
-          ctx, Refuse(Code::kInvalidArgument, "table '", table->name(), "': ",
-                      kind_ == layout::kCutThreshold ? "access threshold " : "eviction age ", value,
-                      " is below 0. Nothing was changed; give 0 or more"),
-          done);
+      OP_REQUIRES_OK_ASYNC(ctx,
+                           Refuse(Code::kInvalidArgument, "table '", table->name(),
+                                  "': ", kind_ == layout::kCutThreshold ? "access threshold " : "eviction age ", value,
+                                  " is below 0. Nothing was changed; give 0 or more"),
+                           done);
     }
     std::make_shared<CutWait>(std::move(pipeline), step, table, static_cast<layout::CutKind>(kind_), value, ctx,
                               std::move(done))

@@ -47,29 +47,39 @@ class CycleEndOp : public tensorflow::OpKernel {
     Stream* const stream = pipeline->TrainingStream(table_, &index);
     const tensorflow::Tensor& batches = ctx->input(1);
     OP_REQUIRES(ctx, stream != nullptr && ticket.dims() == 0 && batches.dims() == 0,
-                Refuse(Code::kFailedPrecondition, "AscCycleEnd: table ", table_, " is not trained by this pipeline, or "
-                       "the ticket has shape ", ticket.shape().DebugString(), ", expected a scalar"));
+                Refuse(Code::kFailedPrecondition, "AscCycleEnd: table ", table_,
+                       " is not trained by this pipeline, or "
+                       "the ticket has shape ",
+                       ticket.shape().DebugString(), ", expected a scalar"));
     TicketHold hold;
     OP_REQUIRES_OK(ctx, ToStatus(stream->Hold(ticket.scalar<tensorflow::int64>()(), &hold)));
     OP_REQUIRES(ctx, hold->state() >= 0,
                 Refuse(Code::kFailedPrecondition, "AscCycleEnd: the plan of ticket ", SequenceOf(hold->number()),
                        " was not claimed"));
     const CyclePlace& cycle = hold->record().cycle;
-    OP_REQUIRES(ctx, cycle.StepsOf(index) == steps_,
-                Refuse(Code::kFailedPrecondition, "AscCycleEnd: gradients of table ", table_, " are accumulated over ",
-                       steps_, " batches in this graph, and over ", cycle.StepsOf(index), " in the graph that was "
-                       "started last. The gradient of this batch was added to the sums, and no sum was applied. End the "
-                       "sessions of a graph before the next one is started, or give both graphs the same k"));
+    OP_REQUIRES(
+        ctx, cycle.StepsOf(index) == steps_,
+        Refuse(Code::kFailedPrecondition, "AscCycleEnd: gradients of table ", table_, " are accumulated over ", steps_,
+               " batches in this graph, and over ", cycle.StepsOf(index),
+               " in the graph that was "
+               "started last. The gradient of this batch was added to the sums, and no sum was applied. End the "
+               "sessions of a graph before the next one is started, or give both graphs the same k"));
     const tensorflow::int64 added = batches.scalar<tensorflow::int64>()();
     OP_REQUIRES(ctx, added <= kMostCycles * steps_,
                 Refuse(Code::kFailedPrecondition, "AscCycleEnd: gradients of ", added, " batches of table '",
-                       pipeline->table(table_)->name(), "' were added, and their sum was not applied: the training op did "
-                       "not run with the last batch of its cycles of ", steps_, " batches. All batches of the dataset "
+                       pipeline->table(table_)->name(),
+                       "' were added, and their sum was not applied: the training op did "
+                       "not run with the last batch of its cycles of ",
+                       steps_,
+                       " batches. All batches of the dataset "
                        "count, also batches that another op trains or that are only looked up. The sums are kept, and "
                        "rows are as after the last cycle. Run the training op with each batch"));
     OP_REQUIRES(ctx, !stream->IsOfBefore(hold->number(), steps_),
-                Refuse(Code::kFailedPrecondition, "AscCycleEnd: the batch was read ahead before a checkpoint was "
-                       "restored or variables were initialized, and its cycle of ", steps_, " gradients would end at "
+                Refuse(Code::kFailedPrecondition,
+                       "AscCycleEnd: the batch was read ahead before a checkpoint was "
+                       "restored or variables were initialized, and its cycle of ",
+                       steps_,
+                       " gradients would end at "
                        "another batch now. Its gradient was added to the sums, and no sum was applied. Restore or "
                        "initialize variables again, and initialize the iterator after that, so that batches are read "
                        "again"));

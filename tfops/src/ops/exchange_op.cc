@@ -31,7 +31,8 @@ void ExchangeOp::ComputeAsync(OpKernelContext* ctx, DoneCallback done) {
   const std::shared_ptr<const RankedBatch> batch = stream == nullptr ? nullptr : stream->Taken(owned);
   OP_REQUIRES_ASYNC(ctx, batch != nullptr,
                     Refuse(Code::kFailedPrecondition, type_string(), ": ticket ", SequenceOf(owned), " of stream ",
-                           stream_, " is not in a step of several ranks"), done);
+                           stream_, " is not in a step of several ranks"),
+                    done);
   std::vector<int> columns;
   for (const int table : tables_) columns.push_back(stream->local()->TableIndex(table));
   PeerRequest request;
@@ -48,22 +49,22 @@ void ExchangeOp::ComputeAsync(OpKernelContext* ctx, DoneCallback done) {
   step->OwesNothing();
   const PeerHeader header = request.header;
   const std::shared_ptr<Pipeline> used = pipeline;
-  RankWait::Begin(std::move(pipeline), step, ctx, std::move(done), std::move(request),
-                  [this, batch, columns, header, used](OpKernelContext* ctx, StepEnd* step,
-                                                       const PeerVerdict& verdict, const Received& rows) {
-                    if (verdict.kind != Expected()) return FailedExchange(verdict);
-                    Agreed(step, used.get(), header);
-                    return ReceiveAll(ctx, *batch, columns, rows);
-                  },
-                  [this, batch, columns, used](OpKernelContext* ctx, StepEnd* step, PeerRequest* request) {
-                    TF_RETURN_IF_ERROR(ReadAgain(ctx, *step));
-                    return Fill(ctx, *used, batch, columns, request);
-                  });
+  RankWait::Begin(
+      std::move(pipeline), step, ctx, std::move(done), std::move(request),
+      [this, batch, columns, header, used](OpKernelContext* ctx, StepEnd* step, const PeerVerdict& verdict,
+                                           const Received& rows) {
+        if (verdict.kind != Expected()) return FailedExchange(verdict);
+        Agreed(step, used.get(), header);
+        return ReceiveAll(ctx, *batch, columns, rows);
+      },
+      [this, batch, columns, used](OpKernelContext* ctx, StepEnd* step, PeerRequest* request) {
+        TF_RETURN_IF_ERROR(ReadAgain(ctx, *step));
+        return Fill(ctx, *used, batch, columns, request);
+      });
 }
 
-Status ExchangeOp::Fill(OpKernelContext* ctx, const Pipeline& pipeline,
-                        const std::shared_ptr<const RankedBatch>& batch, const std::vector<int>& columns,
-                        PeerRequest* request) {
+Status ExchangeOp::Fill(OpKernelContext* ctx, const Pipeline& pipeline, const std::shared_ptr<const RankedBatch>& batch,
+                        const std::vector<int>& columns, PeerRequest* request) {
   const auto outgoing = std::make_shared<Outgoing>();
   outgoing->batch = batch;
   request->rows.assign(static_cast<std::size_t>(pipeline.ranks()->size()), {});
@@ -95,8 +96,12 @@ Status ExchangeOp::ReceiveAll(OpKernelContext* ctx, const RankedBatch& batch, co
     RowReader reader(received.from[rank]);
     for (const Incoming& table : incoming) {
       const std::int64_t begin = (*table.bounds)[rank];
-      Copy copy = {table.rows + begin * table.dim, table.marks + begin, nullptr, nullptr,
-                   (*table.bounds)[rank + 1] - begin, table.dim};
+      Copy copy = {table.rows + begin * table.dim,
+                   table.marks + begin,
+                   nullptr,
+                   nullptr,
+                   (*table.bounds)[rank + 1] - begin,
+                   table.dim};
       TF_RETURN_IF_ERROR(
           ToStatus(reader.Next(static_cast<int>(rank), copy.count, copy.dim, &copy.rows, &copy.present)));
       floats += copy.count * copy.dim;

@@ -21,8 +21,10 @@ REGISTER_OP("AscForward")
     .Attr("n: int >= 1")
     .Attr("tables: list(int)")
     .Attr("stream: int")
-    .Attr("training: bool").Attr("has_backward: bool")
-    .Attr("used: int").Attr("facts: string")
+    .Attr("training: bool")
+    .Attr("has_backward: bool")
+    .Attr("used: int")
+    .Attr("facts: string")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
       const int n = c->num_outputs() / 2;
       for (int i = 0; i < n; ++i) {
@@ -90,8 +92,8 @@ class ForwardOp : public ExchangeOp {
         table = &read->table();
       }
       const auto copies = step.RowsOf(slots.flat<tensorflow::int32>().data());
-      TF_RETURN_IF_ERROR(GatherAsked(ctx, *table, copies.get(), slots, restore,
-                                     const_cast<float*>(rows.flat<float>().data())));
+      TF_RETURN_IF_ERROR(
+          GatherAsked(ctx, *table, copies.get(), slots, restore, const_cast<float*>(rows.flat<float>().data())));
     }
     return Status::OK();
   }

@@ -118,7 +118,8 @@ class GateOp : public tensorflow::AsyncOpKernel {
       step->Unref();
       OP_REQUIRES_ASYNC(ctx, false,
                         Refuse(Code::kInvalidArgument, "AscGate: ticket ", SequenceOf(local), " of stream ", stream_,
-                               " was taken already: a batch is fetched and used in one run call"), done);
+                               " was taken already: a batch is fetched and used in one run call"),
+                        done);
     }
     const PeerHeader header = Header(*stream, name);
     if (stream->IsKnown(name)) {
@@ -141,7 +142,8 @@ class GateOp : public tensorflow::AsyncOpKernel {
           ctx->SetStatus(status);
           done();
         },
-        *stream, local)->Begin();
+        *stream, local)
+        ->Begin();
   }
 
  private:
@@ -160,14 +162,13 @@ class GateOp : public tensorflow::AsyncOpKernel {
                 std::int64_t local, OpKernelContext* ctx, DoneCallback done) {
     PeerRequest request;
     request.header = header;
-    RankWait::Begin(
-        std::move(pipeline), step, ctx, std::move(done), std::move(request),
-        [this, stream, header, local](OpKernelContext* ctx, StepEnd* step, const PeerVerdict& verdict,
-                                      const Received&) {
-          if (verdict.kind == VerdictKind::kOver) return tensorflow::errors::OutOfRange("End of sequence");
-          if (verdict.kind != VerdictKind::kBegin) return FailedExchange(verdict);
-          return Pass(ctx, stream, step, header, local);
-        });
+    RankWait::Begin(std::move(pipeline), step, ctx, std::move(done), std::move(request),
+                    [this, stream, header, local](OpKernelContext* ctx, StepEnd* step, const PeerVerdict& verdict,
+                                                  const Received&) {
+                      if (verdict.kind == VerdictKind::kOver) return tensorflow::errors::OutOfRange("End of sequence");
+                      if (verdict.kind != VerdictKind::kBegin) return FailedExchange(verdict);
+                      return Pass(ctx, stream, step, header, local);
+                    });
   }
 
   Status Pass(OpKernelContext* ctx, RankedStream* stream, StepEnd* step, PeerHeader header, std::int64_t local) const {
@@ -192,7 +193,9 @@ class GateOp : public tensorflow::AsyncOpKernel {
 class ChooseOp : public tensorflow::OpKernel {
  public:
   using OpKernel::OpKernel;
-  void Compute(OpKernelContext* ctx) override { ctx->set_output(0, ctx->input(ctx->input(0).scalar<bool>()() ? 1 : 2)); }
+  void Compute(OpKernelContext* ctx) override {
+    ctx->set_output(0, ctx->input(ctx->input(0).scalar<bool>()() ? 1 : 2));
+  }
 };
 
 class NothingOp : public tensorflow::OpKernel {

@@ -68,10 +68,10 @@ class LocalKeysOp : public tensorflow::OpKernel {
     }
     TF_RETURN_IF_ERROR(RequireFewKeys(ctx, pipeline, *stream, index));
     TicketHold ticket;
-    TF_RETURN_IF_ERROR(
-        ToStatus(stream->local()->Hold(ctx->input(0).scalar<tensorflow::int64>()(), &ticket)));
-    if (ticket->state() < 0) return Refuse(Code::kFailedPrecondition, "AscLocalKeys: the batch of ticket ",
-                                           SequenceOf(ticket->number()), " was closed before it was used");
+    TF_RETURN_IF_ERROR(ToStatus(stream->local()->Hold(ctx->input(0).scalar<tensorflow::int64>()(), &ticket)));
+    if (ticket->state() < 0)
+      return Refuse(Code::kFailedPrecondition, "AscLocalKeys: the batch of ticket ", SequenceOf(ticket->number()),
+                    " was closed before it was used");
     const PartView part(stream->local()->ring(), ticket->record(), index);
     PlanOutputs outputs;
     TF_RETURN_IF_ERROR(AllocateRestores(ctx, part, 0, &outputs));
@@ -87,8 +87,8 @@ class LocalKeysOp : public tensorflow::OpKernel {
     const SendLimit limit = {send_count_, features_};
     const std::vector<std::int64_t>& owners = batch->shares[static_cast<std::size_t>(index)].owners;
     for (std::size_t rank = 0; rank + 1 < owners.size(); ++rank) {
-      TF_RETURN_IF_ERROR(limit.Check(pipeline.table(table_)->name(), owners[rank + 1] - owners[rank],
-                                     Text(" of rank ", rank)));
+      TF_RETURN_IF_ERROR(
+          limit.Check(pipeline.table(table_)->name(), owners[rank + 1] - owners[rank], Text(" of rank ", rank)));
     }
     return Status::OK();
   }

@@ -69,25 +69,26 @@ class NameRowsOp : public tensorflow::OpKernel {
   void Compute(tensorflow::OpKernelContext* ctx) override {
     const tensorflow::Tensor& slots = ctx->input(0);
     const tensorflow::Tensor& ticket = ctx->input(1);
-    OP_REQUIRES(ctx, slots.dims() == 1 && ticket.dims() == 0,
-                Refuse(Code::kInvalidArgument, type_string(), ": slots and ticket have shapes ",
-                       slots.shape().DebugString(), " and ", ticket.shape().DebugString(),
-                       ", expected a vector and a scalar"));
+    OP_REQUIRES(
+        ctx, slots.dims() == 1 && ticket.dims() == 0,
+        Refuse(Code::kInvalidArgument, type_string(), ": slots and ticket have shapes ", slots.shape().DebugString(),
+               " and ", ticket.shape().DebugString(), ", expected a vector and a scalar"));
     std::shared_ptr<Pipeline> pipeline;  // its mapping stays while rows are read from it
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindExpansionTable(table_, &pipeline, &table));
     OP_REQUIRES_OK(ctx, Examine(*pipeline->table(table_)));
     const std::int64_t number = ticket.scalar<tensorflow::int64>()();
     OP_REQUIRES(ctx, table.step == StepOf(number),
-                Refuse(Code::kFailedPrecondition, type_string(), ": table '", table.name,
-                       "' is not training ticket ", SequenceOf(number), " now: slots are valid in the step whose "
+                Refuse(Code::kFailedPrecondition, type_string(), ": table '", table.name, "' is not training ticket ",
+                       SequenceOf(number),
+                       " now: slots are valid in the step whose "
                        "AscNextPlan gave them. Fetch a batch and use it in one run call"));
     tensorflow::Tensor *handles, *places;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, slots.shape(), &handles));
     OP_REQUIRES_OK(ctx, ctx->allocate_output(1, slots.shape(), &places));
     const auto codes = slots.flat<tensorflow::int32>();
-    const std::int64_t bad = NameRows(codes.data(), slots.NumElements(), table, AsInt64(handles),
-                                      places->flat<tensorflow::int32>().data());
+    const std::int64_t bad =
+        NameRows(codes.data(), slots.NumElements(), table, AsInt64(handles), places->flat<tensorflow::int32>().data());
     OP_REQUIRES(ctx, bad < 0,
                 Refuse(Code::kInvalidArgument, type_string(), ": slot ", codes(bad), " at index ", bad,
                        " is neither -1 nor one of the ", table.home.ready, " home rows of table '", table.name, "'"));

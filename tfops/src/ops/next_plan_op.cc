@@ -180,22 +180,23 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
     TF_RETURN_IF_ERROR(construction->GetAttr("k", &k));
     TF_RETURN_IF_ERROR(construction->GetAttr("n_state", &n_state));
     const std::size_t count = static_cast<std::size_t>(n);
-    bool fits = tables.size() == count && features.size() == count && states.size() == count &&
-                send_counts.size() == count;
+    bool fits =
+        tables.size() == count && features.size() == count && states.size() == count && send_counts.size() == count;
     auto value = initial.begin();
     int state = 1, restore = n;
     for (std::size_t i = 0; fits && i < count; ++i) {
       fits = features[i] >= 1 && states[i] >= 1 && initial.end() - value >= states[i] - 1;
       if (!fits) break;
-      parts_.push_back({tables[i], features[i], states[i], send_counts[i], {{value, value + (states[i] - 1)}, {}},
-                        state, restore});
+      parts_.push_back(
+          {tables[i], features[i], states[i], send_counts[i], {{value, value + (states[i] - 1)}, {}}, state, restore});
       value += states[i] - 1;
       state += states[i];
       restore += features[i];
     }
     if (fits && restore == n + k && state == 1 + n_state && value == initial.end()) return tensorflow::Status::OK();
-    return Refuse(Code::kInvalidArgument, "AscPlans: tables, features, states, send_counts and slot_initial do not fit ",
-                  n, " tables with the features and variables that the op has");
+    return Refuse(Code::kInvalidArgument,
+                  "AscPlans: tables, features, states, send_counts and slot_initial do not fit ", n,
+                  " tables with the features and variables that the op has");
   }
 
   tensorflow::Status Examine(tensorflow::OpKernelContext* ctx, const Pipeline& pipeline, const Part& part,
@@ -217,8 +218,7 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
     }
     request->pends = pipeline.ranked(stream_) != nullptr;
     // Of several ranks, all that they ask for is one feature.
-    const int features =
-        pipeline.ranked(stream_) != nullptr ? 1 : pipeline.features(stream_).Of(request->table_index);
+    const int features = pipeline.ranked(stream_) != nullptr ? 1 : pipeline.features(stream_).Of(request->table_index);
     if (features != part.features) {
       return Refuse(Code::kInvalidArgument, type_string(), ": table '", name, "' has ", features,
                     " features in stream ", stream_, ", the plan has ", part.features);

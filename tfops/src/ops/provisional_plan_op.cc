@@ -42,8 +42,10 @@ class ProvisionalPlanOp : public tensorflow::OpKernel {
   using OpKernel::OpKernel;
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
-    ctx->SetStatus(Refuse(kE205, "The pipeline was not started when this session first ran, so the session knows no tables. "
-                          "Nothing was run. Call ", StartCall(), " after the graph is built, and make the session after it"));
+    ctx->SetStatus(Refuse(kE205,
+                          "The pipeline was not started when this session first ran, so the session knows no tables. "
+                          "Nothing was run. Call ",
+                          StartCall(), " after the graph is built, and make the session after it"));
   }
 };
 

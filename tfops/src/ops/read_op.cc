@@ -173,8 +173,8 @@ class ReadOp : public tensorflow::OpKernel {
     });
     for (std::size_t i = 0; i < features.size(); ++i) {
       if (bad[i].none()) continue;
-      OP_REQUIRES_OK(ctx, features[i].source->BadRestore(type_string(), features[i].ids(), bad[i].at(),
-                                                         static_cast<int>(i)));
+      OP_REQUIRES_OK(
+          ctx, features[i].source->BadRestore(type_string(), features[i].ids(), bad[i].at(), static_cast<int>(i)));
     }
   }
 
@@ -223,7 +223,8 @@ class ReadOp : public tensorflow::OpKernel {
     return Status::OK();
   }
 
-  Status ReadIds(OpKernelContext* ctx, int number, const std::deque<LookupSource>& sources, ReadFeature* feature) const {
+  Status ReadIds(OpKernelContext* ctx, int number, const std::deque<LookupSource>& sources,
+                 ReadFeature* feature) const {
     const std::size_t i = static_cast<std::size_t>(number);
     *feature = {&sources[static_cast<std::size_t>(layout_.sources[i])], &ctx->input(layout_.restore + number),
                 layout_.is_combined(number), known_[i].bags};

@@ -41,8 +41,7 @@ class ReadRowsOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, FindHandledRows(ctx, width_, &pipeline, &table));
     const tensorflow::Tensor& handles = ctx->input(0);
     tensorflow::Tensor* rows;
-    OP_REQUIRES_OK(
-        ctx, ctx->allocate_output(0, tensorflow::TensorShape({handles.NumElements(), width_}), &rows));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, tensorflow::TensorShape({handles.NumElements(), width_}), &rows));
     ReadRowsTogether(ctx, table.home, AsInt64(handles), handles.NumElements(), width_, rows->flat<float>().data());
   }
 

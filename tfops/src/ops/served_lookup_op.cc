@@ -82,12 +82,14 @@ class ServedLookupOp : public tensorflow::OpKernel {
     const tensorflow::ResourceHandle& handle = tensorflow::HandleFromInput(ctx, 0);
     ServedTable* table = nullptr;
     OP_REQUIRES(ctx, tensorflow::LookupResource(ctx, handle, &table).ok(),
-                Refuse(Code::kFailedPrecondition, "table ", handle.name(), " is not open: load the SavedModel with its "
+                Refuse(Code::kFailedPrecondition, "table ", handle.name(),
+                       " is not open: load the SavedModel with its "
                        "init op, or run tf.tables_initializer() before the first lookup"));
     tensorflow::core::ScopedUnref unref(table);
     const TableFile& file = table->file();
-    OP_REQUIRES(ctx, file.dim() == dim_, Refuse(Code::kFailedPrecondition, "table ", handle.name(), " has rows of ",
-                                                file.dim(), " floats, the lookup wants ", dim_));
+    OP_REQUIRES(ctx, file.dim() == dim_,
+                Refuse(Code::kFailedPrecondition, "table ", handle.name(), " has rows of ", file.dim(),
+                       " floats, the lookup wants ", dim_));
     const tensorflow::Tensor& keys = ctx->input(1);
     std::vector<float> fallback;
     OP_REQUIRES_OK(ctx, ReadDefaultRow(ctx, 2, dim_, &fallback));
@@ -114,15 +116,13 @@ class ServedLookupOp : public tensorflow::OpKernel {
   tensorflow::int64 dim_;
 };
 
-REGISTER_KERNEL_BUILDER(
-    Name("AscServedLookup").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int32>("T"),
-    ServedLookupOp<tensorflow::int32>);
+REGISTER_KERNEL_BUILDER(Name("AscServedLookup").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int32>("T"),
+                        ServedLookupOp<tensorflow::int32>);
 REGISTER_KERNEL_BUILDER(
     Name("AscServedLookupFound").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int32>("T"),
     ServedLookupOp<tensorflow::int32>);
-REGISTER_KERNEL_BUILDER(
-    Name("AscServedLookup").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int64>("T"),
-    ServedLookupOp<tensorflow::int64>);
+REGISTER_KERNEL_BUILDER(Name("AscServedLookup").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int64>("T"),
+                        ServedLookupOp<tensorflow::int64>);
 REGISTER_KERNEL_BUILDER(
     Name("AscServedLookupFound").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int64>("T"),
     ServedLookupOp<tensorflow::int64>);

@@ -45,8 +45,9 @@ class OpenServedTableOp : public tensorflow::OpKernel {
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
     const tensorflow::Tensor& path = ctx->input(1);
-    OP_REQUIRES(ctx, path.dims() == 0, Refuse(Code::kInvalidArgument, "AscOpenServedTable: path has shape ",
-                                              path.shape().DebugString(), ", expected a scalar"));
+    OP_REQUIRES(ctx, path.dims() == 0,
+                Refuse(Code::kInvalidArgument, "AscOpenServedTable: path has shape ", path.shape().DebugString(),
+                       ", expected a scalar"));
     const tensorflow::ResourceHandle& handle = tensorflow::HandleFromInput(ctx, 0);
     ServedTable* table = nullptr;
     if (tensorflow::LookupResource(ctx, handle, &table).ok()) {
@@ -58,8 +59,8 @@ class OpenServedTableOp : public tensorflow::OpKernel {
     const auto share = [ctx](std::int64_t total, std::int64_t block, const Blocks::Work& work) {
       ShareBlocks(ctx, total, block, work);
     };
-    OP_REQUIRES_OK(ctx, ToStatus(TableFile::Open(path.scalar<tensorflow::string>()(),
-                                                 static_cast<std::uint32_t>(seal_), share, &file)));
+    OP_REQUIRES_OK(ctx, ToStatus(TableFile::Open(path.scalar<tensorflow::string>()(), static_cast<std::uint32_t>(seal_),
+                                                 share, &file)));
     const tensorflow::Status created = tensorflow::CreateResource(ctx, handle, new ServedTable(std::move(file)));
     // Another run has opened the same file first.
     if (!tensorflow::errors::IsAlreadyExists(created)) OP_REQUIRES_OK(ctx, created);

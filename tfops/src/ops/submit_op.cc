@@ -71,7 +71,8 @@ class SubmitOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, ToStatus(CurrentPipeline(&pipeline)));
     Stream* stream = pipeline->stream(stream_);
     OP_REQUIRES(ctx, stream != nullptr,
-                Refuse(Code::kFailedPrecondition, "AscSubmit: stream ", stream_, " is not of this pipeline; its graph "
+                Refuse(Code::kFailedPrecondition, "AscSubmit: stream ", stream_,
+                       " is not of this pipeline; its graph "
                        "was built before the pipeline was started, or for another one"));
     const std::size_t inputs = static_cast<std::size_t>(ctx->num_inputs() - stamps_);
     const FeatureList& declared = pipeline->features(stream_);
@@ -83,10 +84,10 @@ class SubmitOp : public tensorflow::OpKernel {
     if (stamps_ == 1) OP_REQUIRES_OK(ctx, ReadTimestamp(ctx->input(ctx->num_inputs() - 1), &batch->timestamp));
     for (int i = 0; i < ctx->num_inputs() - stamps_; ++i) {
       const tensorflow::Tensor& ids = ctx->input(i);
-      OP_REQUIRES(ctx, ids.dims() <= layout::kMaxSpecRank,
-                  Refuse(Code::kInvalidArgument, "AscSubmit: feature '", declared.names[i], "' has ",
-                         ids.dims(), " dimensions (", ids.shape().DebugString(), "), at most ",
-                         layout::kMaxSpecRank, " are possible"));
+      OP_REQUIRES(
+          ctx, ids.dims() <= layout::kMaxSpecRank,
+          Refuse(Code::kInvalidArgument, "AscSubmit: feature '", declared.names[i], "' has ", ids.dims(),
+                 " dimensions (", ids.shape().DebugString(), "), at most ", layout::kMaxSpecRank, " are possible"));
       batch->Add(ids, declared.tables[i]);
     }
     Ticket* ticket;

@@ -235,8 +235,8 @@ class SumOp : public tensorflow::OpKernel {
       const bool has_rows = At(rows_of_, tables_[i]) >= 0;
       if (bags_[i] >= b_ || weighted_[i] >= w_ || (max_norms[i] != 0 && !has_rows)) {
         return Refuse(Code::kInvalidArgument, type_string(), ": feature ", i, " has splits ", bags_[i], " of ", b_,
-                      ", weights ", weighted_[i], " of ", w_, " and max_norm ", max_norms[i], has_rows ? " with" : " without",
-                      " rows");
+                      ", weights ", weighted_[i], " of ", w_, " and max_norm ", max_norms[i],
+                      has_rows ? " with" : " without", " rows");
       }
       Bags bags = {};
       if (bags_[i] >= 0) {
@@ -253,8 +253,12 @@ class SumOp : public tensorflow::OpKernel {
     const Tensor &restore = ctx->input(r_ + n_ + feature), &grads = ctx->input(first_grads + At(sources_, feature));
     const int bags = At(bags_, feature), weighted = At(weighted_, feature), column = At(columns_, feature);
     const std::int64_t dim = At(dims_, At(tables_, feature));
-    *lookup = {restore.flat<std::int32_t>().data(), grads.flat<float>().data() + std::max(0, column), dim,
-               restore.NumElements(), bags >= 0, known_[static_cast<std::size_t>(feature)]};
+    *lookup = {restore.flat<std::int32_t>().data(),
+               grads.flat<float>().data() + std::max(0, column),
+               dim,
+               restore.NumElements(),
+               bags >= 0,
+               known_[static_cast<std::size_t>(feature)]};
     TensorShape rows = restore.shape();
     if (lookup->has_bags) {
       TF_RETURN_IF_ERROR(ReadBags(type_string(), ctx->input(first_splits + bags),

@@ -80,11 +80,11 @@ class TableInitOp : public tensorflow::AsyncOpKernel {
     OP_REQUIRES_ASYNC(ctx, table != nullptr,
                       Refuse(Code::kFailedPrecondition, "AscTableInit: table ", table_, " is not of this pipeline"),
                       done);
-    OP_REQUIRES_ASYNC(ctx, table->device().row_count() == rows_ && table->device().dim() == dim_,
-                      Refuse(Code::kInvalidArgument, "AscTableInit: table '", table->name(), "' has ",
-                             table->device().row_count(), " rows of ", table->device().dim(), ", its variable has ",
-                             rows_, " of ", dim_),
-                      done);
+    OP_REQUIRES_ASYNC(
+        ctx, table->device().row_count() == rows_ && table->device().dim() == dim_,
+        Refuse(Code::kInvalidArgument, "AscTableInit: table '", table->name(), "' has ", table->device().row_count(),
+               " rows of ", table->device().dim(), ", its variable has ", rows_, " of ", dim_),
+        done);
     if (!training_) {
       OP_REQUIRES_OK_ASYNC(ctx, ReadInstead(ctx, table_, nullptr), done);
       ctx->set_output(0, table->RowsTensor());

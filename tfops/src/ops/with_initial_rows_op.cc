@@ -160,9 +160,8 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
     tensorflow::TensorShape wanted = keys;
     wanted.AddDim(dim_);
     if (ctx->input(0).shape() != wanted) {
-      return Refuse(Code::kInvalidArgument, "AscWithInitialRows: rows have shape ",
-                    ctx->input(0).shape().DebugString(), ", expected ", wanted.DebugString(), ", that of the keys and ",
-                    "then dim");
+      return Refuse(Code::kInvalidArgument, "AscWithInitialRows: rows have shape ", ctx->input(0).shape().DebugString(),
+                    ", expected ", wanted.DebugString(), ", that of the keys and ", "then dim");
     }
     const int place = kParameters - 1;
     if (ctx->input(place).shape() != keys) {

@@ -44,8 +44,8 @@ class WriteRowsOp : public tensorflow::OpKernel {
     const tensorflow::Tensor& rows = ctx->input(1);
     const std::int64_t count = handles.NumElements();
     OP_REQUIRES(ctx, rows.dims() == 2 && rows.dim_size(0) == count,
-                Refuse(Code::kInvalidArgument, "AscWriteRows: rows have shape ", rows.shape().DebugString(),
-                       " for ", count, " handles, expected [", count, ", width]. Nothing was written"));
+                Refuse(Code::kInvalidArgument, "AscWriteRows: rows have shape ", rows.shape().DebugString(), " for ",
+                       count, " handles, expected [", count, ", width]. Nothing was written"));
     const std::int64_t width = rows.dim_size(1);
     std::shared_ptr<Pipeline> pipeline;  // its mapping stays while rows are written
     HandledTable table;

@@ -9,7 +9,8 @@
 
 namespace ascpipe {
 
-// Questions overlap, and answers arrive in any order: each answer contains the number of its question.  Not thread-safe.
+// Questions overlap, and answers arrive in any order: each answer contains the number of its question.  Not
+// thread-safe.
 class Answers {
  public:
   // Opens a question and returns its number.
@@ -19,8 +20,8 @@ class Answers {
   }
   // Takes lines "NUMBER TEXT" of a rank.  Answers to closed questions are dropped.
   void Hear(int rank, const std::string& lines);
-  // Returns true and closes the question if all ranks from 1 on have answered.  *answers: by rank; "" for rank 0 and for
-  // ranks that have not answered.
+  // Returns true and closes the question if all ranks from 1 on have answered.  *answers: by rank; "" for rank 0 and
+  // for ranks that have not answered.
   bool Take(std::int64_t number, int ranks, std::vector<std::string>* answers);
   // Closes a question whose answers are not needed.
   void Drop(std::int64_t number) { open_.erase(number); }

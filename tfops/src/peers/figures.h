@@ -38,7 +38,7 @@ class PeerFigures {
   layout::ExchangeSpan span_{};  // of the exchange under way, or the last one
   bool is_pulse_ = false;
   Clock::time_point begun_, over_;
-  Clock::time_point ended_;  // of the exchange before in which no rank only said that it lives, or zero
+  Clock::time_point ended_;               // of the exchange before in which no rank only said that it lives, or zero
   std::vector<std::int64_t> awaited_us_;  // by rank: how long all others have waited for it
 };
 

@@ -53,24 +53,36 @@ bool GoesOn(char byte) { return (static_cast<unsigned char>(byte) & 0xc0u) == 0x
 
 const char* NameOf(PeerKind kind) {
   switch (kind) {
-    case PeerKind::kGate: return "takes";
-    case PeerKind::kForward: return "trains";
-    case PeerKind::kBackward: return "sends gradients of";
-    case PeerKind::kRead: return "evaluates";
-    case PeerKind::kAsk: return "saves, restores or changes its tables";
-    case PeerKind::kIdle: return "is idle";
-    case PeerKind::kLeave: return "has ended";
-    case PeerKind::kBroken: return "has given up";
-    case PeerKind::kBusy: return "is busy";
+    case PeerKind::kGate:
+      return "takes";
+    case PeerKind::kForward:
+      return "trains";
+    case PeerKind::kBackward:
+      return "sends gradients of";
+    case PeerKind::kRead:
+      return "evaluates";
+    case PeerKind::kAsk:
+      return "saves, restores or changes its tables";
+    case PeerKind::kIdle:
+      return "is idle";
+    case PeerKind::kLeave:
+      return "has ended";
+    case PeerKind::kBroken:
+      return "has given up";
+    case PeerKind::kBusy:
+      return "is busy";
   }
   return "says what is not known";
 }
 
 const char* NameOf(Doing doing) {
   switch (doing) {
-    case Doing::kOther: return "exchanges nothing: its program does something else";
-    case Doing::kAsked: return "does its part of a save, restore or change of tables";
-    case Doing::kComputes: return "computes a step";
+    case Doing::kOther:
+      return "exchanges nothing: its program does something else";
+    case Doing::kAsked:
+      return "does its part of a save, restore or change of tables";
+    case Doing::kComputes:
+      return "computes a step";
   }
   return "does what is not known";
 }
@@ -121,8 +133,8 @@ CoreStatus ReadHeader(const std::uint8_t* message, std::int64_t bytes, PeerHeade
   }
   const std::int64_t most = bytes - kHeaderBytes;
   std::int64_t all = 0;
-  for (const std::int64_t section : {wire.signature_bytes, wire.facts_bytes, wire.answer_bytes, wire.keys_bytes,
-                                     wire.rows_bytes}) {
+  for (const std::int64_t section :
+       {wire.signature_bytes, wire.facts_bytes, wire.answer_bytes, wire.keys_bytes, wire.rows_bytes}) {
     if (section < 0 || section > most) return Error(kE301, "a section of ", section, " bytes in a message of ", bytes);
     all += FilledUp(section);
   }

@@ -42,24 +42,24 @@ const char* NameOf(Doing doing);
 
 struct PeerHeader {
   PeerKind kind = PeerKind::kGate;
-  int stream = 0;            // of a batch; so are the next two
-  std::int64_t run = 0;      // number of the iterator
-  std::int64_t ticket = 0;   // number of the batch in it; kAsk: of the question
-  bool exists = true;        // kGate: false if the rank's data ends before the batch
+  int stream = 0;                    // of a batch; so are the next two
+  std::int64_t run = 0;              // number of the iterator
+  std::int64_t ticket = 0;           // number of the batch in it; kAsk: of the question
+  bool exists = true;                // kGate: false if the rank's data ends before the batch
   AskPhase phase = AskPhase::kSave;  // kAsk
-  std::uint64_t tables = 0;  // a number for the tables that the step uses
-  std::uint64_t facts = 0;   // kForward, kRead: hash of what the step of each rank must have alike
-  std::string cause;         // why the rank's step fails; empty if it does not
+  std::uint64_t tables = 0;          // a number for the tables that the step uses
+  std::uint64_t facts = 0;           // kForward, kRead: hash of what the step of each rank must have alike
+  std::string cause;                 // why the rank's step fails; empty if it does not
   // Peers fills these.
-  std::int64_t sequence = 0;       // number of the exchange
-  std::int64_t busy_us = 0;        // how long the rank exchanged nothing before
-  Doing doing = Doing::kOther;     // kBusy
-  std::int64_t work = 0;           // grows while the rank does what rank 0 asked for
-  std::uint64_t machine = 0;       // the same for ranks that see each other's processes
+  std::int64_t sequence = 0;    // number of the exchange
+  std::int64_t busy_us = 0;     // how long the rank exchanged nothing before
+  Doing doing = Doing::kOther;  // kBusy
+  std::int64_t work = 0;        // grows while the rank does what rank 0 asked for
+  std::uint64_t machine = 0;    // the same for ranks that see each other's processes
   std::int32_t pid = 0;
-  std::int64_t changes = 0;        // how many changes the rank's tables have seen
-  std::uint64_t change_hash = 0;   // of them all
-  std::uint64_t signature = 0;     // hash of what all ranks must have in common
+  std::int64_t changes = 0;       // how many changes the rank's tables have seen
+  std::uint64_t change_hash = 0;  // of them all
+  std::uint64_t signature = 0;    // hash of what all ranks must have in common
 
   // Whether the rank has nothing to exchange, and says so for others to hear that it lives.
   bool is_pulse() const { return kind == PeerKind::kIdle || kind == PeerKind::kBusy; }

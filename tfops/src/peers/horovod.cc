@@ -185,7 +185,8 @@ class HorovodExchanges : public Transport {
     }
     if (rows > kMostParcelBytes / kSectionUnit) {
       done(Error(Code::kResourceExhausted, "an exchange of ", rows * kSectionUnit, " bytes; at most ", kMostParcelBytes,
-                 " can be sent: make batches smaller"), {});
+                 " can be sent: make batches smaller"),
+           {});
       return;
     }
     // The memory of the exchange before, where nothing reads it any more: new pages cost more than the copy.
@@ -229,18 +230,20 @@ CoreStatus HorovodTransport::Make(const std::string& library, int rank, int size
                                   std::unique_ptr<Transport>* transport) {
   void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_NOLOAD);
   if (handle == nullptr) {
-    return Error(Code::kFailedPrecondition, "Horovod's library ", library, " is not loaded in this process: import "
+    return Error(Code::kFailedPrecondition, "Horovod's library ", library,
+                 " is not loaded in this process: import "
                  "horovod.tensorflow first");
   }
   void* const found = dlsym(handle, kEnqueue);
   void* const shut_down = dlsym(handle, kShutDown);
   dlclose(handle);  // it stays loaded: Python has it
   if (found == nullptr) {
-    return Error(Code::kFailedPrecondition, library, " has no alltoall as Horovod 0.28.1 for TensorFlow 1.15 has it; "
+    return Error(Code::kFailedPrecondition, library,
+                 " has no alltoall as Horovod 0.28.1 for TensorFlow 1.15 has it; "
                  "install horovod==0.28.1 (make ranks)");
   }
-  transport->reset(new HorovodExchanges(reinterpret_cast<Enqueue>(found), reinterpret_cast<ShutDown>(shut_down),
-                                        rank, size));
+  transport->reset(
+      new HorovodExchanges(reinterpret_cast<Enqueue>(found), reinterpret_cast<ShutDown>(shut_down), rank, size));
   return CoreStatus();
 }
 

@@ -79,8 +79,8 @@ std::string DifferenceOf(const std::vector<std::string>& texts) {
   for (std::size_t rank = 1; rank < texts.size(); ++rank) {
     if (texts[rank] == texts[0]) continue;
     const Comparison comparison(texts[0], texts[rank], rank);
-    const std::string found = comparison.First([](const std::string&) { return true; },
-                                               [](const std::string&, std::size_t) { return true; });
+    const std::string found =
+        comparison.First([](const std::string&) { return true; }, [](const std::string&, std::size_t) { return true; });
     if (!found.empty()) return found;
     return Text("the order of tables and streams is another one on rank ", rank, " than on rank 0");
   }
@@ -98,9 +98,9 @@ std::string DifferenceOfSteps(const std::vector<std::string>& texts, const std::
     if (texts[rank] == texts[0]) continue;
     const Comparison comparison(texts[0], texts[rank], rank);
     // What else differs mostly makes names of collectives differ, too, and says more.
-    std::string found = comparison.First(
-        [&](const std::string& item) { return !is_collective(item); },
-        [](const std::string& item, std::size_t) { return !BeginsWith(item, kVariableItem); });
+    std::string found =
+        comparison.First([&](const std::string& item) { return !is_collective(item); },
+                         [](const std::string& item, std::size_t) { return !BeginsWith(item, kVariableItem); });
     if (found.empty()) found = comparison.First(is_collective, lacks);
     if (!found.empty()) return found;
     if (apart->empty()) {

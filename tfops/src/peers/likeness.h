@@ -14,9 +14,9 @@ constexpr char kVariableItem[] = "variable ";      // of the dense model: a rank
 // Returns the first difference of the texts, by rank: "ITEM is A on rank 0 and B on rank 1"; "" if they are equal.
 std::string DifferenceOf(const std::vector<std::string>& texts);
 
-// The same for one step.  `collectives`: by rank, the lines of all ops of Horovod in its graph.  It is a difference if the
-// step of a rank runs a collective that the graph of another rank does not contain.  If the graph contains it and only
-// the step does not, the other rank may run it in another step: then *apart describes it.
+// The same for one step.  `collectives`: by rank, the lines of all ops of Horovod in its graph.  It is a difference if
+// the step of a rank runs a collective that the graph of another rank does not contain.  If the graph contains it and
+// only the step does not, the other rank may run it in another step: then *apart describes it.
 std::string DifferenceOfSteps(const std::vector<std::string>& texts, const std::vector<std::string>& collectives,
                               std::string* apart);
 

@@ -15,7 +15,7 @@ using Kind = PeerMove::Kind;
 
 constexpr std::chrono::seconds kTellEvery{10};
 constexpr std::chrono::milliseconds kLookEvery{500};  // of a broken rank, whether a step still runs
-constexpr double kComputes = 0.25;  // of a processor, at least: Horovod's own threads use less
+constexpr double kComputes = 0.25;                    // of a processor, at least: Horovod's own threads use less
 
 CoreStatus Stopped() { return Error(Code::kCancelled, "the pipeline was stopped"); }
 
@@ -88,10 +88,14 @@ bool PeerSession::BeginLeave() {
 // Whether it is a request's turn.
 bool PeerSession::MayBeSent(const PeerHeader& header) const {
   switch (state_) {
-    case PeerState::kFree: return true;
-    case PeerState::kTurn: return !header.has_batch() || header.stream == turn_;
-    case PeerState::kStep: return header.kind == PeerKind::kBackward || header.kind == PeerKind::kLeave;
-    default: return false;
+    case PeerState::kFree:
+      return true;
+    case PeerState::kTurn:
+      return !header.has_batch() || header.stream == turn_;
+    case PeerState::kStep:
+      return header.kind == PeerKind::kBackward || header.kind == PeerKind::kLeave;
+    default:
+      return false;
   }
 }
 
@@ -101,10 +105,14 @@ bool PeerSession::MustYield(const PeerHeader& header) const {
   if (!header.cause.empty()) return false;
   const bool claims = header.kind == PeerKind::kForward, reads = header.kind == PeerKind::kRead;
   switch (state_) {
-    case PeerState::kTurn: return (claims || reads) && header.stream != turn_;
-    case PeerState::kSaves: return claims;
-    case PeerState::kChanges: return claims || reads;
-    default: return false;
+    case PeerState::kTurn:
+      return (claims || reads) && header.stream != turn_;
+    case PeerState::kSaves:
+      return claims;
+    case PeerState::kChanges:
+      return claims || reads;
+    default:
+      return false;
   }
 }
 
@@ -173,8 +181,8 @@ PeerMove PeerSession::MoveOfBroken(const Around& around) {
 
 // Sends a heartbeat if this rank has exchanged nothing for a while.
 PeerMove PeerSession::Pulse(const Around& around) {
-  const bool is_away = departure_ == Departure::kLeft ||
-                       (departure_ == Departure::kLeaves && state_ == PeerState::kFree);
+  const bool is_away =
+      departure_ == Departure::kLeft || (departure_ == Departure::kLeaves && state_ == PeerState::kFree);
   if (!poisoned_.ok() || state_ == PeerState::kTurn || is_away) return PeerMove();
   if (IsStuck(around)) return MoveOf(Kind::kGiveUpStep);
   const Time due = quiet_ + limits_.idle_after;
@@ -257,14 +265,18 @@ PeerActions PeerSession::Conclude(const std::vector<PeerHeader>& headers, const 
 PeerState PeerSession::After(const PeerVerdict& verdict, const PeerRequest& request, const PeerHeader& ask) const {
   if (DoesItsPart()) return state_;  // until Resume
   switch (verdict.kind) {
-    case VerdictKind::kTurn: return PeerState::kTurn;
-    case VerdictKind::kGo: return request.has_backward ? PeerState::kStep : PeerState::kFree;
-    case VerdictKind::kAgain: return state_ == PeerState::kStep ? state_ : PeerState::kFree;
+    case VerdictKind::kTurn:
+      return PeerState::kTurn;
+    case VerdictKind::kGo:
+      return request.has_backward ? PeerState::kStep : PeerState::kFree;
+    case VerdictKind::kAgain:
+      return state_ == PeerState::kStep ? state_ : PeerState::kFree;
     case VerdictKind::kAsked:
       if (rank_ == 0) return PeerState::kFree;
       if (ask.phase == AskPhase::kSave) return PeerState::kSaves;
       return ask.phase == AskPhase::kChange ? PeerState::kChanges : PeerState::kFree;
-    default: return PeerState::kFree;
+    default:
+      return PeerState::kFree;
   }
 }
 
@@ -274,9 +286,12 @@ bool PeerSession::SendsAgain(const PeerRequest& request, const PeerVerdict& verd
   if (mine.is_pulse() || MustYield(mine)) return false;
   switch (verdict.kind) {
     case VerdictKind::kTurn:
-    case VerdictKind::kAgain: return true;
-    case VerdictKind::kAsked: return mine.kind != PeerKind::kAsk;
-    default: return false;
+    case VerdictKind::kAgain:
+      return true;
+    case VerdictKind::kAsked:
+      return mine.kind != PeerKind::kAsk;
+    default:
+      return false;
   }
 }
 

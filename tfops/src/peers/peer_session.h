@@ -32,8 +32,8 @@ namespace ascpipe {
 // What a thread wants to exchange.
 struct PeerRequest {
   PeerHeader header;
-  std::vector<std::vector<Piece>> rows;  // by rank; empty: none
-  std::shared_ptr<const void> keeps;     // the bytes of `rows`, until the exchange is over
+  std::vector<std::vector<Piece>> rows;      // by rank; empty: none
+  std::shared_ptr<const void> keeps;         // the bytes of `rows`, until the exchange is over
   std::shared_ptr<const std::string> facts;  // kForward, kRead: what must be alike in the step of all ranks, or null
   // kForward: gradients follow.  Until they do, nothing else is sent: other ranks wait for them.
   bool has_backward = false;
@@ -109,8 +109,8 @@ class PeerSession {
   // A step that has begun on all ranks.
   struct Step {
     std::int64_t ticket = 0;
-    std::string collectives;  // of the program; empty: none
-    Time since, computed;     // when it began, and when it last used a processor
+    std::string collectives;         // of the program; empty: none
+    Time since, computed;            // when it began, and when it last used a processor
     std::int64_t processor_ns = -1;  // at that time; -1: not known yet
   };
 
@@ -194,8 +194,8 @@ class PeerSession {
   Step step_;                    // kStep
   std::set<std::int64_t> open_;  // numbers of questions without END
   Time turned_, broken_since_;
-  Time quiet_;                   // when the last exchange ended
-  Time told_;                    // when a line about a wait was printed last
+  Time quiet_;  // when the last exchange ended
+  Time told_;   // when a line about a wait was printed last
 };
 
 }  // namespace ascpipe

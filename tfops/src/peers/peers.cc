@@ -31,7 +31,8 @@ Peers::Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings sett
       settings_(std::move(settings)),
       session_(transport_->rank(),
                {Limit(settings_.wait_timeout_s), Limit(settings_.idle_after_s), Limit(settings_.warn_after_s),
-                Limit(settings_.end_after_s)}, Clock::now()),
+                Limit(settings_.end_after_s)},
+               Clock::now()),
       awaited_(transport_->rank(), transport_->size(), Clock::now()),
       heard_(static_cast<std::size_t>(transport_->size())),
       figures_(settings_.figures, settings_.spans.get(), transport_->rank(), transport_->size()),
@@ -283,7 +284,8 @@ CoreStatus Peers::Read(const Parcel& parcel, Messages* messages, PeerVerdict* ve
   *others_know = !difference.empty();
   if (difference.empty()) return unpacked;
   // That says more than what it leads to, as keys that cannot be read.
-  return Error(kE313, "the ranks differ: ", difference, ". Nothing of this step was trained. All ranks run the same "
+  return Error(kE313, "the ranks differ: ", difference,
+               ". Nothing of this step was trained. All ranks run the same "
                "program with the same arguments");
 }
 

@@ -146,23 +146,23 @@ class Peers {
   const std::shared_ptr<Meeting> meeting_ = std::make_shared<Meeting>();
   std::mutex& mutex_ = meeting_->mutex;  // guards the members below
   std::condition_variable& changed_ = meeting_->changed;
-  PeerSession session_;             // its events of the thread come from that thread alone
+  PeerSession session_;  // its events of the thread come from that thread alone
   AwaitedRanks awaited_;
   std::string answers_;             // that were not sent yet
   std::vector<std::string> heard_;  // rank 0: answers by rank
   std::int64_t changes_ = 0;
   std::uint64_t change_hash_ = 0;
-  std::shared_ptr<Reply> reply_;    // of the exchange under way; null: there is none
+  std::shared_ptr<Reply> reply_;  // of the exchange under way; null: there is none
 
   // Of the thread.
   PeerFigures figures_;
   std::int64_t sequence_ = 0;  // of the last exchange
-  bool has_signed_ = false;  // the signature was sent
+  bool has_signed_ = false;    // the signature was sent
   std::set<std::uint64_t> facts_sent_;
   // Received from the other ranks, by rank.
   std::vector<std::string> signatures_, collectives_;
   std::vector<std::map<std::uint64_t, std::string>> facts_;  // then by their hash
-  bool told_apart_ = false;  // a line about different collectives was printed
+  bool told_apart_ = false;                                  // a line about different collectives was printed
   const std::uint64_t machine_ = ThisMachine();
   std::shared_ptr<std::vector<std::uint8_t>> buffer_;
   std::thread thread_;

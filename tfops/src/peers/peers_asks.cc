@@ -81,9 +81,13 @@ void Peers::Leave(int timeout_ms, std::string cause) {
         is_open ? std::max(begun, awaited_.worked()) + Limit(settings_.wait_timeout_s) + limit : begun + limit;
     if (changed_.wait_until(lock, until, over) || Clock::now() < until) continue;
     if (is_open) {
-      SayLine(Text("ascpipe: rank ", rank(), " ends although rank 0 has not said how its save, restore or change has "
-                   "ended: no rank has made progress with it for ", settings_.wait_timeout_s, " s (wait_timeout_s). It waited "
-                   "for ", awaited_.Names(Clock::now())));
+      SayLine(Text("ascpipe: rank ", rank(),
+                   " ends although rank 0 has not said how its save, restore or change has "
+                   "ended: no rank has made progress with it for ",
+                   settings_.wait_timeout_s,
+                   " s (wait_timeout_s). It waited "
+                   "for ",
+                   awaited_.Names(Clock::now())));
     }
     return;
   }

@@ -49,7 +49,8 @@ void Peers::Explain(PeerVerdict* verdict) const {
     verdict->cause = Error(kE314, verdict->cause).text();
   } else if (verdict->kind == VerdictKind::kPoison) {
     verdict->cause = Error(kE311, "the tables are half-way through a step: ", verdict->cause,
-                           ". What was saved is whole; restart all ranks from the last checkpoint").text();
+                           ". What was saved is whole; restart all ranks from the last checkpoint")
+                         .text();
   }
 }
 

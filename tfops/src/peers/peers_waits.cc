@@ -30,22 +30,27 @@ std::string Peers::LineOf(const PeerRequest& waits) const {
 
 CoreStatus Peers::GivenUpExchange(const PeerRequest& waits) const {
   if (session_.is_stopped()) return Error(Code::kCancelled, "the pipeline was stopped");
-  return Error(kE310, Waits(waits), ". What was saved is whole; restart all ranks from the last checkpoint, or raise "
-               "wait_timeout_s (", settings_.wait_timeout_s, " s)");
+  return Error(kE310, Waits(waits),
+               ". What was saved is whole; restart all ranks from the last checkpoint, or raise "
+               "wait_timeout_s (",
+               settings_.wait_timeout_s, " s)");
 }
 
 CoreStatus Peers::GivenUpTurn(const PeerRequest& waits) const {
   return Error(kE310, "rank ", rank(), " ", NameOf(waits.header.kind), " batch ", waits.header.ticket, " of stream ",
                waits.header.stream, ", rank 0 one of stream ", session_.turn(), ", which rank ", rank(),
-               " has not begun in ", settings_.wait_timeout_s, " s. What was saved is whole; all ranks train, and all "
+               " has not begun in ", settings_.wait_timeout_s,
+               " s. What was saved is whole; all ranks train, and all "
                "ranks evaluate or predict");
 }
 
 CoreStatus Peers::GivenUpStep() const {
   return Error(kE310, "rank ", rank(), " has computed batch ", session_.step().ticket, " for ",
                SecondsSince(session_.step().since), " s and uses no processor: one of the program's collectives ",
-               session_.step().collectives, " waits for other ranks. What was saved is whole. All ranks run the same "
-               "collectives in a step; or raise wait_timeout_s (", settings_.wait_timeout_s, " s)");
+               session_.step().collectives,
+               " waits for other ranks. What was saved is whole. All ranks run the same "
+               "collectives in a step; or raise wait_timeout_s (",
+               settings_.wait_timeout_s, " s)");
 }
 
 // The error for the end of exchanges on all ranks, with ranks of this machine that have exited or are stopped.
@@ -53,10 +58,10 @@ CoreStatus Peers::Ended(const CoreStatus& why) const {
   if (why.text().compare(0, 4, kE312.number) != 0) return why;
   const std::string lost = awaited_.Lost();
   const std::string rank_or_one = size() == 2 ? Text("rank ", 1 - rank()) : "one of the other ranks";
-  return CoreStatus(why.code(), Text(why.text(), ": ",
-                                     lost.empty() ? rank_or_one + " has ended, or cannot be reached" : lost,
-                                     ". What was saved is whole; the launcher, or the output of the rank that ended "
-                                     "first, says why it did. Restart all ranks from the last checkpoint"));
+  return CoreStatus(why.code(),
+                    Text(why.text(), ": ", lost.empty() ? rank_or_one + " has ended, or cannot be reached" : lost,
+                         ". What was saved is whole; the launcher, or the output of the rank that ended "
+                         "first, says why it did. Restart all ranks from the last checkpoint"));
 }
 
 }  // namespace ascpipe

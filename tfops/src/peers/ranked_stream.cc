@@ -166,7 +166,8 @@ CoreStatus RankedStream::Unpack(int from, const AskedHead& head, const std::uint
   entry->asked.resize(static_cast<std::size_t>(ranks_));
   Asked& mine = entry->asked[static_cast<std::size_t>(from)];
   if (mine.came) {
-    return Error(kE301, "rank ", from, " sent the keys of batch ", head.index, " twice. The batch was not taken, and "
+    return Error(kE301, "rank ", from, " sent the keys of batch ", head.index,
+                 " twice. The batch was not taken, and "
                  "nothing else is lost; restart all ranks");
   }
   mine = std::move(asked);
@@ -193,7 +194,8 @@ void RankedStream::Complete(const BatchName& name, Entry* entry) {
   for (int rank = 0; rank < ranks_; ++rank) {
     if (!entry->asked[static_cast<std::size_t>(rank)].closed) continue;
     entry->status = Error(Code::kFailedPrecondition, "rank ", rank, " has dropped batch ", name.index, " of stream ",
-                          number_, " (iterator ", name.run, "), which other ranks may still train: all ranks take and "
+                          number_, " (iterator ", name.run,
+                          "), which other ranks may still train: all ranks take and "
                           "skip the same batches. No table has changed by it");
     return;
   }
@@ -288,9 +290,8 @@ void RankedStream::Clear() {
     const Entry& one = *entry->second;
     const bool never = entry->first.run < begun;
     const bool complete = one.owned != nullptr || !one.status.ok();
-    const bool is_over = one.local == nullptr
-                             ? never
-                             : one.sent && (complete || never) && one.local->state() == Ticket::kClosed;
+    const bool is_over =
+        one.local == nullptr ? never : one.sent && (complete || never) && one.local->state() == Ticket::kClosed;
     if (!is_over) {
       ++entry;
       continue;

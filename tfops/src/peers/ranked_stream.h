@@ -65,8 +65,8 @@ class RankedStream {
   // The name of a batch; false: it has none any more.
   bool NameOf(std::int64_t local, BatchName* name) const;
 
-  // Whether the keys of a batch, and of those before it, are deduplicated, or it can no longer be (then a look at all of
-  // it shows why).
+  // Whether the keys of a batch, and of those before it, are deduplicated, or it can no longer be (then a look at all
+  // of it shows why).
   bool IsReady(std::int64_t local) const;
   // Whether every rank has said what it asks for in a batch.
   bool IsKnown(const BatchName& name) const;
@@ -113,8 +113,7 @@ class RankedStreams : public PeerKeys {
   CoreStatus Add(std::unique_ptr<RankedStream> stream);
   RankedStream* Find(int number) const;  // null: there is none
 
-  void Pack(const PeerHeader& header, std::vector<std::vector<Piece>>* to,
-            std::shared_ptr<const void>* keeps) override;
+  void Pack(const PeerHeader& header, std::vector<std::vector<Piece>>* to, std::shared_ptr<const void>* keeps) override;
   CoreStatus Unpack(const Received& keys) override;
   bool IsKnown(const PeerHeader& gate) const override;
 

@@ -47,14 +47,18 @@ std::string WhatEachDoes(const Headers& headers) {
   const auto has_batch = [](const PeerHeader& h) { return h.has_batch(); };
   const bool apart = std::any_of(headers.begin(), headers.end(), has_batch) && !Agree(headers, &PeerHeader::kind);
   return text + (apart ? ". All ranks train, and all ranks evaluate or predict; or a process of its own does, from a "
-                         "checkpoint" : "");
+                         "checkpoint"
+                       : "");
 }
 
 VerdictKind Meaning(PeerKind kind) {
   switch (kind) {
-    case PeerKind::kForward: return VerdictKind::kGo;
-    case PeerKind::kBackward: return VerdictKind::kApply;
-    default: return VerdictKind::kRows;
+    case PeerKind::kForward:
+      return VerdictKind::kGo;
+    case PeerKind::kBackward:
+      return VerdictKind::kApply;
+    default:
+      return VerdictKind::kRows;
   }
 }
 
