@@ -23,8 +23,7 @@ void Log(const step::Step& step, const step::Layout& layout) {
   }
   if (told.empty()) return;
   if (told.size() > kMostNamed) text += "; and others";
-  LOG(INFO) << "ascpipe: in a step with " << step.lookups.size() << " lookups, " << told.size()
-            << " ops stay ops of their own: " << text.substr(2);
+  LOG(INFO) << "ascpipe: of a step with " << step.lookups.size() << " lookups, these ops stay apart: " << text.substr(2);
 }
 
 }  // namespace
