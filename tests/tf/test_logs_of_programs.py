@@ -17,7 +17,7 @@ def stderr_of(text, *command, **environment):
     """What a program prints to standard error."""
     variables = {name: value for name, value in os.environ.items() if name != "MXREC_LOG_LEVEL"}
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "ascpipe" / "standins")))  # as `ascpipe run` sets it
-    variables.update(PYTHONPATH=paths, PYTHONWARNINGS="ignore", TF_CPP_MIN_LOG_LEVEL="3", **environment)
+    variables.update({"PYTHONPATH": paths, "PYTHONWARNINGS": "ignore", "TF_CPP_MIN_LOG_LEVEL": "3", **environment})
     done = subprocess.run([sys.executable, *command, text], env=variables, stderr=subprocess.PIPE, timeout=50,
                           text=True)
     return done.stderr
@@ -139,3 +139,33 @@ def test_no_warning_of_tensorflow_names_a_file_of_ours(tmp_path):
     ours = [line for line in said.splitlines() if "deprecated" in line and str(ROOT) in line
             and "site-packages" not in line]
     assert ours == []
+
+
+FETCHES_A_LOOKUP = """\
+import numpy as np
+import tensorflow as tf
+import ascpipe.tf as asc
+
+asc.init()
+specs = [asc.FeatureSpec(name, table_name=name) for name in ("item", "user")]
+source = tf.data.Dataset.from_tensor_slices({name: np.arange(8).reshape(2, 4) for name in ("item", "user")})
+iterator = tf.compat.v1.data.make_initializable_iterator(source.map(asc.insert_function(specs)))
+batch = iterator.get_next()
+tables = [asc.create_table(spec.table_name, dim=2, device_vocabulary_size=100, initializer=tf.ones_initializer())
+          for spec in specs]
+rows = [asc.sparse_lookup(table, spec, batch=batch) for table, spec in zip(tables, specs)]
+joined = tf.concat(rows, axis=1)
+train = asc.optimizers.Adagrad(0.1).minimize(tf.reduce_sum(joined))
+asc.start()
+with tf.compat.v1.Session() as session:
+    session.run([tf.compat.v1.global_variables_initializer(), iterator.initializer])
+    session.run([joined, train])
+    session.run([joined, rows[1], train])
+asc.shutdown()
+"""
+
+
+def test_the_first_run_of_fetches_says_which_lookups_stay_apart_and_why():
+    said = stderr_of(FETCHES_A_LOOKUP, "-c", TF_CPP_MIN_LOG_LEVEL="0", ASCPIPE_RING_BYTES=str(1 << 20))
+    lines_of_steps = [line.partition("ascpipe: of a step ")[2] for line in said.splitlines() if "of a step" in line]
+    assert lines_of_steps == ["with 2 lookups, these ops stay apart: 'ascpipe/user_training/AscLookup': it is fetched"], said

@@ -23,7 +23,8 @@ void Log(const step::Step& step, const step::Layout& layout) {
   }
   if (told.empty()) return;
   if (told.size() > kMostNamed) text += "; and others";
-  LOG(INFO) << "ascpipe: of a step with " << step.lookups.size() << " lookups, these ops stay apart: " << text.substr(2);
+  LOG(INFO) << "ascpipe: of a step with " << step.lookups.size()
+            << " lookups, these ops stay apart: " << text.substr(2);
 }
 
 }  // namespace
