@@ -167,5 +167,5 @@ asc.shutdown()
 
 def test_the_first_run_of_fetches_says_which_lookups_stay_apart_and_why():
     said = stderr_of(FETCHES_A_LOOKUP, "-c", TF_CPP_MIN_LOG_LEVEL="0", ASCPIPE_RING_BYTES=str(1 << 20))
-    lines_of_steps = [line.partition("ascpipe: of a step ")[2] for line in said.splitlines() if "of a step" in line]
-    assert lines_of_steps == ["with 2 lookups, these ops stay apart: 'ascpipe/user_training/AscLookup': it is fetched"], said
+    told = [line.partition("ascpipe: of a step ")[2] for line in said.splitlines() if "of a step" in line]
+    assert told == ["with 2 lookups, these ops stay apart: 'ascpipe/user_training/AscLookup': it is fetched"], said

@@ -44,6 +44,6 @@ def test_the_exchanges_lie_behind_all_bells():
 def test_kinds_of_exchanges_are_those_of_the_messages():
     listed = re.search(r"enum class PeerKind .*?\{(.*?)\}", source("header.h"), re.DOTALL).group(1)
     kinds = re.findall(r"^  (k\w+)", listed, re.MULTILINE)
-    texts = dict(re.findall(r"case PeerKind::(\w+): return \"(.*)\";", source("header.cc")))
+    texts = dict(re.findall(r"case PeerKind::(\w+):\s+return \"(.*)\";", source("header.cc")))
     assert {number: texts[kind] for number, kind in enumerate(kinds, 1)} == words.EXCHANGE_SENTENCES
     assert kinds[statistics.IDLE - 1] == "kIdle"
