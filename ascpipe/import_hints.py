@@ -1,6 +1,6 @@
 """Makes a failed import of a name that ascpipe does not provide say what to use.
 
-Packages that stand for those of others have some of their names, in files or in a table of names. For the rest
+Stand-in packages have some names of the real packages, in files or in a table of names. For the rest
 ``import`` raises an error with the nearest name, or with what to do instead. ``hasattr`` stays False, and ``find_spec``
 returns None. This module loads neither TensorFlow nor other modules of ascpipe, until a name of a table is imported.
 """

@@ -39,7 +39,7 @@ class TablesWriter:
             deleted: int64[deleted], the deleted keys; None: there are none.
 
         Raises:
-            ValueError: another dtype, shape or number of keys than the spec says.
+            ValueError: dtype, shape or number of keys differ from the spec.
             NotSavedError: the disk refused.
         """
         tables = self._begun()

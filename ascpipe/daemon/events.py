@@ -14,7 +14,7 @@ class TrainerRegistered:
 
 @dataclass(frozen=True)
 class SessionStarted:
-    """The segments are there; ``has_disk`` if rows of some table go to disk."""
+    """The segments have been made. ``has_disk``: some table has rows on disk."""
 
     has_disk: bool = False
 

@@ -161,7 +161,7 @@ class Session:
         return self._trainer
 
     def _serving(self, verb: str, token: bytes) -> Tuple[SessionMemory, Lifeline]:
-        """The session that goes on, and its trainer, which asks."""
+        """Return the running session and the trainer that sent the request."""
         trainer = self._trainer_with(verb, token)
         if self._life.error is not None:
             raise self._life.error

@@ -13,7 +13,7 @@ class Worker:
 
     Attributes:
         kind: ``KEY``, ``TABLE`` or ``DISK``.
-        index: number among those of its kind.
+        index: number among the workers of its kind.
     """
 
     kind: str

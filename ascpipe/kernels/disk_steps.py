@@ -1,4 +1,4 @@
-"""The step of all tables of a ring between memory and disk: complete, pin, fetch, spill.
+"""One step of each table of a ring that moves rows between memory and disk: complete, pin, fetch, spill.
 
 The readable version is ``tests/reference/disk_steps.py``.
 """

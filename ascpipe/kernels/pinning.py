@@ -38,7 +38,7 @@ _NONE = np.uint64(0)
 
 @inner("int64(Planner)")
 def free_home_rows(planner):
-    """Return how many home rows are free, with those that never had memory."""
+    """Return how many home rows are free. Rows that have not been given memory yet count, too."""
     return planner["free_homes"] + planner["home_rows"] - planner["home_high_water"]
 
 

@@ -91,7 +91,7 @@ def free_home(planner, tier, home):
 
 @inner("boolean(Tier)")
 def may_take_free(tier):
-    """Check whether free rows and slots may be used: after a restart or a cut, only once all earlier readers ended."""
+    """Check whether free rows and slots may be used. After a restart or a cut, all earlier readers must end first."""
     if tier["grace_epoch"] != 0 and oldest_reader(disk_table_of(tier)) > tier["grace_epoch"]:
         tier["grace_epoch"] = 0
     return tier["grace_epoch"] == 0

@@ -1,9 +1,9 @@
 """Priority queue with lazy re-scoring: takes the rows that leave first, from the device or from memory.
 
-The queue is ``victims``: exact by the scores that it has. A score in it may be too low, since a touch makes a row more
-valuable and changes no score: a touch costs nothing, and few rows that it meets are ever taken. So each row that is
-taken out is scored again. If its score was too low, it is put back with the right one, together with the rows that
-come after it now.
+The queue is ``victims``. It is exact for the scores that it holds. A score may be too low: a touch makes a row more
+valuable but does not change the score, so that a touch costs nothing. Few touched rows are ever taken. Each row that is
+taken out is therefore scored again. If its score was too low, it is put back with the right score, and so are the rows
+that now come after it.
 
     score << 32 | slot, as one int64 that sorts by both:
 
@@ -15,8 +15,8 @@ come after it now.
         -2^31 + 1 ... 0        idle: no frame ahead uses the row; by frequency, the least frequent first
         1 ... 2^31 - 1         used by a frame ahead; by its number, the farthest next use first
 
-A *frame ahead* is one in the window for which the row is still needed: of the device a frame that is not planned, of
-memory a frame that is not pinned. The readable version is ``tests/reference/rescoring.py``.
+A *frame ahead* is a frame in the window that still needs the row: for the device, a frame that is not planned yet; for
+memory, a frame that is not pinned yet. The readable version is ``tests/reference/rescoring.py``.
 """
 import numpy as np
 

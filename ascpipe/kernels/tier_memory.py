@@ -44,7 +44,7 @@ FETCHED = 6
 QUARANTINED = 7
 DROPPED = 8
 
-# Of a row of the view: whether its row is fetched from disk.
+# States of a fetch from disk, one for each row of the view.
 NO_FETCH = 0
 FETCH_QUEUED = 1  #: a pinned frame needs it, and no home row was free yet
 FETCH_TO = 2  #: and all above: less this, the home row that it is fetched to, or has been fetched to

@@ -1,6 +1,6 @@
 """The one list of what ascpipe replaces in TensorFlow, and the one place that replaces it and gives it back.
 
-``import mx_rec`` and ``init`` apply the patches. Those of a ``Feature`` are applied when the program first uses that
+``import mx_rec`` and ``init`` apply the patches. Patches of a ``Feature`` are applied when the program first uses that
 part of TensorFlow. The end of a program, ``shutdown`` or ``terminate_config_initializer``, undoes all.
 """
 import functools
@@ -34,7 +34,7 @@ class Feature:
         return self._is_used or self._was_used()
 
     def use(self) -> None:
-        """Apply the patches of the feature, if those of this process are applied. May be called twice."""
+        """Apply the patches of the feature, if patches are applied in this process. May be called twice."""
         if not self._is_used:
             self._is_used = True
             for patch in PATCHES if _Applied.now else ():
@@ -230,7 +230,7 @@ def apply_to_graph(graph: Any) -> None:
 
 
 def apply() -> None:
-    """Apply all patches, but those of features that are not used. May be called twice, and after ``undo``."""
+    """Apply all patches except those whose feature is not used. May be called twice, and after ``undo``."""
     _Applied.now = True
     for patch in PATCHES:
         patch.put()

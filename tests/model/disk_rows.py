@@ -95,7 +95,7 @@ def begin(sc: Scenario) -> World:
 
 
 def check(sc: Scenario, world: World) -> None:
-    """Each home row and disk slot has one owner, or is free, or in quarantine; each row is where it is said to be."""
+    """Each home row and disk slot has one owner, or is free, or in quarantine; each row is where its entry says."""
     homes, slots = _owners(sc, world)
     _at_most_one(HOME_ROW, homes)
     _at_most_one(DISK_SLOT, slots)

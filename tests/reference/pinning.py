@@ -12,7 +12,7 @@ def free_home_rows(table):
 
 
 def statuses(table, entries):
-    """Of those of the home rows that they have in the view."""
+    """Return the statuses of the home rows that entries have in the view."""
     return [table.tier.status[table.view[entry][1]] for entry in entries if table.view[entry][1] >= 0]
 
 

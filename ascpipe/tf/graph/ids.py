@@ -1,4 +1,4 @@
-"""Ids in one form: lookups see their values and where these are, whether a program gave dense, sparse or ragged ones.
+"""Ids in one form. Lookups see values and their places, whether a program gave dense, sparse or ragged ids.
 
 Sparse ids have a dense form, of which some places have no id.
 """
@@ -73,7 +73,7 @@ class Ids:
         """Rows of the dense form.
 
         Args:
-            rows: float[n, dim], those of the values.
+            rows: float[n, dim], one for each value.
             default_row: float, [] or [dim]: what stands where there is no id; None: zeros.
         """
         sparse = self._sparse()

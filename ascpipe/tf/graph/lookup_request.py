@@ -14,7 +14,7 @@ from ascpipe.tf.running.shapes import Thresholds
 
 @dataclasses.dataclass(frozen=True)
 class LookupRequest:
-    """One lookup. Defaults are those of ``mx_rec``.
+    """One lookup. The defaults are the defaults of ``mx_rec``.
 
     Attributes:
         table: the table.

@@ -23,7 +23,7 @@ class StandIn(NamedTuple):
 
 
 class StandIns(Dict[str, StandIn]):
-    """Those of one graph, by the names of their variables. Made by ``StandIns.of``.
+    """The stand-ins of one graph, by the names of their variables. Made by ``StandIns.of``.
 
     Attributes:
         updated: by name of a table that an optimizer updates, the variable scope in which it does.
@@ -37,7 +37,7 @@ class StandIns(Dict[str, StandIn]):
 
     @staticmethod
     def of(state: GraphState) -> "StandIns":
-        """Those of a graph; empty the first time."""
+        """Return the stand-ins of a graph; there are none the first time."""
         return internals.kept_on(state, "stand_ins", StandIns)
 
     def of_variable(self, variable: Any) -> Optional[StandIn]:

@@ -19,7 +19,7 @@ class Extension(NamedTuple):
         given: the program's tensors of a batch.
         specs: all tensors of a batch.
         extend: makes them in the dataset.
-        initializers: those of the iterator that give such batches.
+        initializers: of the iterator, which give such batches.
     """
 
     given: List[tf.TensorSpec]

@@ -85,7 +85,7 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, GivenIds], send_coun
 
 
 def look_up(request: LookupRequest) -> tf.Tensor:
-    """The rows that are asked for: those of a checkpoint in a graph that is exported, of a tensor, or of a feature.
+    """Return the rows of a checkpoint in a graph that is exported, otherwise the rows of a tensor or of a feature.
 
     Raises: as ``sparse_lookup``.
     """

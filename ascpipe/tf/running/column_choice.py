@@ -61,5 +61,5 @@ class Columns:
 
     @staticmethod
     def of(process: Process) -> "Columns":
-        """Those of a process."""
+        """Return the choice of a process."""
         return internals.kept_on(process, "columns", Columns)

@@ -77,7 +77,7 @@ def gradients_of_stand_ins(sources: Any, gradients: List[Any]) -> List[Any]:
 
 
 def gradients_by_rows(state: GraphState, loss: Any, wanted: List[Any], compute: Callable[[List[Any]], Pairs]) -> Pairs:
-    """Pairs of gradients and variables of a graph with columns, whose gradients are those of the rows of their tables.
+    """Pairs of gradients and variables of a graph with columns. The gradients belong to the rows of the tables.
 
     Programs choose gradients by variables and their names, so the pairs have the variables that TensorFlow made.
 

@@ -86,7 +86,7 @@ class ReadPolicy : public PlanPolicy {
   const std::unique_ptr<RowReading> reading_;  // of a table with rows on disk
 };
 
-// Of a checkpoint: DEDUPED -> DONE by CAS.  Needs neither the worker nor the lease, so training goes on.
+// Of a checkpoint: DEDUPED -> DONE by CAS.  Needs neither the worker nor the lease, so training continues.
 class FixedPolicy : public PlanPolicy {
  public:
   explicit FixedPolicy(PlanRequest request) : batch_(std::move(request)) {}

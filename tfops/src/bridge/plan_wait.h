@@ -43,7 +43,7 @@ class PlanPolicy {
   // As Wait::Poll and Wait::Left.
   virtual bool Poll(PlanWait* wait, CoreStatus* status) = 0;
   virtual void Left(PlanWait*) {}
-  // After a successful Poll, on a thread of TensorFlow's.  True: the wait ends with *status.  False: it goes on.
+  // After a successful Poll, on a thread of TensorFlow's.  True: the wait ends with *status.  False: it continues.
   virtual bool Proceed(PlanWait* wait, tensorflow::Status* status) = 0;
 };
 

@@ -8,7 +8,7 @@
 
 namespace ascpipe {
 
-// Lookup tables of a reflected polynomial.  after[k][b]: byte b after k zero bytes that follow it.
+// Lookup tables of a reflected polynomial.  after[k][b]: the checksum of byte b followed by k zero bytes.
 struct CrcTables {
   static constexpr int kLanes = 8;  // bytes that are looked up side by side, four times as fast as one by one
 

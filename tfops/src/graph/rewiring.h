@@ -1,4 +1,4 @@
-// What stands for what in the graph of a step while it is written.
+// Which op has replaced which, while the graph of a step is written.
 #ifndef ASCPIPE_GRAPH_REWIRING_H_
 #define ASCPIPE_GRAPH_REWIRING_H_
 

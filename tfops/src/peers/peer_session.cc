@@ -146,7 +146,7 @@ PeerMove PeerSession::Send(PeerRequest request) {
   return MoveOf(Kind::kSend);
 }
 
-// An exchange ends, is given up after its timeout, or is told about on stderr.  The exchange of a heartbeat has no
+// An exchange ends, is given up after its timeout, or is reported on stderr.  The exchange of a heartbeat has no
 // timeout, unless another request waits behind it.
 PeerMove PeerSession::Await(const Around& around) {
   const PeerRequest* waits = &current_;
@@ -280,7 +280,7 @@ PeerState PeerSession::After(const PeerVerdict& verdict, const PeerRequest& requ
   }
 }
 
-// Whether a request is in line again; otherwise it is told the verdict.  `state_` is the one after the verdict.
+// Whether a request is in line again; otherwise it gets the verdict.  `state_` is the one after the verdict.
 bool PeerSession::SendsAgain(const PeerRequest& request, const PeerVerdict& verdict) const {
   const PeerHeader& mine = request.header;
   if (mine.is_pulse() || MustYield(mine)) return false;

@@ -1,4 +1,4 @@
-// Ops that may become one: those of a device and a branch, in sets of which none comes after another one.
+// Ops that may become one: ops of the same device and branch, in sets in which no op comes after another one.
 #ifndef ASCPIPE_STEP_LAYERS_H_
 #define ASCPIPE_STEP_LAYERS_H_
 
@@ -28,8 +28,9 @@ void TakeOver(std::vector<Each>* to, std::vector<Each>* from) {
   from->clear();
 }
 
-// Calls `merge` with those of `all` that `may` take, by device and branch, in sets of which none comes after another
-// one, as few as that allows.  Only sets of several.  The order is asked again after each call.
+// Takes the members of `all` that `may` accepts, and divides them by device and branch into as few sets as possible in
+// which no op comes after another one.  Calls `merge` for each set of several.  The order is asked again after each
+// call.
 template <typename Each, typename May, typename Merge>
 void ForEachLayer(const Step& step, std::vector<Each>* all, const May& may, const Merge& merge) {
   const auto op = [&](int number) -> const Op& { return step.ops[At((*all)[At(number)].item)]; };

@@ -26,7 +26,8 @@ class Order {
   bool IsAfterAny(Item item, const Items& first) const;
   bool AreApart(const Items& items) const;  // none comes after another one
 
-  // Says that an item comes after another one.  What is said must be closed before the first question is asked.
+  // Says that an item comes after another one.  All calls together must describe a closed order before the first
+  // question.
   void Know(Item first, Item item) { Set(first, item); }
 
   // Lets an item come after another one.
