@@ -73,9 +73,11 @@ class ChangeReader {
       step_.plans.push_back(plan);
       all_.waiting.push_back(node);
     }
-    Nodes changes;
-    for (Node* node : all_.graph.op_nodes()) {
-      if (IsChange(*node)) changes.push_back(node);
+    Nodes changes = all_.All("AscCut");  // what moves rows, or lets another step do so
+    for (const char* type : {"AscTableInit", "AscNextPlan"}) {
+      for (Node* node : all_.All(type)) {
+        if (IsTrue(*node, "training")) changes.push_back(node);
+      }
     }
     ByName(&changes);
     step_.changes = all_.ItemsOf(changes);
@@ -99,19 +101,19 @@ class ChangeReader {
   }
 
   void ReadHandles() {
-    Nodes writes = all_.All("AscWriteRows");
-    for (Node* node : all_.graph.op_nodes()) {
-      const bool is_update = node->type_string().compare(0, 8, "AscApply") == 0;
-      if (is_update && !InputsCalled(*node, "handles").empty()) writes.push_back(node);
+    Nodes writes;
+    for (const char* type : {"AscWriteRows", "AscApplyGradientDescentByAddress", "AscApplyAdagradByAddress",
+                             "AscApplyLazyAdamByAddress"}) {
+      writes.insert(writes.end(), all_.All(type).begin(), all_.All(type).end());
     }
     ByName(&writes);
-    std::vector<Nodes> written;
-    for (const Node* write : writes) written.push_back(Origins(InputsCalled(*write, "handles"), "AscLocalRows"));
+    std::vector<Nodes> written;  // the copies that handles, the first input of all these ops, come from
+    for (const Node* write : writes) written.push_back(Origins({Source(write, 0).node}, "AscLocalRows"));
     step_.handle_writes = all_.ItemsOf(writes);
     for (Node* node : all_.All("AscReadRows")) {
       HandleRead read;
       read.item = all_.ItemOf(node);
-      const Nodes copies = Origins(InputsCalled(*node, "handles"), "AscLocalRows");
+      const Nodes copies = Origins({Source(node, 0).node}, "AscLocalRows");
       for (std::size_t i = 0; i < writes.size(); ++i) {
         const bool same = std::any_of(written[i].begin(), written[i].end(), [&](Node* copy) {
           return std::find(copies.begin(), copies.end(), copy) != copies.end();

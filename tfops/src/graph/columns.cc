@@ -1,9 +1,8 @@
 #include "graph/columns.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
-
-#include "tensorflow/core/graph/algorithm.h"
 
 namespace ascpipe {
 namespace step {
@@ -11,22 +10,10 @@ namespace step {
 using tensorflow::Edge;
 using tensorflow::Graph;
 using tensorflow::Node;
+using tensorflow::NodeBuilder;
+using tensorflow::Status;
 
 namespace {
-
-std::vector<bool> NodesBefore(const Graph& graph, Nodes left) {
-  std::vector<bool> before(static_cast<std::size_t>(graph.num_node_ids()));
-  while (!left.empty()) {
-    const Node* node = left.back();
-    left.pop_back();
-    if (before[static_cast<std::size_t>(node->id())]) continue;
-    before[static_cast<std::size_t>(node->id())] = true;
-    for (const Edge* edge : node->in_edges()) {
-      if (!edge->IsControlEdge()) left.push_back(edge->src());
-    }
-  }
-  return before;
-}
 
 // The columns that the shape of a matrix has, -1 where they are not known.
 std::int64_t WidthOf(const Shapes& shapes, const Port& shape) {
@@ -47,6 +34,60 @@ bool AddWidths(const Shapes& shapes, const Node* node, int first, int count, std
   return true;
 }
 
+Status CutSlice(Graph* graph, const Shapes& shapes, Node* slice) {
+  std::int64_t column;
+  if (!BeginOfSlice(shapes, Source(slice, 1), &column)) return Status::OK();
+  const Port size = Source(slice, 2);
+  Node *begin, *shape;
+  TF_RETURN_IF_ERROR(PlacePair(graph, 0, column, *slice, &begin));
+  NodeBuilder builder(graph->NewName("ascpipe/shape"), "Shape", graph->op_registry());
+  TF_RETURN_IF_ERROR(Place(graph, &builder.Input(Source(size.node, size.index).out()), {}, *slice, &shape));
+  TF_RETURN_IF_ERROR(graph->UpdateEdge(begin, 0, slice, 1));
+  return graph->UpdateEdge(shape, 0, slice, 2);
+}
+
+Status CutSplit(Graph* graph, const Shapes& shapes, Node* split, const NodeSet& gone) {
+  Numbers sizes;
+  if (!SizesOfSplit(shapes, Source(split, 1), &sizes)) return Status::OK();
+  std::map<int, Node*> slices;
+  const std::vector<const Edge*> edges(split->out_edges().begin(), split->out_edges().end());
+  for (const Edge* edge : edges) {
+    if (edge->IsControlEdge() || gone.count(edge->dst()) > 0) continue;
+    Node*& slice = slices[edge->src_output()];
+    if (slice == nullptr) {
+      const auto output = sizes.begin() + edge->src_output();
+      Node *begin, *size;
+      TF_RETURN_IF_ERROR(PlacePair(graph, 0, std::accumulate(sizes.begin(), output, std::int64_t{0}), *split, &begin));
+      TF_RETURN_IF_ERROR(PlacePair(graph, -1, *output, *split, &size));
+      NodeBuilder builder(graph->NewName("ascpipe/slice"), "Slice", graph->op_registry());
+      builder.Input(Source(split, 0).out()).Input(begin).Input(size);
+      TF_RETURN_IF_ERROR(Place(graph, &builder, {}, *split, &slice));
+    }
+    TF_RETURN_IF_ERROR(graph->UpdateEdge(slice, 0, edge->dst(), edge->dst_input()));
+  }
+  return Status::OK();
+}
+
+// The shape of the bags of a table, as they usually are: without a question about all that ids come from.
+bool ReadBags(const Node& combine, Numbers* dims) {
+  if (combine.type_string() != "AscCombine") return false;
+  const Port lookup = Source(&combine, 0);
+  if (lookup.node == nullptr || lookup.node->type_string() != "AscLookup") return false;
+  const Node* const variable = Source(lookup.node, 0).node;
+  const Port restore = Source(lookup.node, 2 + lookup.index);
+  const std::size_t place = static_cast<std::size_t>(restore.index) - 1;
+  tensorflow::PartialTensorShape rows;
+  std::vector<tensorflow::PartialTensorShape> shapes;
+  if (restore.node->type_string() != "AscNextPlan" || variable->type_string() != "VariableV2" ||
+      !tensorflow::GetNodeAttr(variable->attrs(), "shape", &rows).ok() || rows.dims() != 2 ||
+      !tensorflow::GetNodeAttr(restore.node->attrs(), "shapes", &shapes).ok() || place >= shapes.size() ||
+      shapes[place].dims() != 1) {
+    return false;
+  }
+  *dims = {-1, rows.dim_size(1)};
+  return true;
+}
+
 }  // namespace
 
 bool IsColumnAxis(const Port& axis) {
@@ -57,19 +98,37 @@ bool IsColumnAxis(const Port& axis) {
          IsColumnAxis(Source(axis.node, 0));
 }
 
-Shapes::Shapes(const Graph& graph, const Nodes& nodes) : refiner_(graph.versions(), graph.op_registry()) {
-  refiner_.set_require_shape_inference_fns(false);
-  refiner_.set_function_library_for_shape_inference(&graph.flib_def());
-  const std::vector<bool> before = NodesBefore(graph, nodes);
-  Nodes order;
-  tensorflow::GetReversePostOrder(graph, &order);
-  for (const Node* node : order) {
-    if (before[static_cast<std::size_t>(node->id())] && !refiner_.AddNode(node).ok()) return;  // the rest is not known
+void Shapes::Infer(const Node* asked) const {
+  if (refiner_ == nullptr) {  // it has a thread
+    refiner_.reset(new tensorflow::ShapeRefiner(graph_.versions(), graph_.op_registry()));
+    refiner_->set_require_shape_inference_fns(false);
+    refiner_->set_function_library_for_shape_inference(&graph_.flib_def());
+  }
+  std::vector<std::pair<const Node*, bool>> left = {{asked, false}};  // whether the inputs of a node are done
+  while (!left.empty()) {
+    const Node* const node = left.back().first;
+    const bool has_inputs = left.back().second;
+    left.pop_back();
+    if (has_inputs) {
+      refiner_->AddNode(node).IgnoreError();  // then it is not known, and neither is what depends on it
+      continue;
+    }
+    const std::size_t id = static_cast<std::size_t>(node->id());
+    if (id < seen_.size() && !seen_[id]) {
+      seen_[id] = true;
+      left.emplace_back(node, true);
+      for (const Edge* edge : node->in_edges()) {
+        if (!edge->IsControlEdge()) left.emplace_back(edge->src(), false);
+      }
+    }
   }
 }
 
 bool Shapes::Read(const Port& port, Numbers* dims) const {
-  tensorflow::shape_inference::InferenceContext* const context = refiner_.GetContext(port.node);
+  if (port.node == nullptr) return false;
+  if (ReadBags(*port.node, dims)) return true;
+  Infer(port.node);
+  tensorflow::shape_inference::InferenceContext* const context = refiner_->GetContext(port.node);
   if (context == nullptr || !context->RankKnown(context->output(port.index))) return false;
   dims->clear();
   for (int axis = 0; axis < context->Rank(context->output(port.index)); ++axis) {
@@ -79,12 +138,27 @@ bool Shapes::Read(const Port& port, Numbers* dims) const {
 }
 
 bool Shapes::IsMatrix(const Port& port) const {
+  if (port.node != nullptr && port.node->type_string() == "MatMul")
+    return true;  // the refiner would need all that comes before
   Numbers dims;
   return Read(port, &dims) && dims.size() == 2;
 }
 
 std::int64_t Shapes::Columns(const Port& port) const {
+  const auto entry = columns_.emplace(std::make_pair(port.node, port.index), -1);
+  if (entry.second) entry.first->second = InferColumns(port);
+  return entry.first->second;
+}
+
+std::int64_t Shapes::InferColumns(const Port& port) const {
   Numbers dims;
+  if (port.node != nullptr && port.node->type_string() == "Reshape") {
+    // Layers of TensorFlow pack the batch size and the columns.  For the first of these, the refiner would look through
+    // the graph for constants, each time.
+    const Port pack = Source(port.node, 1);
+    const bool has_two = pack.node != nullptr && pack.node->type_string() == "Pack" && pack.node->num_inputs() == 2;
+    if (has_two && ReadNumbers(Source(pack.node, 1), &dims) && dims.size() == 1 && dims[0] >= 0) return dims[0];
+  }
   return Read(port, &dims) && dims.size() == 2 ? dims[1] : -1;
 }
 
@@ -150,6 +224,19 @@ bool SizesOfSplit(const Shapes& shapes, const Port& port, Numbers* sizes) {
   sizes->clear();
   for (int i = 0; i < pack->num_inputs(); ++i) sizes->push_back(WidthOf(shapes, Source(pack, i)));
   return true;
+}
+
+void WaitForWhole(Graph* graph, Node* cut) {
+  const std::vector<const Edge*> edges(cut->out_edges().begin(), cut->out_edges().end());
+  for (const Edge* edge : edges) {
+    if (!edge->IsControlEdge() || !edge->dst()->IsOp()) continue;
+    graph->AddControlEdge(Source(cut, 0).node, edge->dst());
+    graph->RemoveControlEdge(edge);
+  }
+}
+
+Status CutOut(Graph* graph, const Shapes& shapes, Node* cut, const NodeSet& gone) {
+  return cut->type_string() == "Slice" ? CutSlice(graph, shapes, cut) : CutSplit(graph, shapes, cut, gone);
 }
 
 }  // namespace step

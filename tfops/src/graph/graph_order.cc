@@ -1,10 +1,7 @@
 #include "graph/graph_order.h"
 
-#include <set>
-#include <utility>
-#include <vector>
-
-#include "tensorflow/core/graph/algorithm.h"
+#include <algorithm>
+#include <iterator>
 
 namespace ascpipe {
 namespace step {
@@ -13,36 +10,53 @@ using tensorflow::Edge;
 using tensorflow::Graph;
 using tensorflow::Node;
 
-Nodes InputsCalled(const Node& node, const char* name) {
-  tensorflow::NameRangeMap ranges;
-  Nodes found;
-  if (!tensorflow::NameRangesForNode(node, node.op_def(), &ranges, nullptr).ok()) return found;
-  if (ranges.count(name) == 0) return found;
-  const std::pair<int, int> range = ranges.at(name);
-  for (const Edge* edge : node.in_edges()) {
-    if (edge->dst_input() >= range.first && edge->dst_input() < range.second) found.push_back(edge->src());
-  }
-  return found;
-}
-
 Nodes Origins(const Nodes& from, const char* type) {
-  Nodes found, left = from;
-  std::set<Node*> seen(from.begin(), from.end());
-  while (!left.empty()) {
-    Node* node = left.back();
-    left.pop_back();
-    if (node->type_string() == type) {
-      found.push_back(node);
-      continue;
-    }
-    for (const Edge* edge : node->in_edges()) {
-      if (!edge->IsControlEdge() && seen.insert(edge->src()).second) left.push_back(edge->src());
-    }
-  }
+  Nodes found;
+  VisitSources(from, [&found, type](Node* node) {
+    if (node->type_string() != type) return true;
+    found.push_back(node);
+    return false;
+  });
   return found;
 }
 
 namespace {
+
+// Whether a Switch is part of a loop.  That a loop goes on or ends is no condition of what comes after it.
+bool IsOfLoop(const Node& node) { return Source(&node, 1).node != nullptr && Source(&node, 1).node->IsLoopCond(); }
+
+// What an edge hands on: all that its source is in, and the side of a conditional that it comes from.
+Branch Along(const Edge& edge, const std::vector<Branch>& of) {
+  Branch branch = of[static_cast<std::size_t>(edge.src()->id())];
+  if (!edge.IsControlEdge() && edge.src()->IsSwitch() && !IsOfLoop(*edge.src())) {
+    const Port decides = Source(edge.src(), 1);
+    branch.emplace(decides.node == nullptr ? -1 : decides.node->id(), decides.index, edge.src_output());
+  }
+  return branch;
+}
+
+// A Merge runs as soon as one of its inputs is there: it is in what all of them are in.
+Branch OfMerge(const Node& merge, const std::vector<Branch>& of) {
+  Branch common, waits;
+  bool is_first = true;
+  for (const Edge* edge : merge.in_edges()) {
+    if (edge->src()->IsNextIteration()) continue;
+    const Branch branch = Along(*edge, of);
+    if (edge->IsControlEdge()) {
+      waits.insert(branch.begin(), branch.end());
+    } else if (is_first) {
+      common = branch;
+      is_first = false;
+    } else {
+      Branch both;
+      std::set_intersection(common.begin(), common.end(), branch.begin(), branch.end(),
+                            std::inserter(both, both.begin()));
+      common = both;
+    }
+  }
+  common.insert(waits.begin(), waits.end());
+  return common;
+}
 
 // Sets of items, as bits, by node.
 class Before {
@@ -63,18 +77,28 @@ class Before {
       own[word] |= known[word];
     }
     const int item = items_[IdOf(first)];
-    if (item < 0 || Has(node, item)) return is_new;
-    own[At(item)] |= Word{1} << (item % 64);
-    return true;
+    if (item < 0) return is_new;
+    const Word bit = Word{1} << (item % 64);
+    is_new = is_new || (own[item / 64] & bit) == 0;
+    own[item / 64] |= bit;
+    return is_new;
   }
 
-  bool Has(const Node& node, int item) const { return (bits_[IdOf(node) * words_ + At(item)] >> (item % 64) & 1) != 0; }
+  // Calls `each` for each item that a node comes after.
+  template <typename Each>
+  void ForEach(const Node& node, const Each& each) const {
+    for (std::size_t word = 0; word < words_; ++word) {
+      Word left = bits_[IdOf(node) * words_ + word];
+      for (int item = static_cast<int>(word) * 64; left != 0; ++item, left >>= 1) {
+        if ((left & 1) != 0) each(item);
+      }
+    }
+  }
 
  private:
   using Word = std::uint64_t;
 
   static std::size_t IdOf(const Node& node) { return static_cast<std::size_t>(node.id()); }
-  static std::size_t At(int item) { return static_cast<std::size_t>(item) / 64; }
 
   std::size_t words_;
   std::vector<int> items_;
@@ -83,10 +107,24 @@ class Before {
 
 }  // namespace
 
-Order OrderOf(const Graph& graph, const Nodes& nodes, const Absorbed& absorbed) {
+std::vector<Branch> BranchesOf(const Graph& graph, const Nodes& order) {
+  std::vector<Branch> of(static_cast<std::size_t>(graph.num_node_ids()));
+  for (const Node* node : order) {
+    Branch& own = of[static_cast<std::size_t>(node->id())];
+    if (node->IsMerge()) {
+      own = OfMerge(*node, of);
+      continue;
+    }
+    for (const Edge* edge : node->in_edges()) {
+      const Branch branch = Along(*edge, of);
+      own.insert(branch.begin(), branch.end());
+    }
+  }
+  return of;
+}
+
+Order OrderOf(const Graph& graph, const Nodes& order, const Nodes& nodes, const Absorbed& absorbed) {
   Before before(graph, nodes);
-  Nodes order;
-  tensorflow::GetReversePostOrder(graph, &order);
   for (bool again = true; again;) {  // a second time for loops, and for what stands for other nodes
     again = false;
     for (const Node* node : order) {
@@ -103,9 +141,7 @@ Order OrderOf(const Graph& graph, const Nodes& nodes, const Absorbed& absorbed) 
   }
   Order found(static_cast<int>(nodes.size()));
   for (Item item = 0; item < found.count(); ++item) {
-    for (Item first = 0; first < found.count(); ++first) {
-      if (before.Has(*nodes[static_cast<std::size_t>(item)], first)) found.Know(first, item);
-    }
+    before.ForEach(*nodes[static_cast<std::size_t>(item)], [&found, item](Item first) { found.Know(first, item); });
   }
   return found;
 }

@@ -1,4 +1,4 @@
-// Joins: concats of columns, the columns of their gradients, and what reads rows in the end.
+// Joins: concats of columns, and the columns of their gradients.
 #include <algorithm>
 
 #include "graph/numbered.h"
@@ -16,24 +16,17 @@ bool IsConcatOfColumns(const Node& node) {
          IsColumnAxis(Source(&node, node.num_inputs() - 1));
 }
 
-bool IsRead(const Node& node) {
-  const auto& edges = node.out_edges();
-  return std::any_of(edges.begin(), edges.end(), [](const Edge* edge) { return !edge->IsControlEdge(); });
-}
-
 class JoinReader {
  public:
   explicit JoinReader(Numbered* all) : all_(*all), reading_(all->reading), step_(all->step) {}
 
   void Read() {
-    Nodes joins, shaped;
+    Nodes joins;
     for (Node* node : all_.All("ConcatV2")) {
       if (IsConcatOfColumns(*node)) joins.push_back(node);
     }
     if (step_.lookups.empty() || joins.empty()) return;
-    shaped = joins;
-    shaped.insert(shaped.end(), all_.All("SplitV").begin(), all_.All("SplitV").end());
-    reading_.shapes.reset(new Shapes(all_.graph, shaped));
+    reading_.shapes.reset(new Shapes(all_.graph));
     for (Node* node : joins) {
       Join join;
       join.item = all_.ItemOf(node);
@@ -124,46 +117,9 @@ class JoinReader {
   Step& step_;
 };
 
-// What an op of gradients waits for besides its inputs.  Gradients that are gated or used together wait for each other:
-// instead of a part of a tensor the whole is waited for, and no gradient that nothing reads.
-void AddWaits(const Ends& ends, const Node& node, Nodes* waits) {
-  Nodes inputs;
-  AddControlInputs(&node, &inputs);
-  for (Node* input : inputs) {
-    const bool is_cut = ends.cuts.count(input) > 0;
-    if (is_cut) waits->push_back(Source(input, 0).node);
-    if (is_cut || input->type_string() == "NoOp") {
-      AddWaits(ends, *input, waits);
-    } else if (input->type_string() != "AscCombineRowsGrad" &&
-               (input->type_string() != "AscCombineWeightsGrad" || IsRead(*input))) {
-      waits->push_back(input);
-    }
-  }
-}
-
 }  // namespace
 
 void ReadJoins(Numbered* numbered) { JoinReader(numbered).Read(); }
-
-void ReadUses(Numbered* numbered) {
-  Reading& reading = numbered->reading;
-  Step& step = numbered->step;
-  UseSearch search(numbered->ends, &step.readers);
-  for (Feature& feature : step.features) {
-    Node* const node = reading.ops[At(step.lookups[static_cast<std::size_t>(feature.lookup)].item)];
-    feature.uses = search.Of({node, feature.output}, HasControlOutputs(node));
-  }
-  for (const auto& bag : numbered->ends.bags) {
-    Node* const node = const_cast<Node*>(bag.first);
-    step.bags[At(bag.second)].uses = search.Of({node, 0}, HasControlOutputs(node));
-  }
-  for (std::size_t i = 0; i < reading.cuts.size(); ++i) step.cuts[i].uses = search.OfAll(reading.cuts[i]);
-  for (Nodes& passed : reading.waits_of_sums) {
-    Nodes waits;
-    for (const Node* node : passed) AddWaits(numbered->ends, *node, &waits);
-    passed = waits;
-  }
-}
 
 }  // namespace step
 }  // namespace ascpipe

@@ -1,4 +1,4 @@
-// AscRead and AscSum, which stand for several ops of a program in the graph of a step.
+// AscRead and AscSum, which stand for several ops of a program in the graph of a step, while they are put together.
 #ifndef ASCPIPE_GRAPH_NEW_OPS_H_
 #define ASCPIPE_GRAPH_NEW_OPS_H_
 
@@ -10,6 +10,9 @@
 namespace ascpipe {
 namespace step {
 
+using Integers = std::vector<int>;
+using Outs = std::vector<tensorflow::NodeBuilder::NodeOut>;
+
 // How rows of positions become one for each bag: the ports of a Combination.  splits without a node: they do not.
 struct BagPorts {
   Port splits, weights;
@@ -17,53 +20,52 @@ struct BagPorts {
   float max_norm = 0;
 };
 
-// What one AscRead does.
-struct ReadOp {
-  struct Source {
-    Port rows, slots, default_row;
-    int table;
-  };
-  struct Feature {
-    int source;
-    Port restore;
-    BagPorts bags;
-  };
-  // Of an output: numbers of features, and, less 1 and negative, of others.
-  using Pieces = std::vector<int>;
+// The inputs and attributes of the bags of features.
+struct BagInputs {
+  void Add(const BagPorts& bags);
+  void AddTo(tensorflow::NodeBuilder* builder) const;
 
-  std::vector<Source> sources;
-  std::vector<Feature> features;
-  std::vector<Port> others;
-  std::vector<Pieces> outputs;
-
-  int AddSource(const Source& source);  // its number; equal ones have one
-  int AddOther(const Port& port);       // as a piece
+  Outs splits, weights;
+  Integers bags, weighted;
+  std::vector<std::string> combiners;
+  std::vector<float> max_norms;
 };
 
-// What one AscSum does.
-struct SumOp {
-  struct Table {
-    Port rows;  // no node: none
-    Port slots;
-    int dim;
-    bool partial;
-  };
-  struct Feature {
-    int table;
-    Port restore, gradient;
-    int column;  // -1: the gradient is the feature's own
-    BagPorts bags;
-  };
+class ReadOp {
+ public:
+  // Append to the output that was begun last: a feature, of rows that may have others, or another tensor.
+  void BeginOutput() { pieces_.push_back(0); }
+  void AddFeature(const Port& rows, const Port& slots, const Port& default_row, int table, const Port& restore);
+  void AddBags(const BagPorts& bags) { bags_.Add(bags); }  // of the feature that was added last
+  void AddOther(const Port& port);
 
-  std::vector<Table> tables;
-  std::vector<Feature> features;
+  // Adds the op, which waits for `waits`, on the device of `beside`.
+  tensorflow::Status AddTo(tensorflow::Graph* graph, const Nodes& waits, const tensorflow::Node& beside,
+                           tensorflow::Node** node) const;
+
+ private:
+  Outs rows_, slots_, default_row_, restore_, others_;
+  Integers tables_, sources_, pieces_;
+  Integers order_;  // features, and, less 1 and negative, others
+  BagInputs bags_;
 };
 
-// Adds an op that waits for others, on the device of a further one.
-tensorflow::Status Add(const ReadOp& read, const Nodes& waits, const tensorflow::Node& beside, tensorflow::Graph* graph,
-                       tensorflow::Node** node);
-tensorflow::Status Add(const SumOp& sum, const Nodes& waits, const tensorflow::Node& beside, tensorflow::Graph* graph,
-                       tensorflow::Node** node);
+class SumOp {
+ public:
+  void AddTable(const Port& rows, const Port& slots, int dim, bool partial);  // rows without a node: none
+  // A feature of the table that was added last.  column: -1 if the gradient is the feature's own.
+  void AddFeature(const Port& restore, const Port& gradient, int column, const BagPorts& bags);
+
+  // As of ReadOp.
+  tensorflow::Status AddTo(tensorflow::Graph* graph, const Nodes& waits, const tensorflow::Node& beside,
+                           tensorflow::Node** node) const;
+
+ private:
+  Outs rows_, slots_, restore_, gradients_;
+  Integers dims_, rows_of_, tables_, sources_, columns_;
+  std::vector<bool> partial_;
+  BagInputs bags_;
+};
 
 }  // namespace step
 }  // namespace ascpipe

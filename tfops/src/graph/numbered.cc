@@ -6,11 +6,17 @@ namespace step {
 using tensorflow::Node;
 
 Numbered::Numbered(tensorflow::Graph* graph, Reading* reading) : graph(*graph), reading(*reading), step(reading->step) {
-  for (Node* node : graph->op_nodes()) by_type_[node->type_string()].push_back(node);
+  for (Node* node : graph->op_nodes()) {
+    const std::string& type = node->type_string();
+    if (type.compare(0, 3, "Asc") == 0 || type == "ConcatV2") by_type_[type].push_back(node);
+    has_control_flow_ = has_control_flow_ || node->IsControlFlow();
+  }
   for (auto& entry : by_type_) ByName(&entry.second);
 }
 
-tensorflow::Status Numbered::ReadLoops() { return tensorflow::BuildControlFlowInfo(&graph, &frames_); }
+tensorflow::Status Numbered::ReadLoops() {
+  return has_control_flow_ ? tensorflow::BuildControlFlowInfo(&graph, &frames_) : tensorflow::Status::OK();
+}
 
 Item Numbered::ItemOf(Node* node) {
   const auto entry = items_.emplace(node, static_cast<Item>(items_.size()));
@@ -31,6 +37,7 @@ Value Numbered::ValueOf(const Port& port) {
 }
 
 int Numbered::LoopOf(const Node& node) {
+  if (frames_.empty()) return 0;
   const Node* const frame = frames_[static_cast<std::size_t>(node.id())].frame;
   if (frame == nullptr || frame->IsSource()) return 0;
   return loops_.emplace(frame, static_cast<int>(loops_.size()) + 1).first->second;

@@ -8,11 +8,15 @@
 #include <vector>
 
 #include "graph/step_reader.h"
-#include "graph/uses.h"
 #include "tensorflow/core/graph/control_flow.h"
 
 namespace ascpipe {
 namespace step {
+
+// The ops of a step at which a search ends, with their numbers in it.
+struct Ends {
+  std::map<const tensorflow::Node*, int> joins, bags, sums, cuts;
+};
 
 // The nodes of a graph by type, and the numbers that a reading gives to ops, outputs and loops.
 class Numbered {
@@ -21,7 +25,9 @@ class Numbered {
 
   tensorflow::Status ReadLoops();  // before the first question about a loop
 
-  const Nodes& All(const std::string& type) { return by_type_[type]; }  // by name
+  // All nodes of a type, by name: of ascpipe's types, or ConcatV2.
+  const Nodes& All(const std::string& type) { return by_type_[type]; }
+  bool has_control_flow() const { return has_control_flow_; }
   Item ItemOf(tensorflow::Node* node);
   Items ItemsOf(const Nodes& nodes);
   Value ValueOf(const Port& port);
@@ -37,6 +43,7 @@ class Numbered {
 
  private:
   std::map<std::string, Nodes> by_type_;
+  bool has_control_flow_ = false;
   std::map<const tensorflow::Node*, Item> items_;
   std::map<std::pair<const tensorflow::Node*, int>, Value> values_;
   std::map<const tensorflow::Node*, int> loops_;

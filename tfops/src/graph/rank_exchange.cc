@@ -9,17 +9,12 @@
 //
 // One AscForward and one AscBackward serve all tables of the step.
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bridge/pipeline.h"
-#include "graph/gathered_rows.h"
-#include "graph/rank_gate.h"
-#include "graph/rank_lookups.h"
 #include "graph/rank_nodes.h"
-#include "graph/rank_sums.h"
 #include "graph/step_facts.h"
 #include "graph/step_graph.h"
 #include "graph/step_pass.h"
@@ -27,7 +22,6 @@
 
 namespace ascpipe {
 
-using tensorflow::Edge;
 using tensorflow::Graph;
 using tensorflow::Node;
 using tensorflow::NodeBuilder;
@@ -130,23 +124,15 @@ class RankExchange {
   // The plan that slots or handles come from; null: from none of several ranks.  `through`: a type of op on the way.
   TablePlan* PlanOf(const Port& from, const char* through = nullptr, bool* passed = nullptr) {
     TablePlan* found = nullptr;
-    std::set<const Node*> seen;
-    Nodes left = {from.node};
-    while (!left.empty()) {
-      Node* const node = left.back();
-      left.pop_back();
-      if (!seen.insert(node).second) continue;
+    VisitSources({from.node}, [&](const Node* node) {
       if (through != nullptr && node->type_string() == through) *passed = true;
       for (auto& entry : steps_) {
         for (TablePlan& table : entry.second.tables) {
           if (table.plan == node) found = &table;
         }
       }
-      if (node->type_string() == "AscNextPlan") continue;
-      for (const Edge* edge : node->in_edges()) {
-        if (!edge->IsControlEdge()) left.push_back(edge->src());
-      }
-    }
+      return node->type_string() != "AscNextPlan";
+    });
     return found;
   }
 

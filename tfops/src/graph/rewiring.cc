@@ -32,38 +32,39 @@ void Rewiring::AddWaits(const Nodes& waits, Nodes* all) const {
   }
 }
 
-Status Rewiring::Replace(Node* node, const std::map<int, Port>& outputs, Node* waited_for) {
-  const std::vector<const Edge*> edges(node->out_edges().begin(), node->out_edges().end());
-  for (const Edge* edge : edges) {
-    if (edge->IsControlEdge()) {
-      graph_.AddControlEdge(waited_for, edge->dst());
-      graph_.RemoveControlEdge(edge);
-    } else if (outputs.count(edge->src_output()) > 0) {
-      const Port& output = outputs.at(edge->src_output());
-      TF_RETURN_IF_ERROR(graph_.UpdateEdge(output.node, output.index, edge->dst(), edge->dst_input()));
-    }
+Status Rewiring::Replace(Node* node, const std::vector<Port>& outputs, Node* waited_for) {
+  TF_RETURN_IF_ERROR(Repoint(&graph_, node, outputs, waited_for));
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].node != nullptr) moved_[{node, static_cast<int>(i)}] = outputs[i];
   }
-  for (const auto& output : outputs) moved_[{node, output.first}] = output.second;
   replaced_[node] = waited_for;
   return Status::OK();
 }
 
-std::set<const Node*> Rewiring::Unread() const {
-  std::set<const Node*> gone;
+NodeSet Rewiring::Unread() const {
+  NodeSet gone;
   Nodes left;
-  const auto is_read = [&gone](const Edge* edge) { return edge->dst()->IsOp() && gone.count(edge->dst()) == 0; };
-  const auto take = [&](Node* node) {
-    if (gone.count(node) > 0 || std::any_of(node->out_edges().begin(), node->out_edges().end(), is_read)) return;
-    gone.insert(node);
-    left.push_back(node);
+  std::vector<int> readers(static_cast<std::size_t>(graph_.num_node_ids()), -1);  // that stay; -1: not counted yet
+  const auto count = [&readers](const Node* node) -> int& {
+    int& number = readers[static_cast<std::size_t>(node->id())];
+    if (number >= 0) return number;
+    number = 0;
+    for (const Edge* edge : node->out_edges()) number += edge->dst()->IsOp() ? 1 : 0;
+    return number;
   };
-  for (const auto& each : replaced_) take(each.first);
+  const auto take = [&](Node* node) {
+    if (gone.insert(node).second) left.push_back(node);
+  };
+  for (const auto& each : replaced_) {
+    if (count(each.first) == 0) take(each.first);
+  }
   while (!left.empty()) {
     const Node* const node = left.back();
     left.pop_back();
     for (const Edge* edge : node->in_edges()) {
       Node* const source = edge->src();
-      if (source->IsOp() && (replaced_.count(source) > 0 || !source->op_def().is_stateful())) take(source);
+      if (!source->IsOp() || --count(source) > 0) continue;
+      if (replaced_.count(source) > 0 || !source->op_def().is_stateful()) take(source);
     }
   }
   return gone;

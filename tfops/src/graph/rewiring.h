@@ -3,7 +3,6 @@
 #define ASCPIPE_GRAPH_REWIRING_H_
 
 #include <map>
-#include <set>
 #include <utility>
 
 #include "graph/step_reader.h"
@@ -20,14 +19,14 @@ class Rewiring {
   Port PortOf(Value value) const;  // no node for -1
   void AddWaits(const Nodes& waits, Nodes* all) const;
 
-  // Lets all that reads or waits for a node do so with another one.  Outputs that `outputs` does not have stay.
-  tensorflow::Status Replace(tensorflow::Node* node, const std::map<int, Port>& outputs, tensorflow::Node* waited_for);
+  // Repoint, of a node that is replaced.
+  tensorflow::Status Replace(tensorflow::Node* node, const std::vector<Port>& outputs, tensorflow::Node* waited_for);
 
   // Says which op does what that of an item did.
   void Write(Item item, tensorflow::Node* node) { written_[item] = node; }
 
   // What was replaced and has no reader left, and the ops without an effect of their own that only such ops read.
-  std::set<const tensorflow::Node*> Unread() const;
+  NodeSet Unread() const;
   void RemoveUnread();
 
  private:

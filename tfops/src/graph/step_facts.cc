@@ -6,7 +6,6 @@
 #include <set>
 #include <sstream>
 #include <utility>
-#include <vector>
 
 #include "core/core_status.h"
 #include "peers/likeness.h"
@@ -14,7 +13,6 @@
 namespace ascpipe {
 
 using tensorflow::DataType;
-using tensorflow::Edge;
 using tensorflow::Graph;
 using tensorflow::Node;
 
@@ -84,22 +82,17 @@ bool IsSource(const Node& node) {
 std::string ValueOf(const Port& port) {
   std::string number;
   if (NumberOf(port.node, &number)) return number;
-  std::set<const Node*> seen = {port.node};
-  std::vector<const Node*> left = {port.node};
   std::multiset<std::string> numbers;
-  while (!left.empty()) {
-    const Node* const node = left.back();
-    left.pop_back();
-    if (IsCollective(*node) || seen.size() > kMostNodes) return "computed";
-    if (NumberOf(node, &number)) numbers.insert(number);
-    if (IsSource(*node)) continue;
-    for (const Edge* edge : node->in_edges()) {
-      if (!edge->IsControlEdge() && edge->src()->IsOp() && seen.insert(edge->src()).second) left.push_back(edge->src());
-    }
-  }
+  std::size_t visited = 0;
+  bool is_known = true;
+  VisitSources({port.node}, [&](const Node* node) {
+    is_known = is_known && !IsCollective(*node) && ++visited <= kMostNodes;
+    if (is_known && NumberOf(node, &number)) numbers.insert(number);
+    return is_known && !IsSource(*node);
+  });
   std::string text = "computed from";
   for (const std::string& one : numbers) text += " " + one;
-  return numbers.empty() ? "computed" : text;
+  return !is_known || numbers.empty() ? "computed" : text;
 }
 
 class Facts {
@@ -120,45 +113,41 @@ class Facts {
 };
 
 // The number of the table whose handles reach a node, or -1.
-int TableOfHandles(const Node* node) {
-  std::set<const Node*> seen = {node};
-  std::vector<const Node*> left = {node};
-  while (!left.empty()) {
-    node = left.back();
-    left.pop_back();
-    if (node->type_string() == "AscLocalRows") return IntOf(node, "table");
-    for (const Edge* edge : node->in_edges()) {
-      if (!edge->IsControlEdge() && edge->src()->IsOp() && seen.insert(edge->src()).second) left.push_back(edge->src());
-    }
-  }
-  return -1;
+int TableOfHandles(Node* handles) {
+  int table = -1;
+  VisitSources({handles}, [&table](const Node* node) {
+    if (node->type_string() == "AscLocalRows") table = IntOf(node, "table");
+    return table < 0;
+  });
+  return table;
 }
 
 // Calls `each` with the name and source of each hyper-parameter of an update.
 template <typename Each>
 void ForNumbers(const Node& update, const Each& each) {
-  const std::set<std::string> others = {"rows",
-                                        "accumulator",
-                                        "m",
-                                        "v",
-                                        "accum",
-                                        "linear",
-                                        "handles",
-                                        "grad",
-                                        "delta",
-                                        "indices",
-                                        "var",
-                                        "vhat",
-                                        "mom",
-                                        "ms",
-                                        "mg",
-                                        "gradient_accumulator",
-                                        "accum_update",
-                                        "gradient_squared_accumulator"};
+  const char* const others[] = {"rows",
+                                "accumulator",
+                                "m",
+                                "v",
+                                "accum",
+                                "linear",
+                                "handles",
+                                "grad",
+                                "delta",
+                                "indices",
+                                "var",
+                                "vhat",
+                                "mom",
+                                "ms",
+                                "mg",
+                                "gradient_accumulator",
+                                "accum_update",
+                                "gradient_squared_accumulator"};
   int place = 0;
   for (const auto& input : update.op_def().input_arg()) {
     if (place >= update.num_inputs()) return;
-    if (others.count(input.name()) == 0) each(input.name(), Source(&update, place));
+    if (std::find(std::begin(others), std::end(others), input.name()) == std::end(others))
+      each(input.name(), Source(&update, place));
     ++place;
   }
 }
@@ -200,20 +189,6 @@ void AddUpdateOfVariable(const Node& update, const Node& variable, Facts* facts)
   facts->Add(kVariableItem + variable.name(), value);
 }
 
-// All nodes that depend on some nodes by data edges.
-std::set<const Node*> Fed(const Nodes& nodes) {
-  std::set<const Node*> found(nodes.begin(), nodes.end());
-  std::vector<const Node*> left(nodes.begin(), nodes.end());
-  while (!left.empty()) {
-    const Node* const node = left.back();
-    left.pop_back();
-    for (const Edge* edge : node->out_edges()) {
-      if (!edge->IsControlEdge() && found.insert(edge->dst()).second) left.push_back(edge->dst());
-    }
-  }
-  return found;
-}
-
 void AddCombiner(const Node& gradient, Facts* facts) {
   std::string combiner;
   float norm = 0;
@@ -232,14 +207,15 @@ std::string FactsOf(const Graph& graph, const Pipeline& pipeline) {
     if (IsCollective(*node)) collectives.push_back(node);
     if (node->type_string() == "AscNextPlan") tables[Source(node, 1).node] = IntOf(node, "table");
   }
-  const std::set<const Node*> fed = Fed(collectives);
+  NodeSet fed;
+  VisitReaders(collectives, [&fed](const Node* node) { fed.insert(node); });
   for (const Node* node : collectives) facts.Add(kCollectiveItem + NameOf(*node), node->type_string());
   for (const Node* node : graph.op_nodes()) {
     int gradient = -1;
     if (node->type_string() == "AscCombineRowsGrad") {
       AddCombiner(*node, &facts);
     } else if (BeginsWith(node->type_string(), "AscApply") && node->num_inputs() > 0) {
-      const Node* const first = Source(node, 0).node;
+      Node* const first = Source(node, 0).node;
       const auto known = tables.find(first);
       const int number = known != tables.end() ? known->second : first == nullptr ? -1 : TableOfHandles(first);
       const Table* const table = pipeline.table(number);

@@ -67,11 +67,6 @@ void AddControlInputs(const Node* node, Nodes* found) {
   }
 }
 
-bool IsChange(const Node& node) {
-  const std::string& type = node.type_string();
-  return type == "AscCut" || ((type == "AscTableInit" || IsPlan(node)) && IsTrue(node, "training"));
-}
-
 Nodes Updates(const Nodes& variables) {
   Nodes updates, left = variables;
   while (!left.empty()) {
@@ -83,7 +78,7 @@ Nodes Updates(const Nodes& variables) {
         continue;
       if (user->type_string() == "RefSwitch") {
         left.push_back(user);
-      } else if (user->type_string() != "AscLookup" && !IsPlan(*user) && user->type_string() != "Assign") {
+      } else if (!Is(user, {"AscLookup", "AscNextPlan", "Assign"})) {
         updates.push_back(user);
       }
     }
@@ -92,16 +87,17 @@ Nodes Updates(const Nodes& variables) {
   return updates;
 }
 
-After::After(const tensorflow::Graph& graph, const Nodes& nodes)
+Reached::Reached(const tensorflow::Graph& graph, Way way, const Nodes& nodes)
     : reached_(static_cast<std::size_t>(graph.num_node_ids())) {
   Nodes left = nodes;
   while (!left.empty()) {
-    const Node* node = left.back();
+    const Node* const from = left.back();
     left.pop_back();
-    for (const Edge* edge : node->out_edges()) {
-      if (has(edge->dst())) continue;
-      reached_[static_cast<std::size_t>(edge->dst()->id())] = true;
-      left.push_back(edge->dst());
+    for (const Edge* edge : way == Way::kAfter ? from->out_edges() : from->in_edges()) {
+      Node* const node = way == Way::kAfter ? edge->dst() : edge->src();
+      if (has(node)) continue;
+      reached_[static_cast<std::size_t>(node->id())] = true;
+      left.push_back(node);
     }
   }
 }
@@ -120,10 +116,10 @@ Status PlacePair(Graph* graph, std::int64_t first, std::int64_t second, const No
   return Place(graph, &builder.Attr("dtype", value.dtype()).Attr("value", value), {}, beside, node);
 }
 
-Status Repoint(Graph* graph, Node* before, Node* now, const std::vector<int>& outputs) {
-  std::vector<Port> ports;
-  for (const int output : outputs) ports.push_back({now, output});
-  return Repoint(graph, before, ports, now);
+Status Repoint(Graph* graph, Node* before, Node* now) {
+  std::vector<Port> outputs;
+  for (int i = 0; i < before->num_outputs(); ++i) outputs.push_back({now, i});
+  return Repoint(graph, before, outputs, now);
 }
 
 Status Repoint(Graph* graph, Node* before, const std::vector<Port>& outputs, Node* waited_for, const Node* except) {
@@ -133,10 +129,11 @@ Status Repoint(Graph* graph, Node* before, const std::vector<Port>& outputs, Nod
     if (edge->IsControlEdge()) {
       graph->AddControlEdge(waited_for, edge->dst());
       graph->RemoveControlEdge(edge);
-    } else {
-      const Port& output = outputs[static_cast<std::size_t>(edge->src_output())];
-      TF_RETURN_IF_ERROR(graph->UpdateEdge(output.node, output.index, edge->dst(), edge->dst_input()));
+      continue;
     }
+    const std::size_t place = static_cast<std::size_t>(edge->src_output());
+    if (place >= outputs.size() || outputs[place].node == nullptr) continue;
+    TF_RETURN_IF_ERROR(graph->UpdateEdge(outputs[place].node, outputs[place].index, edge->dst(), edge->dst_input()));
   }
   return Status::OK();
 }

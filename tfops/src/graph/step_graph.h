@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <unordered_set>
 #include <vector>
 
 #include "tensorflow/core/framework/node_def_util.h"
@@ -15,6 +16,7 @@
 namespace ascpipe {
 
 using Nodes = std::vector<tensorflow::Node*>;
+using NodeSet = std::unordered_set<const tensorflow::Node*>;
 using Numbers = std::vector<std::int64_t>;
 
 // An output of a node.
@@ -51,20 +53,44 @@ inline bool IsTrue(const tensorflow::Node& node, const char* attr) {
   return tensorflow::GetNodeAttr(node.attrs(), attr, &value).ok() && value;
 }
 
-inline bool IsPlan(const tensorflow::Node& node) {
-  return node.type_string() == "AscNextPlan" || node.type_string() == "AscPlans";
+// Visits some nodes and all that their data comes from, each once, but nothing behind a node at which `visit` returns
+// false.
+template <typename Visit>
+void VisitSources(Nodes left, const Visit& visit) {
+  NodeSet seen(left.begin(), left.end());
+  while (!left.empty()) {
+    tensorflow::Node* const node = left.back();
+    left.pop_back();
+    if (!visit(node)) continue;
+    for (const tensorflow::Edge* edge : node->in_edges()) {
+      if (!edge->IsControlEdge() && seen.insert(edge->src()).second) left.push_back(edge->src());
+    }
+  }
 }
 
-// Ops that move rows, or let another step do so.
-bool IsChange(const tensorflow::Node& node);
+// Visits some nodes and all that reads their data, each once.
+template <typename Visit>
+void VisitReaders(Nodes left, const Visit& visit) {
+  NodeSet seen(left.begin(), left.end());
+  while (!left.empty()) {
+    tensorflow::Node* const node = left.back();
+    left.pop_back();
+    visit(node);
+    for (const tensorflow::Edge* edge : node->out_edges()) {
+      if (!edge->IsControlEdge() && seen.insert(edge->dst()).second) left.push_back(edge->dst());
+    }
+  }
+}
 
 // Ops that update table variables, also within a conditional.
 Nodes Updates(const Nodes& variables);
 
-// All nodes after some nodes.
-class After {
+// All nodes after some nodes, or before them.
+class Reached {
  public:
-  After(const tensorflow::Graph& graph, const Nodes& nodes);
+  enum class Way { kAfter, kBefore };
+
+  Reached(const tensorflow::Graph& graph, Way way, const Nodes& nodes);
 
   bool has(const tensorflow::Node* node) const { return reached_[static_cast<std::size_t>(node->id())]; }
 
@@ -82,12 +108,11 @@ tensorflow::Status Place(tensorflow::Graph* graph, tensorflow::NodeBuilder* buil
 tensorflow::Status PlacePair(tensorflow::Graph* graph, std::int64_t first, std::int64_t second,
                              const tensorflow::Node& beside, tensorflow::Node** node);
 
-// Lets all that reads or waits for a node do so with another one; `outputs`: which of it stand for those of the node.
-tensorflow::Status Repoint(tensorflow::Graph* graph, tensorflow::Node* before, tensorflow::Node* now,
-                           const std::vector<int>& outputs);
+// Lets all that reads or waits for a node do so with another one, which has the same outputs.
+tensorflow::Status Repoint(tensorflow::Graph* graph, tensorflow::Node* before, tensorflow::Node* now);
 
-// The same with an output of any node for each of those that are read, and a node that is waited for; what `except`
-// reads stays as it is.
+// The same with an output of any node for each output, and a node that is waited for.  Readers of outputs that
+// `outputs` does not have, or has no node for, stay as they are, and so does what `except` reads.
 tensorflow::Status Repoint(tensorflow::Graph* graph, tensorflow::Node* before, const std::vector<Port>& outputs,
                            tensorflow::Node* waited_for, const tensorflow::Node* except = nullptr);
 

@@ -1,8 +1,12 @@
 #include "graph/step_pass.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
-#include "graph/step_compiler.h"
+#include "graph/step_reader.h"
+#include "graph/step_writer.h"
+#include "step/step_rules.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
 #include "tensorflow/core/protobuf/config.pb.h"
 #include "tensorflow/core/public/session_options.h"
@@ -23,6 +27,32 @@ bool IsAsked(const GraphOptimizationPassOptions& options) {
   if (options.session_options == nullptr) return false;
   const auto& asked = options.session_options->config.graph_options().rewrite_options().custom_optimizers();
   return std::any_of(asked.begin(), asked.end(), [](const auto& optimizer) { return optimizer.name() == kAskedBy; });
+}
+
+constexpr std::size_t kMostNamed = 4;  // in a line of the log
+
+// Which lookups, joins and sums stay ops of their own, and why.
+void Log(const step::Step& step, const step::Layout& layout) {
+  std::set<step::Item> told;
+  std::string text;
+  for (const step::Apart& apart : layout.apart) {
+    if (!told.insert(apart.item).second) continue;
+    if (told.size() <= kMostNamed) text += "; '" + step.ops[step::At(apart.item)].name + "': " + apart.why;
+  }
+  if (told.empty()) return;
+  if (told.size() > kMostNamed) text += "; and others";
+  LOG(INFO) << "ascpipe: of a step with " << step.lookups.size()
+            << " lookups, these ops stay apart: " << text.substr(2);
+}
+
+// Reads the graph of a step, decides its layout, and writes it.
+Status CompileStep(Graph* graph) {
+  step::Reading reading;
+  TF_RETURN_IF_ERROR(step::ReadStep(graph, &reading));
+  if (reading.step.ops.empty()) return Status::OK();
+  const step::Layout layout = step::Decide(reading.step);
+  Log(reading.step, layout);
+  return step::WriteStep(layout, reading, graph);
 }
 
 // A session runs the pass once for each set of fetches, on the graph that is pruned to them.

@@ -7,7 +7,7 @@
 
 #include "graph/graph_order.h"
 #include "graph/numbered.h"
-#include "graph/step_branches.h"
+#include "tensorflow/core/graph/algorithm.h"
 
 namespace ascpipe {
 namespace step {
@@ -31,7 +31,8 @@ class Reader {
     ReadJoins(&numbered_);
     ReadUses(&numbered_);
     ReadChanges(&numbered_);
-    return ReadOps();
+    ReadOps();
+    return Status::OK();
   }
 
  private:
@@ -181,9 +182,12 @@ class Reader {
 
   // ---- ops and their order
 
-  Status ReadOps() {
-    Branches branches;
-    TF_RETURN_IF_ERROR(branches.Read(&numbered_.graph));
+  void ReadOps() {
+    Nodes order;
+    tensorflow::GetReversePostOrder(numbered_.graph, &order);
+    std::vector<Branch> branches;
+    if (numbered_.has_control_flow()) branches = BranchesOf(numbered_.graph, order);
+    std::map<Branch, int> numbers = {{Branch(), 0}};
     std::map<const Node*, Items> waits;
     for (const Node* node : numbered_.waiting) {
       Nodes inputs;
@@ -193,10 +197,15 @@ class Reader {
     std::map<std::string, int> devices;
     for (const Node* node : reading_.ops) {
       const int device = devices.emplace(node->assigned_device_name(), static_cast<int>(devices.size())).first->second;
-      step_.ops.push_back({node->name(), device, numbered_.LoopOf(*node), branches.Of(*node), waits[node]});
+      const int loop = numbered_.LoopOf(*node);
+      int branch = loop == 0 ? 0 : -1;
+      if (loop == 0 && !branches.empty()) {
+        const Branch& of = branches[static_cast<std::size_t>(node->id())];
+        branch = numbers.emplace(of, static_cast<int>(numbers.size())).first->second;
+      }
+      step_.ops.push_back({node->name(), device, loop, branch, waits[node]});
     }
-    step_.order = OrderOf(numbered_.graph, reading_.ops, AbsorbedBySums());
-    return Status::OK();
+    step_.order = OrderOf(numbered_.graph, order, reading_.ops, AbsorbedBySums());
   }
 
   // Sums come after what they will read, and gated gradients wait for them instead of for gradients of rows.

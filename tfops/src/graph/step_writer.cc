@@ -1,13 +1,12 @@
 #include "graph/step_writer.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
 
 #include "bridge/status.h"
-#include "graph/cuts.h"
+#include "graph/columns.h"
 #include "graph/new_ops.h"
 #include "graph/rewiring.h"
 
@@ -22,8 +21,6 @@ using tensorflow::Status;
 
 namespace {
 
-using Outs = std::vector<NodeBuilder::NodeOut>;
-
 class Writer {
  public:
   Writer(const Layout& layout, const Reading& reading, Graph* graph)
@@ -31,11 +28,12 @@ class Writer {
 
   Status Write() {
     if (layout_.conflict.first >= 0) return Conflict();
+    // Plans first, so that what reads them is written with their outputs.
+    for (const Group& plans : layout_.plans) TF_RETURN_IF_ERROR(WritePlans(plans));
     for (const Read& read : layout_.reads) TF_RETURN_IF_ERROR(WriteRead(read));
     for (const int bag : layout_.weight_gradients) TF_RETURN_IF_ERROR(WriteWeightGradient(bag));
     for (const SumGroup& sums : layout_.sums) TF_RETURN_IF_ERROR(WriteSum(sums));
     for (const Group& updates : layout_.updates) TF_RETURN_IF_ERROR(WriteUpdate(updates));
-    for (const Group& plans : layout_.plans) TF_RETURN_IF_ERROR(WritePlans(plans));
     TF_RETURN_IF_ERROR(CutOthersOut());
     TF_RETURN_IF_ERROR(WriteOrder());
     now_.RemoveUnread();
@@ -54,10 +52,10 @@ class Writer {
     ReadOp op;
     Nodes waits;
     for (const Output& output : read.outputs) {
-      op.outputs.emplace_back();
+      op.BeginOutput();
       for (std::size_t i = 0; i < output.pieces.size(); ++i) {
         const Piece& piece = output.pieces[i];
-        op.outputs.back().push_back(AddPiece(piece, &op, &waits));
+        AddPiece(piece, &op, &waits);
         const bool is_joined = output.join >= 0 && (piece.feature >= 0 || piece.bag >= 0);
         if (is_joined) now_.AddWaits(reading_.waits_of_pieces[At(output.join)][i], &waits);
       }
@@ -66,12 +64,12 @@ class Writer {
       now_.AddWaits(own, &waits);
     }
     Node* node;
-    TF_RETURN_IF_ERROR(Add(op, waits, *reading_.ops[At(read.item)], &graph_, &node));
+    TF_RETURN_IF_ERROR(op.AddTo(&graph_, waits, *reading_.ops[At(read.item)], &node));
     now_.Write(read.item, node);
     for (std::size_t i = 0; i < read.outputs.size(); ++i) {
       const Output& output = read.outputs[i];
       const Item item = output.join >= 0 ? step_.joins[At(output.join)].item : step_.bags[At(output.bag)].item;
-      TF_RETURN_IF_ERROR(now_.Replace(reading_.ops[At(item)], {{0, {node, static_cast<int>(i)}}}, node));
+      TF_RETURN_IF_ERROR(now_.Replace(reading_.ops[At(item)], {{node, static_cast<int>(i)}}, node));
     }
     return Status::OK();
   }
@@ -93,27 +91,25 @@ class Writer {
     Node* node;
     TF_RETURN_IF_ERROR(Place(&graph_, &builder, waits, *before, &node));
     now_.Write(read.item, node);
-    std::map<int, Port> outputs;
+    std::vector<Port> outputs(static_cast<std::size_t>(before->num_outputs()));
     for (std::size_t i = 0; i < read.outputs.size(); ++i) {
-      outputs[step_.features[At(read.outputs[i].feature)].output] = {node, static_cast<int>(i)};
+      outputs[At(step_.features[At(read.outputs[i].feature)].output)] = {node, static_cast<int>(i)};
     }
     return now_.Replace(before, outputs, node);
   }
 
   const Lookup& LookupOf(int feature) const { return step_.lookups[At(step_.features[At(feature)].lookup)]; }
 
-  int AddPiece(const Piece& piece, ReadOp* op, Nodes* waits) const {
+  void AddPiece(const Piece& piece, ReadOp* op, Nodes* waits) const {
     if (piece.feature < 0 && piece.bag < 0) return op->AddOther(now_.PortOf(piece.value));
     const int feature = piece.bag >= 0 ? step_.bags[At(piece.bag)].feature : piece.feature;
     const Lookup& lookup = LookupOf(feature);
-    const int source = op->AddSource(
-        {now_.PortOf(lookup.rows), now_.PortOf(lookup.slots), now_.PortOf(lookup.default_row), lookup.table});
-    const BagPorts bags = piece.bag >= 0 ? PortsOf(step_.bags[At(piece.bag)].how) : BagPorts();
-    op->features.push_back({source, now_.PortOf(step_.features[At(feature)].restore), bags});
+    op->AddFeature(now_.PortOf(lookup.rows), now_.PortOf(lookup.slots), now_.PortOf(lookup.default_row), lookup.table,
+                   now_.PortOf(step_.features[At(feature)].restore));
+    op->AddBags(piece.bag >= 0 ? PortsOf(step_.bags[At(piece.bag)].how) : BagPorts());
     Nodes own;
     AddControlInputs(reading_.ops[At(lookup.item)], &own);
     now_.AddWaits(piece.bag >= 0 ? reading_.waits_of_bags[At(piece.bag)] : own, waits);
-    return static_cast<int>(op->features.size()) - 1;
   }
 
   Status WriteWeightGradient(int number) {
@@ -133,7 +129,7 @@ class Writer {
     Node* node;
     TF_RETURN_IF_ERROR(Place(&graph_, &builder, waits, *before, &node));
     now_.Write(bag.item, node);
-    return now_.Replace(before, {{0, {node, 0}}}, node);
+    return now_.Replace(before, {{node, 0}}, node);
   }
 
   // ---- sums
@@ -144,36 +140,34 @@ class Writer {
     for (const int number : group.sums) {
       const Sum& sum = step_.sums[At(number)];
       const Node* const node = reading_.ops[At(sum.item)];
-      const int table = static_cast<int>(op.tables.size());
-      op.tables.push_back(
-          {now_.PortOf(sum.rows), now_.PortOf(sum.slots), IntOf(node, "dim"), IsTrue(*node, "partial")});
+      op.AddTable(now_.PortOf(sum.rows), now_.PortOf(sum.slots), IntOf(node, "dim"), IsTrue(*node, "partial"));
       const bool in_place = layout_.in_place[At(number)];
       for (const SumFeature& feature : sum.features) {
-        op.features.push_back({table, now_.PortOf(feature.restore),
-                               now_.PortOf(in_place ? feature.whole : feature.gradient), in_place ? feature.begin : -1,
-                               PortsOf(feature.how)});
+        op.AddFeature(now_.PortOf(feature.restore), now_.PortOf(in_place ? feature.whole : feature.gradient),
+                      in_place ? feature.begin : -1, PortsOf(feature.how));
       }
       now_.AddWaits(reading_.waits_of_sums[At(number)], &waits);
     }
     Node* together;
-    TF_RETURN_IF_ERROR(Add(op, waits, *reading_.ops[At(group.item)], &graph_, &together));
+    TF_RETURN_IF_ERROR(op.AddTo(&graph_, waits, *reading_.ops[At(group.item)], &together));
     now_.Write(group.item, together);
     const int tables = static_cast<int>(group.sums.size());
     for (int i = 0; i < tables; ++i) {
       Node* const node = reading_.ops[At(step_.sums[At(group.sums[At(i)])].item)];
-      TF_RETURN_IF_ERROR(now_.Replace(node, {{0, {together, i}}, {1, {together, tables + i}}}, together));
+      TF_RETURN_IF_ERROR(now_.Replace(node, {{together, i}, {together, tables + i}}, together));
     }
+    const Reached before(graph_, Reached::Way::kBefore, {together});
     for (const int number : group.sums) {
-      for (Node* of_rows : reading_.gradients_of_rows[At(number)]) WaitForSum(of_rows, together);
+      for (Node* of_rows : reading_.gradients_of_rows[At(number)]) WaitForSum(of_rows, before, together);
     }
     return Status::OK();
   }
 
   // What waits for a gradient of rows, as gated gradients do, waits for the sum instead.
-  void WaitForSum(Node* of_rows, Node* sum) {
+  void WaitForSum(Node* of_rows, const Reached& before, Node* sum) {
     const std::vector<const Edge*> edges(of_rows->out_edges().begin(), of_rows->out_edges().end());
     for (const Edge* edge : edges) {
-      if (!edge->IsControlEdge() || !edge->dst()->IsOp() || After(graph_, {edge->dst()}).has(sum)) continue;
+      if (!edge->IsControlEdge() || !edge->dst()->IsOp() || before.has(edge->dst())) continue;
       graph_.AddControlEdge(sum, edge->dst());
       graph_.RemoveControlEdge(edge);
     }
@@ -189,7 +183,7 @@ class Writer {
     for (std::size_t cut = 0; cut < step_.cuts.size(); ++cut) {
       if (is_in_place(cut)) WaitForWhole(&graph_, reading_.cuts[cut]);
     }
-    const std::set<const Node*> gone = wholes.empty() ? std::set<const Node*>() : now_.Unread();
+    const NodeSet gone = wholes.empty() ? NodeSet() : now_.Unread();
     for (std::size_t cut = 0; cut < step_.cuts.size(); ++cut) {
       if (!is_in_place(cut) || !step_.cuts[cut].has_known_place || gone.count(reading_.cuts[cut]) > 0) continue;
       TF_RETURN_IF_ERROR(CutOut(&graph_, *reading_.shapes, reading_.cuts[cut], gone));
@@ -202,9 +196,10 @@ class Writer {
 
   // ---- plans and updates
 
-  Nodes MembersOf(const Group& group, const std::vector<Item>& items) const {
+  template <typename Each>
+  Nodes MembersOf(const Group& group, const std::vector<Each>& all) const {
     Nodes nodes;
-    for (const int member : group.members) nodes.push_back(reading_.ops[At(items[At(member)])]);
+    for (const int member : group.members) nodes.push_back(reading_.ops[At(all[At(member)].item)]);
     return nodes;
   }
 
@@ -218,9 +213,7 @@ class Writer {
   }
 
   Status WritePlans(const Group& group) {
-    Items items;
-    for (const Plan& plan : step_.plans) items.push_back(plan.item);
-    const Nodes plans = MembersOf(group, items);
+    const Nodes plans = MembersOf(group, step_.plans);
     Outs state;
     std::vector<int> tables, features, states, send_counts;
     std::vector<float> initial;
@@ -243,17 +236,15 @@ class Writer {
     TF_RETURN_IF_ERROR(PlaceFor(group, plans, &builder, &together));
     int restore = static_cast<int>(plans.size());
     for (std::size_t i = 0; i < plans.size(); ++i) {
-      std::map<int, Port> outputs = {{0, {together, static_cast<int>(i)}}};
-      for (int feature = 0; feature < features[i]; ++feature) outputs[1 + feature] = {together, restore++};
+      std::vector<Port> outputs = {{together, static_cast<int>(i)}};
+      for (int feature = 0; feature < features[i]; ++feature) outputs.push_back({together, restore++});
       TF_RETURN_IF_ERROR(now_.Replace(plans[i], outputs, together));
     }
     return Status::OK();
   }
 
   Status WriteUpdate(const Group& group) {
-    Items items;
-    for (const Update& update : step_.updates) items.push_back(update.item);
-    const Nodes updates = MembersOf(group, items);
+    const Nodes updates = MembersOf(group, step_.updates);
     Outs states, numbers, gradients, indices;
     const int states_of_one = step_.updates[At(group.members[0])].states;
     for (const Node* update : updates) {

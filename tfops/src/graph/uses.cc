@@ -1,6 +1,8 @@
-#include "graph/uses.h"
-
+// What reads the outputs of an op in the end, through ops that pass them on or ask for their shapes.
 #include <algorithm>
+#include <set>
+
+#include "graph/numbered.h"
 
 namespace ascpipe {
 namespace step {
@@ -19,78 +21,133 @@ bool PassesOn(const Node& node) {
          });
 }
 
+class UseSearch {
+ public:
+  UseSearch(const Ends& ends, std::vector<std::string>* readers) : ends_(ends), readers_(*readers) {}
+
+  // If one use is kOther, it is the only one.  is_waited_for: whether what waits for the op is a use as well.
+  Uses Of(const Port& port, bool is_waited_for = false) {
+    Uses uses;
+    for (const Edge* edge : port.node->out_edges()) {
+      if (!edge->dst()->IsOp()) continue;
+      if (edge->IsControlEdge() && is_waited_for) Add(&uses, Other(*edge->dst()));
+      if (!edge->IsControlEdge() && edge->src_output() == port.index) Add(&uses, Along(*edge));
+    }
+    return uses;
+  }
+
+  Uses OfAll(Node* node) {  // of all its outputs
+    Uses uses;
+    for (int i = 0; i < node->num_outputs(); ++i) Add(&uses, Of({node, i}));
+    return uses;
+  }
+
+ private:
+  static void Add(Uses* all, const Uses& more) {
+    for (const Use& use : more) {
+      if (!all->empty() && all->front().by == By::kOther) return;
+      if (use.by == By::kOther) all->clear();
+      if (std::find(all->begin(), all->end(), use) == all->end()) all->push_back(use);
+    }
+  }
+
+  Uses Other(const Node& reader) {
+    readers_.push_back(reader.type_string() == "_Retval" ? "it is fetched"
+                                                         : "'" + reader.name() + "' reads it as well");
+    return {{By::kOther, static_cast<int>(readers_.size()) - 1}};
+  }
+
+  Uses Along(const Edge& edge) {
+    Node* const node = edge.dst();
+    const int input = edge.dst_input();
+    const auto in = [node](const std::map<const Node*, int>& ends) {
+      const auto found = ends.find(node);
+      return found == ends.end() ? -1 : found->second;
+    };
+    if (in(ends_.joins) >= 0) return {{By::kJoin, in(ends_.joins)}};
+    if (in(ends_.bags) >= 0 && input == 0) return {{By::kBag, in(ends_.bags)}};
+    if (in(ends_.sums) >= 0 && input > IntOf(node, "k")) return {{By::kSumGradient, in(ends_.sums)}};
+    if (in(ends_.cuts) >= 0 && input > 0) {
+      return {{input == 2 && node->type_string() == "Slice" ? By::kCutSize : By::kCutBegin, in(ends_.cuts)}};
+    }
+    if (node->type_string() == "AscCombineRowsGrad") return ThroughGradientOfRows(edge);
+    if (in(ends_.cuts) >= 0 || !PassesOn(*node)) return Other(*node);
+    const auto known = known_.find(node);
+    if (known == known_.end()) {
+      if (!begun_.insert(node).second) return Other(*node);  // in a loop
+      std::vector<Uses> uses;
+      for (int i = 0; i < node->num_outputs(); ++i) uses.push_back(Of({node, i}));
+      known_[node] = uses;
+    }
+    Uses all;
+    for (const Uses& uses : known_[node]) Add(&all, uses);
+    if (all.empty()) return Other(*node);  // the program asks for the op itself
+    // Each shape is an output of its own: a cut whose size is needed takes it from its own tensor (CutOut).
+    if (node->type_string() == "ShapeN" && all.front().by != By::kOther)
+      return known_[node][static_cast<std::size_t>(input)];
+    return all;
+  }
+
+  // A sum stands for the gradient of rows that only it reads, and needs the rows no more.
+  Uses ThroughGradientOfRows(const Edge& edge) {
+    Node* const node = edge.dst();
+    Uses uses = OfAll(node);
+    const bool is_summed = !uses.empty() && std::all_of(uses.begin(), uses.end(),
+                                                        [](const Use& use) { return use.by == By::kSumGradient; });
+    if (edge.dst_input() == 0 && is_summed) return uses;
+    if (edge.dst_input() != 2 + IntOf(node, "w") || !is_summed) return Other(*node);
+    for (Use& use : uses) use.by = By::kRowsOfSum;
+    return uses;
+  }
+
+  const Ends& ends_;
+  std::vector<std::string>& readers_;
+  std::map<const Node*, std::vector<Uses>> known_;  // by output
+  std::set<const Node*> begun_;
+};
+
+bool IsRead(const Node& node) {
+  const auto& edges = node.out_edges();
+  return std::any_of(edges.begin(), edges.end(), [](const Edge* edge) { return !edge->IsControlEdge(); });
+}
+
+// What an op of gradients waits for besides its inputs.  Gradients that are gated or used together wait for each other:
+// instead of a part of a tensor the whole is waited for, and no gradient that nothing reads.
+void AddWaits(const Ends& ends, const Node& node, Nodes* waits) {
+  Nodes inputs;
+  AddControlInputs(&node, &inputs);
+  for (Node* input : inputs) {
+    const bool is_cut = ends.cuts.count(input) > 0;
+    if (is_cut) waits->push_back(Source(input, 0).node);
+    if (is_cut || input->type_string() == "NoOp") {
+      AddWaits(ends, *input, waits);
+    } else if (input->type_string() != "AscCombineRowsGrad" &&
+               (input->type_string() != "AscCombineWeightsGrad" || IsRead(*input))) {
+      waits->push_back(input);
+    }
+  }
+}
+
 }  // namespace
 
-void UseSearch::Add(Uses* all, const Uses& more) {
-  for (const Use& use : more) {
-    if (!all->empty() && all->front().by == By::kOther) return;
-    if (use.by == By::kOther) all->clear();
-    if (std::find(all->begin(), all->end(), use) == all->end()) all->push_back(use);
+void ReadUses(Numbered* numbered) {
+  Reading& reading = numbered->reading;
+  Step& step = numbered->step;
+  UseSearch search(numbered->ends, &step.readers);
+  for (Feature& feature : step.features) {
+    Node* const node = reading.ops[At(step.lookups[static_cast<std::size_t>(feature.lookup)].item)];
+    feature.uses = search.Of({node, feature.output}, HasControlOutputs(node));
   }
-}
-
-Uses UseSearch::Other(const Node& reader) {
-  readers_.push_back(reader.type_string() == "_Retval" ? "it is fetched" : "'" + reader.name() + "' reads it as well");
-  return {{By::kOther, static_cast<int>(readers_.size()) - 1}};
-}
-
-Uses UseSearch::Of(const Port& port, bool is_waited_for) {
-  Uses uses;
-  for (const Edge* edge : port.node->out_edges()) {
-    if (!edge->dst()->IsOp()) continue;
-    if (edge->IsControlEdge() && is_waited_for) Add(&uses, Other(*edge->dst()));
-    if (!edge->IsControlEdge() && edge->src_output() == port.index) Add(&uses, Along(*edge));
+  for (const auto& bag : numbered->ends.bags) {
+    Node* const node = const_cast<Node*>(bag.first);
+    step.bags[At(bag.second)].uses = search.Of({node, 0}, HasControlOutputs(node));
   }
-  return uses;
-}
-
-Uses UseSearch::OfAll(Node* node) {
-  Uses uses;
-  for (int i = 0; i < node->num_outputs(); ++i) Add(&uses, Of({node, i}));
-  return uses;
-}
-
-Uses UseSearch::Along(const Edge& edge) {
-  Node* const node = edge.dst();
-  const int input = edge.dst_input();
-  const auto in = [node](const std::map<const Node*, int>& ends) {
-    const auto found = ends.find(node);
-    return found == ends.end() ? -1 : found->second;
-  };
-  if (in(ends_.joins) >= 0) return {{By::kJoin, in(ends_.joins)}};
-  if (in(ends_.bags) >= 0 && input == 0) return {{By::kBag, in(ends_.bags)}};
-  if (in(ends_.sums) >= 0 && input > IntOf(node, "k")) return {{By::kSumGradient, in(ends_.sums)}};
-  if (in(ends_.cuts) >= 0 && input > 0) {
-    return {{input == 2 && node->type_string() == "Slice" ? By::kCutSize : By::kCutBegin, in(ends_.cuts)}};
+  for (std::size_t i = 0; i < reading.cuts.size(); ++i) step.cuts[i].uses = search.OfAll(reading.cuts[i]);
+  for (Nodes& passed : reading.waits_of_sums) {
+    Nodes waits;
+    for (const Node* node : passed) AddWaits(numbered->ends, *node, &waits);
+    passed = waits;
   }
-  if (node->type_string() == "AscCombineRowsGrad") return ThroughGradientOfRows(edge);
-  if (in(ends_.cuts) >= 0 || !PassesOn(*node)) return Other(*node);
-  const auto known = known_.find(node);
-  if (known == known_.end()) {
-    if (!begun_.insert(node).second) return Other(*node);  // in a loop
-    std::vector<Uses> uses;
-    for (int i = 0; i < node->num_outputs(); ++i) uses.push_back(Of({node, i}));
-    known_[node] = uses;
-  }
-  Uses all;
-  for (const Uses& uses : known_[node]) Add(&all, uses);
-  if (all.empty()) return Other(*node);  // the program asks for the op itself
-  // Each shape is an output of its own: a cut whose size is needed takes it from its own tensor (cuts.h).
-  if (node->type_string() == "ShapeN" && all.front().by != By::kOther)
-    return known_[node][static_cast<std::size_t>(input)];
-  return all;
-}
-
-// A sum stands for the gradient of rows that only it reads, and needs the rows no more.
-Uses UseSearch::ThroughGradientOfRows(const Edge& edge) {
-  Node* const node = edge.dst();
-  Uses uses = OfAll(node);
-  const bool is_summed =
-      !uses.empty() && std::all_of(uses.begin(), uses.end(), [](const Use& use) { return use.by == By::kSumGradient; });
-  if (edge.dst_input() == 0 && is_summed) return uses;
-  if (edge.dst_input() != 2 + IntOf(node, "w") || !is_summed) return Other(*node);
-  for (Use& use : uses) use.by = By::kRowsOfSum;
-  return uses;
 }
 
 }  // namespace step

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "graph/graph_order.h"
 #include "graph/step_graph.h"
 #include "graph/step_pass.h"
 #include "tensorflow/core/graph/algorithm.h"
@@ -77,9 +77,6 @@ struct Uses {
   Nodes updates;                   // without the variable's initializer
 };
 
-// Which branches of conditionals a node belongs to: by predicate and side.
-using Branches = std::set<std::pair<const Node*, int>>;
-
 class VariableOrder {
  public:
   explicit VariableOrder(Graph* graph) : graph_(*graph) {}
@@ -93,7 +90,9 @@ class VariableOrder {
     }
     ByName(&variables);
     ByName(&sums);
-    FindBranches();
+    Nodes order;
+    tensorflow::GetReversePostOrder(graph_, &order);
+    branches_ = step::BranchesOf(graph_, order);
     for (Node* variable : variables) {
       const Uses uses = UsesOf(variable);
       if (uses.updates.empty()) continue;
@@ -153,47 +152,14 @@ class VariableOrder {
     if (update->name() != variable.name() + "/Assign") uses->updates.push_back(update);
   }
 
-  // Conditionals are Switch and Merge here.  A node runs if all branches that it belongs to are taken.
-  void FindBranches() {
-    std::vector<Node*> order;
-    tensorflow::GetReversePostOrder(graph_, &order);
-    branches_.resize(static_cast<std::size_t>(graph_.num_node_ids()));
-    for (const Node* node : order) {
-      Branches any, all;
-      bool is_first = true;
-      for (const Edge* edge : node->in_edges()) {
-        const Node* const from = edge->src();
-        if (from->IsNextIteration()) continue;
-        Branches found = BranchesOf(from);
-        if (from->IsSwitch() && !edge->IsControlEdge()) {
-          const Port predicate = Source(from, 1);
-          if (!predicate.node->IsLoopCond()) found.insert({predicate.node, 2 * predicate.index + edge->src_output()});
-        }
-        if (!node->IsMerge() || edge->IsControlEdge()) {
-          any.insert(found.begin(), found.end());
-        } else if (is_first) {
-          all = found;
-          is_first = false;
-        } else {
-          Branches both;
-          std::set_intersection(all.begin(), all.end(), found.begin(), found.end(), std::inserter(both, both.end()));
-          all = both;
-        }
-      }
-      any.insert(all.begin(), all.end());
-      branches_[static_cast<std::size_t>(node->id())] = any;
-    }
-  }
-
-  const Branches& BranchesOf(const Node* node) const { return branches_[static_cast<std::size_t>(node->id())]; }
-
   bool IsOutsideLoops(const Node* node) const {
     return frames_[static_cast<std::size_t>(node->id())].frame_name.empty();
   }
 
   // Whether a control edge may lead from one node to another: the first one runs whenever the second one does.
   bool MayLead(const Node* from, const Node* to) const {
-    const Branches &first = BranchesOf(from), &second = BranchesOf(to);
+    const step::Branch& first = branches_[static_cast<std::size_t>(from->id())];
+    const step::Branch& second = branches_[static_cast<std::size_t>(to->id())];
     return IsOutsideLoops(from) && IsOutsideLoops(to) &&
            std::includes(second.begin(), second.end(), first.begin(), first.end());
   }
@@ -204,11 +170,7 @@ class VariableOrder {
   // the order of their names.
   void Order(const Uses& uses) {
     for (Node* update : uses.updates) {
-      const After after(graph_, {update});
-      std::vector<bool> before(static_cast<std::size_t>(graph_.num_node_ids()));
-      const Nodes last = {update};
-      tensorflow::ReverseDFSFrom(
-          graph_, last, [&before](Node* node) { before[static_cast<std::size_t>(node->id())] = true; }, nullptr);
+      const Reached after(graph_, Reached::Way::kAfter, {update}), before(graph_, Reached::Way::kBefore, {update});
       std::set<const Node*> seen;
       Nodes readers;
       for (const Edge* read : uses.reads) AddReaders(read, after, &seen, &readers);
@@ -216,15 +178,14 @@ class VariableOrder {
         if (other->name() < update->name()) readers.push_back(other);
       }
       for (Node* reader : readers) {
-        const bool is_before = before[static_cast<std::size_t>(reader->id())];
-        if (reader == update || after.has(reader) || is_before || !MayLead(reader, update)) continue;
+        if (reader == update || after.has(reader) || before.has(reader) || !MayLead(reader, update)) continue;
         graph_.AddControlEdge(reader, update);
       }
     }
   }
 
   // The ops that read the value at the end of an edge, also through ops that alias it, without those after an update.
-  static void AddReaders(const Edge* read, const After& after, std::set<const Node*>* seen, Nodes* readers) {
+  static void AddReaders(const Edge* read, const Reached& after, std::set<const Node*>* seen, Nodes* readers) {
     Node* const node = read->dst();
     if (!node->IsOp() || read->IsControlEdge() || after.has(node) || node->type_string()[0] == '_') return;
     if (!seen->insert(node).second) return;
@@ -237,7 +198,7 @@ class VariableOrder {
   // get a copy of the value, which is made before the update.  Where the program lets some of them wait for an update,
   // their order is that of TensorFlow.
   Status CopyIntoControlFlow(const Uses& uses) {
-    const After after(graph_, uses.updates);
+    const Reached after(graph_, Reached::Way::kAfter, uses.updates);
     std::set<const Node*> seen;
     std::vector<const Edge*> entries;
     for (const Edge* read : uses.reads) AddEntries(read, after, &seen, &entries);
@@ -256,7 +217,7 @@ class VariableOrder {
     return Status::OK();
   }
 
-  void AddEntries(const Edge* read, const After& after, std::set<const Node*>* seen,
+  void AddEntries(const Edge* read, const Reached& after, std::set<const Node*>* seen,
                   std::vector<const Edge*>* entries) const {
     Node* const node = read->dst();
     if (!node->IsOp() || read->IsControlEdge() || after.has(node) || !MayAlias(*node)) return;
@@ -269,7 +230,7 @@ class VariableOrder {
     for (const Edge* edge : node->out_edges()) AddEntries(edge, after, seen, entries);
   }
 
-  static bool HasReaderAfter(const Node* node, const After& after, std::set<const Node*>* seen) {
+  static bool HasReaderAfter(const Node* node, const Reached& after, std::set<const Node*>* seen) {
     for (const Edge* edge : node->out_edges()) {
       const Node* const reader = edge->dst();
       if (edge->IsControlEdge() || !reader->IsOp() || !seen->insert(reader).second) continue;
@@ -298,14 +259,14 @@ class VariableOrder {
       TF_RETURN_IF_ERROR(Place(&graph_, &builder, after, *sum, &added));
       total = {added, 0};
     }
-    TF_RETURN_IF_ERROR(Repoint(&graph_, sum, total.node, {0}));
+    TF_RETURN_IF_ERROR(Repoint(&graph_, sum, total.node));
     graph_.RemoveNode(sum);
     return Status::OK();
   }
 
   Graph& graph_;
   std::vector<tensorflow::ControlFlowInfo> frames_;  // by node
-  std::vector<Branches> branches_;                   // by node
+  std::vector<step::Branch> branches_;               // by node
 };
 
 }  // namespace

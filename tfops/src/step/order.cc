@@ -1,6 +1,7 @@
 #include "step/order.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 namespace ascpipe {
@@ -25,12 +26,15 @@ bool Order::AreApart(const Items& items) const {
   return std::none_of(items.begin(), items.end(), [&](Item item) { return IsAfterAny(item, items); });
 }
 
+void Order::TakeOver(Item item, Item from) {
+  Row& row = after_[static_cast<std::size_t>(item)];
+  const Row& more = after_[static_cast<std::size_t>(from)];
+  std::transform(row.begin(), row.end(), more.begin(), row.begin(), std::bit_or<Word>());
+}
+
 void Order::Close(Item first) {
-  const Row after = after_[static_cast<std::size_t>(first)];
   for (Item item = 0; item < count(); ++item) {
-    if (!Has(item, first)) continue;
-    Row& row = after_[static_cast<std::size_t>(item)];
-    std::transform(row.begin(), row.end(), after.begin(), row.begin(), [](Word a, Word b) { return a | b; });
+    if (Has(item, first)) TakeOver(item, first);
   }
 }
 
@@ -38,9 +42,7 @@ void Order::Add(Item first, Item item) {
   first = Of(first);
   item = Of(item);
   if (Has(first, item)) return;
-  const Row after = after_[static_cast<std::size_t>(item)];
-  Row& row = after_[static_cast<std::size_t>(first)];
-  std::transform(row.begin(), row.end(), after.begin(), row.begin(), [](Word a, Word b) { return a | b; });
+  TakeOver(first, item);
   Set(first, item);
   Close(first);
 }
@@ -51,9 +53,7 @@ void Order::Merge(const Items& items) {
     const Item other = Of(each);
     if (other == one) continue;
     merged_[static_cast<std::size_t>(other)] = one;
-    const Row after = after_[static_cast<std::size_t>(other)];
-    Row& row = after_[static_cast<std::size_t>(one)];
-    std::transform(row.begin(), row.end(), after.begin(), row.begin(), [](Word a, Word b) { return a | b; });
+    TakeOver(one, other);
     for (Item item = 0; item < count(); ++item) {
       if (Has(item, other)) Set(item, one);
     }

@@ -46,6 +46,8 @@ class Order {
   void Set(Item first, Item item) {
     after_[static_cast<std::size_t>(first)][static_cast<std::size_t>(item) / 64] |= Word{1} << (item % 64);
   }
+  // Lets what comes after `from` come after `item`.
+  void TakeOver(Item item, Item from);
   // Lets all that comes after `first`, and before it, know what comes after it.
   void Close(Item first);
 

@@ -1,11 +1,11 @@
-#include "graph/rank_gate.h"
-
-#include <vector>
-
 #include "graph/rank_nodes.h"
+
+#include <algorithm>
+#include <vector>
 
 namespace ascpipe {
 
+using tensorflow::Edge;
 using tensorflow::Graph;
 using tensorflow::Node;
 using tensorflow::NodeBuilder;
@@ -48,13 +48,64 @@ Status PutGate(Graph* graph, const GatedStep& step, Port* ticket, Port* owned) {
   gating.Input(has, 0).Input(parts).Attr("stream", step.stream).Attr("ticket", source.index);
   gating.Attr("training", step.training).Attr("tables", step.used).Attr("shapes", shapes);
   TF_RETURN_IF_ERROR(Place(graph, &gating, {}, *next, &gate));
-  std::vector<int> outputs;
-  for (std::size_t i = 0; i < types.size(); ++i) outputs.push_back(static_cast<int>(i));
-  TF_RETURN_IF_ERROR(Repoint(graph, next, gate, outputs));
+  TF_RETURN_IF_ERROR(Repoint(graph, next, gate));
   graph->RemoveNode(next);
   *owned = {gate, static_cast<int>(types.size())};
   *ticket = {gate, source.index};
   return Status::OK();
+}
+
+Status ReadWhatCame(Graph* graph, Node* lookup, const Port& local) {
+  const int k = IntOf(lookup, "k");
+  std::vector<NodeBuilder::NodeOut> restore;
+  for (int i = 0; i < k; ++i) restore.push_back(Source(lookup, 2 + i).out());
+  Nodes before;
+  AddControlInputs(lookup, &before);
+  NodeBuilder builder = NewNode(graph, "restore_rows", "AscRestoreRows");
+  builder.Input(local.out()).Input(Source(lookup, 1).out()).Input(restore).Input(Source(lookup, 2 + k).out());
+  Node* node;
+  TF_RETURN_IF_ERROR(Place(graph, &builder, before, *lookup, &node));
+  return Repoint(graph, lookup, node);
+}
+
+Status PutAverage(Graph* graph, int ranks, Node* sum, Node** average) {
+  tensorflow::Tensor value(tensorflow::DT_FLOAT, {});
+  value.scalar<float>()() = static_cast<float>(ranks);
+  Node* number;
+  NodeBuilder constant = NewNode(graph, "ranks", "Const");
+  TF_RETURN_IF_ERROR(Place(graph, &constant.Attr("dtype", value.dtype()).Attr("value", value), {}, *sum, &number));
+  NodeBuilder dividing = NewNode(graph, "average_of_ranks", "RealDiv");
+  return Place(graph, &dividing.Input(sum, 0).Input(number, 0), {}, *sum, average);
+}
+
+Status PutApplied(Graph* graph, Node* backward) {
+  const Reached after(*graph, Reached::Way::kAfter, {backward});
+  Nodes last;
+  for (Node* node : graph->op_nodes()) {
+    const auto& edges = node->out_edges();
+    const bool read = std::any_of(edges.begin(), edges.end(), [](const Edge* edge) { return edge->dst()->IsOp(); });
+    if (after.has(node) && !read) last.push_back(node);
+  }
+  NodeBuilder builder = NewNode(graph, "applied", "AscApplied");
+  Node* applied;
+  return Place(graph, &builder, last, *backward, &applied);
+}
+
+Status RefuseGathered(const Node& sum) {
+  Nodes readers;
+  for (const Edge* edge : sum.out_edges()) {
+    if (!edge->IsControlEdge() && edge->src_output() == 1) readers.push_back(edge->dst());
+  }
+  const Node* gathers = nullptr;
+  VisitReaders(readers, [&gathers](const Node* node) {
+    if (gathers == nullptr && node->type_string().compare(0, 7, "Horovod") == 0) gathers = node;
+  });
+  if (gathers == nullptr) return Status::OK();
+  return Refuse(Code::kInvalidArgument, "'", gathers->name(), "' (", gathers->type_string(), ") gathers the gradient '",
+                sum.name(),
+                "' of a table, whose numbers of rows mean nothing on other ranks. Nothing was run. "
+                "Average dense gradients alone (ascpipe.tf.DistributedOptimizer), and give the gradient of a table "
+                "to its optimizer as it is: the owners of its keys sum those of all ranks");
 }
 
 }  // namespace ascpipe
