@@ -1,7 +1,6 @@
 // AscApplyGradientDescent, -Adagrad, -LazyAdam and -Ftrl are optimizers of rows that lie in variables.  AscUpdate
 // applies one of them to several tables.
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -211,56 +210,55 @@ struct TableUpdate {
   }
 };
 
-// The update of some tables by one formula.
-class UpdateRule {
- public:
-  virtual ~UpdateRule() = default;
-  virtual int states() const = 0;
-  virtual int numbers() const = 0;
-  virtual tensorflow::Status Apply(tensorflow::OpKernelContext* ctx, int tables, bool locked) const = 0;
-};
-
+// Updates some tables by one formula.
 template <typename Rule, typename Index>
-class UpdateRuleOf : public UpdateRule {
- public:
-  int states() const override { return Rule::kStates; }
-  int numbers() const override { return ParameterCount<Rule>(); }
-
-  tensorflow::Status Apply(tensorflow::OpKernelContext* ctx, int tables, bool locked) const override {
-    Rule rule;
-    TF_RETURN_IF_ERROR(ReadRule(ctx, tables * Rule::kStates, &rule));
-    const int first = tables * Rule::kStates + ParameterCount<Rule>();
-    std::vector<TableUpdate<Rule, Index>> updates;
-    std::vector<std::int64_t> ends;  // of the tables' gradients, counted through
-    std::int64_t total = 0, dim = 1;
-    for (int table = 0; table < tables; ++table) {
-      updates.emplace_back(table * Rule::kStates, first + table, first + tables + table);
-      TF_RETURN_IF_ERROR(updates.back().Read(ctx, locked));
-      total += updates.back().count;
-      ends.push_back(total);
-      dim = std::max(dim, updates.back().update.dim);
-    }
-    ShareBlocks(ctx, total, UpdateBlock<Rule>(dim), [&](std::int64_t begin, std::int64_t end) {
-      auto at = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin());
-      for (; begin < end; ++at) {
-        const TableUpdate<Rule, Index>& table = updates[at];
-        const std::int64_t before = ends[at] - table.count, last = std::min(end, ends[at]);
-        UpdateSome(rule, table.update, begin - before, last - before,
-                   [&table](std::int64_t i) { return table.index[i]; });
-        begin = last;
-      }
-    });
-    return tensorflow::Status::OK();
+tensorflow::Status ApplyRule(tensorflow::OpKernelContext* ctx, int tables, bool locked) {
+  Rule rule;
+  TF_RETURN_IF_ERROR(ReadRule(ctx, tables * Rule::kStates, &rule));
+  const int first = tables * Rule::kStates + ParameterCount<Rule>();
+  std::vector<TableUpdate<Rule, Index>> updates;
+  std::vector<std::int64_t> ends;  // of the tables' gradients, counted through
+  std::int64_t total = 0, dim = 1;
+  for (int table = 0; table < tables; ++table) {
+    updates.emplace_back(table * Rule::kStates, first + table, first + tables + table);
+    TF_RETURN_IF_ERROR(updates.back().Read(ctx, locked));
+    total += updates.back().count;
+    ends.push_back(total);
+    dim = std::max(dim, updates.back().update.dim);
   }
+  ShareBlocks(ctx, total, UpdateBlock<Rule>(dim), [&](std::int64_t begin, std::int64_t end) {
+    auto at = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin());
+    for (; begin < end; ++at) {
+      const TableUpdate<Rule, Index>& table = updates[at];
+      const std::int64_t before = ends[at] - table.count, last = std::min(end, ends[at]);
+      UpdateSome(rule, table.update, begin - before, last - before,
+                 [&table](std::int64_t i) { return table.index[i]; });
+      begin = last;
+    }
+  });
+  return tensorflow::Status::OK();
+}
+
+// A formula: how many variables and parameters it has, and the function that applies it.
+struct UpdateRule {
+  int states, numbers;
+  tensorflow::Status (*apply)(tensorflow::OpKernelContext* ctx, int tables, bool locked);
 };
 
-template <typename Index>
-std::unique_ptr<UpdateRule> MakeUpdateRule(const std::string& rule) {
-  if (rule == "AscApplyGradientDescent") return std::make_unique<UpdateRuleOf<GradientDescent, Index>>();
-  if (rule == "AscApplyAdagrad") return std::make_unique<UpdateRuleOf<Adagrad, Index>>();
-  if (rule == "AscApplyLazyAdam") return std::make_unique<UpdateRuleOf<LazyAdam, Index>>();
-  if (rule == "AscApplyFtrl") return std::make_unique<UpdateRuleOf<Ftrl, Index>>();
-  return nullptr;
+template <typename Rule>
+UpdateRule RuleOf(tensorflow::DataType index) {
+  const bool is_narrow = index == tensorflow::DT_INT32;
+  return {Rule::kStates, ParameterCount<Rule>(),
+          is_narrow ? &ApplyRule<Rule, tensorflow::int32> : &ApplyRule<Rule, tensorflow::int64>};
+}
+
+// The formula of an op that updates one table; without a function if there is no such op.
+UpdateRule FindRule(const std::string& op, tensorflow::DataType index) {
+  if (op == "AscApplyGradientDescent") return RuleOf<GradientDescent>(index);
+  if (op == "AscApplyAdagrad") return RuleOf<Adagrad>(index);
+  if (op == "AscApplyLazyAdam") return RuleOf<LazyAdam>(index);
+  if (op == "AscApplyFtrl") return RuleOf<Ftrl>(index);
+  return {0, 0, nullptr};
 }
 
 }  // namespace
@@ -279,14 +277,13 @@ class UpdateOp : public tensorflow::OpKernel {
     } else {
       OP_REQUIRES_OK(construction, construction->GetAttr("use_locking", &use_locking_));
     }
-    rule_ = index == tensorflow::DT_INT32 ? MakeUpdateRule<tensorflow::int32>(name)
-                                          : MakeUpdateRule<tensorflow::int64>(name);
+    rule_ = FindRule(name, index);
     if (has_tables) OP_REQUIRES_OK(construction, RequireFit(construction, name));
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
     std::vector<tensorflow::mutex*> locked = Lock(ctx);
-    const tensorflow::Status status = rule_->Apply(ctx, tables_, use_locking_);
+    const tensorflow::Status status = rule_.apply(ctx, tables_, use_locking_);
     for (tensorflow::mutex* mutex : locked) mutex->unlock();
     OP_REQUIRES_OK(ctx, status);
   }
@@ -296,7 +293,7 @@ class UpdateOp : public tensorflow::OpKernel {
     int states, numbers;
     TF_RETURN_IF_ERROR(construction->GetAttr("n_states", &states));
     TF_RETURN_IF_ERROR(construction->GetAttr("m", &numbers));
-    if (rule_ != nullptr && states == tables_ * rule_->states() && numbers == rule_->numbers()) {
+    if (rule_.apply != nullptr && states == tables_ * rule_.states && numbers == rule_.numbers) {
       return tensorflow::Status::OK();
     }
     return Refuse(Code::kInvalidArgument, "AscUpdate: ", states, " variables and ", numbers, " parameters do not fit ",
@@ -307,7 +304,7 @@ class UpdateOp : public tensorflow::OpKernel {
   std::vector<tensorflow::mutex*> Lock(tensorflow::OpKernelContext* ctx) const {
     std::vector<tensorflow::mutex*> mutexes;
     if (!use_locking_) return mutexes;
-    for (int state = 0; state < tables_ * rule_->states(); ++state) mutexes.push_back(ctx->input_ref_mutex(state));
+    for (int state = 0; state < tables_ * rule_.states; ++state) mutexes.push_back(ctx->input_ref_mutex(state));
     std::sort(mutexes.begin(), mutexes.end());
     mutexes.erase(std::unique(mutexes.begin(), mutexes.end()), mutexes.end());
     for (tensorflow::mutex* mutex : mutexes) mutex->lock();
@@ -316,7 +313,7 @@ class UpdateOp : public tensorflow::OpKernel {
 
   int tables_ = 1;
   bool use_locking_ = false;
-  std::unique_ptr<UpdateRule> rule_;
+  UpdateRule rule_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("AscUpdate").Device(tensorflow::DEVICE_CPU), UpdateOp);

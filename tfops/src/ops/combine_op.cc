@@ -127,14 +127,18 @@ std::int64_t BlockBags(const Bags& bags, std::int64_t dim) {
   return std::max<std::int64_t>(1, 4 * BlockRows(dim) / (1 + bags.positions / std::max<std::int64_t>(1, bags.count)));
 }
 
+Status ReadBagAttributes(OpKernelConstruction* construction, Bags* bags) {
+  std::string combiner;
+  TF_RETURN_IF_ERROR(construction->GetAttr("combiner", &combiner));
+  TF_RETURN_IF_ERROR(ReadCombiner(combiner, &bags->combiner));
+  return construction->GetAttr("max_norm", &bags->max_norm);
+}
+
 // The rows and bags of AscCombine and AscCombineWeightsGrad; only the latter may have slots.
 class CombineInputs : public tensorflow::OpKernel {
  public:
   explicit CombineInputs(OpKernelConstruction* construction) : OpKernel(construction) {
-    std::string combiner;
-    OP_REQUIRES_OK(construction, construction->GetAttr("combiner", &combiner));
-    OP_REQUIRES_OK(construction, ReadCombiner(combiner, &bags_.combiner));
-    OP_REQUIRES_OK(construction, construction->GetAttr("max_norm", &bags_.max_norm));
+    OP_REQUIRES_OK(construction, ReadBagAttributes(construction, &bags_));
     if (!construction->HasAttr("f")) return;
     OP_REQUIRES_OK(construction, construction->GetAttr("f", &f_));
     OP_REQUIRES_OK(construction, construction->GetAttr("table", &table_));
@@ -231,12 +235,9 @@ class CombineWeightsGradOp : public CombineInputs {
 class CombineRowsGradOp : public tensorflow::OpKernel {
  public:
   explicit CombineRowsGradOp(OpKernelConstruction* construction) : OpKernel(construction) {
-    std::string combiner;
     OP_REQUIRES_OK(construction, construction->GetAttr("w", &w_));
     OP_REQUIRES_OK(construction, construction->GetAttr("r", &r_));
-    OP_REQUIRES_OK(construction, construction->GetAttr("combiner", &combiner));
-    OP_REQUIRES_OK(construction, ReadCombiner(combiner, &bags_.combiner));
-    OP_REQUIRES_OK(construction, construction->GetAttr("max_norm", &bags_.max_norm));
+    OP_REQUIRES_OK(construction, ReadBagAttributes(construction, &bags_));
   }
 
   void Compute(OpKernelContext* ctx) override {

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <type_traits>
 
 #include "bridge/parallel.h"
 #include "bridge/pipeline.h"
@@ -91,10 +90,7 @@ completed: float, of the shape of rows.
 
 namespace ascpipe {
 
-// What says whether each key has a row: a tensor of booleans, or slots and a restore index.
-enum class RowsBy { kFound, kPlan };
-
-template <typename Key, RowsBy by>
+// Kernel of both ops.
 class WithInitialRowsOp : public tensorflow::OpKernel {
  public:
   explicit WithInitialRowsOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
@@ -107,6 +103,7 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
     OP_REQUIRES(construction, kind <= layout::kInitialPool,
                 Refuse(Code::kInvalidArgument, "AscWithInitialRows: kind of initial rows ", kind, " is outside [0, ",
                        layout::kInitialPool, "]"));
+    parameters_ = construction->num_inputs() - 2;
     given_.seed = static_cast<std::uint64_t>(seed);
     given_.kind = static_cast<layout::InitialKind>(kind);
   }
@@ -125,35 +122,38 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
     }
     tensorflow::Tensor* completed;
     OP_REQUIRES_OK(ctx, ctx->forward_input_or_allocate_output({0}, 0, ctx->input(0).shape(), &completed));
-    const auto keys = ctx->input(1).flat<Key>();
-    const auto has_row = HasRow(ctx, std::integral_constant<RowsBy, by>());
+    const tensorflow::Tensor& keys = ctx->input(1);
     const float* const rows = ctx->input(0).flat<float>().data();
     float* const out = completed->flat<float>().data();
-    ShareBlocks(ctx, keys.size(), BlockRows(dim_), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        if (!has_row(i)) {
-          FillFrom(*initial, pool, keys(i), dim_, out + i * dim_);
-        } else if (out != rows) {
-          std::copy_n(rows + i * dim_, dim_, out + i * dim_);
+    const auto complete = [&](const auto* key, const auto& has_row) {
+      ShareBlocks(ctx, keys.NumElements(), BlockRows(dim_), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          if (!has_row(i)) {
+            FillFrom(*initial, pool, key[i], dim_, out + i * dim_);
+          } else if (out != rows) {
+            std::copy_n(rows + i * dim_, dim_, out + i * dim_);
+          }
         }
-      }
-    });
+      });
+    };
+    const auto complete_keys = [&](const auto& has_row) {
+      if (keys.dtype() == tensorflow::DT_INT32) return complete(keys.flat<tensorflow::int32>().data(), has_row);
+      complete(keys.flat<tensorflow::int64>().data(), has_row);
+    };
+    if (is_found_given()) {
+      const bool* const found = ctx->input(2).flat<bool>().data();
+      complete_keys([found](std::int64_t i) { return found[i]; });
+    } else {
+      const tensorflow::int32* const slots = ctx->input(2).flat<tensorflow::int32>().data();
+      const tensorflow::int32* const restore = ctx->input(3).flat<tensorflow::int32>().data();
+      const std::int64_t count = ctx->input(2).NumElements();
+      complete_keys([=](std::int64_t i) { return restore[i] < 0 || restore[i] >= count || slots[restore[i]] != -1; });
+    }
   }
 
  private:
-  static constexpr int kParameters = by == RowsBy::kFound ? 3 : 4;  // number of the input
-
-  static auto HasRow(tensorflow::OpKernelContext* ctx, std::integral_constant<RowsBy, RowsBy::kFound>) {
-    const bool* const found = ctx->input(2).flat<bool>().data();
-    return [found](std::int64_t i) { return found[i]; };
-  }
-
-  static auto HasRow(tensorflow::OpKernelContext* ctx, std::integral_constant<RowsBy, RowsBy::kPlan>) {
-    const tensorflow::int32* const slots = ctx->input(2).flat<tensorflow::int32>().data();
-    const tensorflow::int32* const restore = ctx->input(3).flat<tensorflow::int32>().data();
-    const std::int64_t count = ctx->input(2).NumElements();
-    return [=](std::int64_t i) { return restore[i] < 0 || restore[i] >= count || slots[restore[i]] != -1; };
-  }
+  // Whether a tensor of booleans says which keys have rows, in place of slots and a restore index.
+  bool is_found_given() const { return parameters_ == 3; }
 
   tensorflow::Status CheckShapes(tensorflow::OpKernelContext* ctx) const {
     const tensorflow::TensorShape& keys = ctx->input(1).shape();
@@ -163,9 +163,9 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
       return Refuse(Code::kInvalidArgument, "AscWithInitialRows: rows have shape ", ctx->input(0).shape().DebugString(),
                     ", expected ", wanted.DebugString(), ", that of the keys and ", "then dim");
     }
-    const int place = kParameters - 1;
+    const int place = parameters_ - 1;
     if (ctx->input(place).shape() != keys) {
-      return Refuse(Code::kInvalidArgument, "AscWithInitialRows: ", by == RowsBy::kFound ? "found" : "restore",
+      return Refuse(Code::kInvalidArgument, "AscWithInitialRows: ", is_found_given() ? "found" : "restore",
                     " has shape ", ctx->input(place).shape().DebugString(), ", keys have ", keys.DebugString());
     }
     return tensorflow::Status::OK();
@@ -186,8 +186,8 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
   }
 
   tensorflow::Status ReadGiven(tensorflow::OpKernelContext* ctx, InitialRows* own, const float** pool) const {
-    const tensorflow::Tensor& parameters = ctx->input(kParameters);
-    const tensorflow::Tensor& rows = ctx->input(kParameters + 1);
+    const tensorflow::Tensor& parameters = ctx->input(parameters_);
+    const tensorflow::Tensor& rows = ctx->input(parameters_ + 1);
     if (parameters.dims() != 1 || parameters.dim_size(0) != 3) {
       return Refuse(Code::kInvalidArgument, "AscWithInitialRows: parameters have shape ",
                     parameters.shape().DebugString(), ", expected [3]: a, b and scale");
@@ -213,20 +213,11 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
 
   tensorflow::int64 dim_;
   int table_;
+  int parameters_;     // number of the input
   InitialRows given_;  // seed and kind
 };
 
-REGISTER_KERNEL_BUILDER(
-    Name("AscWithInitialRows").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int32>("T"),
-    WithInitialRowsOp<tensorflow::int32, RowsBy::kFound>);
-REGISTER_KERNEL_BUILDER(
-    Name("AscWithInitialRows").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int64>("T"),
-    WithInitialRowsOp<tensorflow::int64, RowsBy::kFound>);
-REGISTER_KERNEL_BUILDER(
-    Name("AscLookupWithInitialRows").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int32>("T"),
-    WithInitialRowsOp<tensorflow::int32, RowsBy::kPlan>);
-REGISTER_KERNEL_BUILDER(
-    Name("AscLookupWithInitialRows").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int64>("T"),
-    WithInitialRowsOp<tensorflow::int64, RowsBy::kPlan>);
+REGISTER_KERNEL_BUILDER(Name("AscWithInitialRows").Device(tensorflow::DEVICE_CPU), WithInitialRowsOp);
+REGISTER_KERNEL_BUILDER(Name("AscLookupWithInitialRows").Device(tensorflow::DEVICE_CPU), WithInitialRowsOp);
 
 }  // namespace ascpipe

@@ -1,7 +1,10 @@
-// AscLocalRows, AscNameRows: rows of a batch's keys in an expansion table, and handles that name them.
+// AscLocalRows, AscNameRows: rows of a batch's keys in an expansion table, and handles that name them.  AscReadRows and
+// AscWriteRows read and write home rows by handle.
+#include <algorithm>
 #include <memory>
 
 #include "bridge/handled_rows.h"
+#include "bridge/parallel.h"
 #include "bridge/status.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -53,6 +56,50 @@ REGISTER_OP("AscNameRows")
     })
     .Doc(R"doc(
 Names rows as AscLocalRows does, without a copy of them.
+)doc");
+
+REGISTER_OP("AscReadRows")
+    .Input("handles: int64")
+    .Output("rows: float")
+    .Attr("width: int >= 1")
+    .SetIsStateful()
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+      tensorflow::shape_inference::ShapeHandle handles;
+      tensorflow::int64 width;
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 1, &handles));
+      TF_RETURN_IF_ERROR(c->GetAttr("width", &width));
+      c->set_output(0, c->Matrix(c->Dim(handles, 0), width));
+      return tensorflow::Status::OK();
+    })
+    .Doc(R"doc(
+Reads rows of an expansion table: the embedding, then each optimizer slot.
+
+handles: int64[m] of AscLocalRows in the same step, all of one table, repeats allowed; 0 gives zeros.
+rows: float[m, width], the first `width` floats of each row.
+width: 1 to the floats of a whole row.
+)doc");
+
+REGISTER_OP("AscWriteRows")
+    .Input("handles: int64")
+    .Input("rows: float")
+    .Attr("add: bool = false")
+    .SetIsStateful()
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+      tensorflow::shape_inference::ShapeHandle handles, rows;
+      tensorflow::shape_inference::DimensionHandle count;
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 1, &handles));
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(1), 2, &rows));
+      return c->Merge(c->Dim(handles, 0), c->Dim(rows, 0), &count);
+    })
+    .Doc(R"doc(
+Writes rows of an expansion table, from their beginning.
+
+All handles are examined before the first row is written.  A row that is named more than once is written in the order
+of the handles, at any number of threads: the last value stays, or all are added one after the other.
+
+handles: int64[m] of AscLocalRows in the same step, all of one table; what belongs to 0 is left out.
+rows: float[m, width], for the first `width` floats of each row, at most the floats of a whole row.
+add: whether to add to what the rows hold.
 )doc");
 
 namespace ascpipe {
@@ -132,7 +179,58 @@ class LocalRowsOp : public NameRowsOp {
   tensorflow::int64 dim_;
 };
 
+class ReadRowsOp : public tensorflow::OpKernel {
+ public:
+  explicit ReadRowsOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("width", &width_));
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    std::shared_ptr<Pipeline> pipeline;  // its mapping stays while rows are read from it
+    HandledTable table;
+    OP_REQUIRES_OK(ctx, FindHandledRows(ctx, width_, &pipeline, &table));
+    const tensorflow::Tensor& handles = ctx->input(0);
+    tensorflow::Tensor* rows;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, tensorflow::TensorShape({handles.NumElements(), width_}), &rows));
+    ReadRowsTogether(ctx, table.home, AsInt64(handles), handles.NumElements(), width_, rows->flat<float>().data());
+  }
+
+ private:
+  tensorflow::int64 width_;
+};
+
+class WriteRowsOp : public tensorflow::OpKernel {
+ public:
+  explicit WriteRowsOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("add", &add_));
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    const tensorflow::Tensor& handles = ctx->input(0);
+    const tensorflow::Tensor& rows = ctx->input(1);
+    const std::int64_t count = handles.NumElements();
+    OP_REQUIRES(ctx, rows.dims() == 2 && rows.dim_size(0) == count,
+                Refuse(Code::kInvalidArgument, "AscWriteRows: rows have shape ", rows.shape().DebugString(), " for ",
+                       count, " handles, expected [", count, ", width]. Nothing was written"));
+    const std::int64_t width = rows.dim_size(1);
+    std::shared_ptr<Pipeline> pipeline;  // its mapping stays while rows are written
+    HandledTable table;
+    OP_REQUIRES_OK(ctx, FindHandledRows(ctx, width, &pipeline, &table));
+    const RowWrites writes = {table.home, AsInt64(handles), count, width, rows.flat<float>().data(), add_};
+    const std::int64_t threads = ctx->device()->tensorflow_cpu_worker_threads()->num_threads;
+    const std::int64_t parts = std::max<std::int64_t>(1, std::min(threads, count / BlockRows(width)));
+    ShareBlocks(ctx, parts, 1, [&writes, parts](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t part = begin; part < end; ++part) writes.Write(part, parts);
+    });
+  }
+
+ private:
+  bool add_;
+};
+
 REGISTER_KERNEL_BUILDER(Name("AscLocalRows").Device(tensorflow::DEVICE_CPU), LocalRowsOp);
 REGISTER_KERNEL_BUILDER(Name("AscNameRows").Device(tensorflow::DEVICE_CPU), NameRowsOp);
+REGISTER_KERNEL_BUILDER(Name("AscReadRows").Device(tensorflow::DEVICE_CPU), ReadRowsOp);
+REGISTER_KERNEL_BUILDER(Name("AscWriteRows").Device(tensorflow::DEVICE_CPU), WriteRowsOp);
 
 }  // namespace ascpipe

@@ -1,16 +1,45 @@
-// AscServedLookup and AscServedLookupFound: rows of keys from a table file.
+// AscServedTable and AscOpenServedTable: a table of a SavedModel, and the op that opens its file when that is loaded.
+// AscServedLookup and AscServedLookupFound: rows of keys from the file.
 #include <cstdint>
-#include <type_traits>
+#include <memory>
 #include <vector>
 
 #include "bridge/default_row.h"
 #include "bridge/parallel.h"
 #include "bridge/served_table.h"
 #include "bridge/status.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/lib/core/refcount.h"
+
+REGISTER_OP("AscServedTable")
+    .Output("table: resource")
+    .Attr("container: string = ''")
+    .Attr("shared_name: string = ''")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .Doc(R"doc(
+Names a table that is looked up in a file; AscOpenServedTable opens it.
+
+table: scalar handle.
+shared_name: the same for lookups that share the table, another for each other file.
+)doc");
+
+REGISTER_OP("AscOpenServedTable")
+    .Input("table: resource")
+    .Input("path: string")
+    .Attr("seal: int")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc(R"doc(
+Maps a table file and verifies all of it. Does nothing if the table is open already.
+
+table: of AscServedTable.
+path: string scalar, a local file.
+seal: CRC-32 of the sums of the file that is wanted, in [0, 2^32).
+)doc");
 
 namespace {
 
@@ -70,8 +99,40 @@ dim: floats of a row of the table.
 
 namespace ascpipe {
 
+class OpenServedTableOp : public tensorflow::OpKernel {
+ public:
+  explicit OpenServedTableOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("seal", &seal_));
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    const tensorflow::Tensor& path = ctx->input(1);
+    OP_REQUIRES(ctx, path.dims() == 0,
+                Refuse(Code::kInvalidArgument, "AscOpenServedTable: path has shape ", path.shape().DebugString(),
+                       ", expected a scalar"));
+    const tensorflow::ResourceHandle& handle = tensorflow::HandleFromInput(ctx, 0);
+    ServedTable* table = nullptr;
+    if (tensorflow::LookupResource(ctx, handle, &table).ok()) {
+      table->Unref();
+      return;
+    }
+    // Not under the lock of the resources: this reads the whole file.
+    std::unique_ptr<TableFile> file;
+    const auto share = [ctx](std::int64_t total, std::int64_t block, const Blocks::Work& work) {
+      ShareBlocks(ctx, total, block, work);
+    };
+    OP_REQUIRES_OK(ctx, ToStatus(TableFile::Open(path.scalar<tensorflow::string>()(), static_cast<std::uint32_t>(seal_),
+                                                 share, &file)));
+    const tensorflow::Status created = tensorflow::CreateResource(ctx, handle, new ServedTable(std::move(file)));
+    // Another run has opened the same file first.
+    if (!tensorflow::errors::IsAlreadyExists(created)) OP_REQUIRES_OK(ctx, created);
+  }
+
+ private:
+  tensorflow::int64 seal_;
+};
+
 // Kernel of both ops.
-template <typename Key>
 class ServedLookupOp : public tensorflow::OpKernel {
  public:
   explicit ServedLookupOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
@@ -103,28 +164,25 @@ class ServedLookupOp : public tensorflow::OpKernel {
       OP_REQUIRES_OK(ctx, ctx->allocate_output(1, keys.shape(), &told));
       found = told->flat<bool>().data();
     }
-    // TensorFlow's int64 is another type than std::int64_t, of the same size.
-    using Ours = typename std::conditional<sizeof(Key) == sizeof(std::int64_t), std::int64_t, std::int32_t>::type;
-    const Ours* wanted = reinterpret_cast<const Ours*>(keys.flat<Key>().data());
     float* out = rows->flat<float>().data();
-    ShareBlocks(ctx, keys.NumElements(), BlockRows(dim_), [&](std::int64_t begin, std::int64_t end) {
-      file.LookUp(wanted, begin, end, fallback.data(), out, found);
-    });
+    const auto look_up = [&](const auto* wanted) {
+      ShareBlocks(ctx, keys.NumElements(), BlockRows(dim_), [&](std::int64_t begin, std::int64_t end) {
+        file.LookUp(wanted, begin, end, fallback.data(), out, found);
+      });
+    };
+    if (keys.dtype() == tensorflow::DT_INT32) return look_up(keys.flat<tensorflow::int32>().data());
+    // TensorFlow's int64 is another type than std::int64_t, of the same size.
+    look_up(reinterpret_cast<const std::int64_t*>(keys.flat<tensorflow::int64>().data()));
   }
 
  private:
   tensorflow::int64 dim_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("AscServedLookup").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int32>("T"),
-                        ServedLookupOp<tensorflow::int32>);
-REGISTER_KERNEL_BUILDER(
-    Name("AscServedLookupFound").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int32>("T"),
-    ServedLookupOp<tensorflow::int32>);
-REGISTER_KERNEL_BUILDER(Name("AscServedLookup").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int64>("T"),
-                        ServedLookupOp<tensorflow::int64>);
-REGISTER_KERNEL_BUILDER(
-    Name("AscServedLookupFound").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int64>("T"),
-    ServedLookupOp<tensorflow::int64>);
+REGISTER_KERNEL_BUILDER(Name("AscServedTable").Device(tensorflow::DEVICE_CPU),
+                        tensorflow::ResourceHandleOp<ServedTable>);
+REGISTER_KERNEL_BUILDER(Name("AscOpenServedTable").Device(tensorflow::DEVICE_CPU), OpenServedTableOp);
+REGISTER_KERNEL_BUILDER(Name("AscServedLookup").Device(tensorflow::DEVICE_CPU), ServedLookupOp);
+REGISTER_KERNEL_BUILDER(Name("AscServedLookupFound").Device(tensorflow::DEVICE_CPU), ServedLookupOp);
 
 }  // namespace ascpipe
