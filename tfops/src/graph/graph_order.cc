@@ -27,7 +27,7 @@ bool IsOfLoop(const Node& node) { return Source(&node, 1).node != nullptr && Sou
 
 // What an edge hands on: all that its source is in, and the side of a conditional that it comes from.
 Branch Along(const Edge& edge, const std::vector<Branch>& of) {
-  Branch branch = of[static_cast<std::size_t>(edge.src()->id())];
+  Branch branch = of[At(edge.src()->id())];
   if (!edge.IsControlEdge() && edge.src()->IsSwitch() && !IsOfLoop(*edge.src())) {
     const Port decides = Source(edge.src(), 1);
     branch.emplace(decides.node == nullptr ? -1 : decides.node->id(), decides.index, edge.src_output());
@@ -62,7 +62,7 @@ Branch OfMerge(const Node& merge, const std::vector<Branch>& of) {
 class Before {
  public:
   Before(const Graph& graph, const Nodes& nodes)
-      : words_((nodes.size() + 63) / 64), items_(static_cast<std::size_t>(graph.num_node_ids()), -1) {
+      : words_((nodes.size() + 63) / 64), items_(At(graph.num_node_ids()), -1) {
     for (std::size_t i = 0; i < nodes.size(); ++i) items_[IdOf(*nodes[i])] = static_cast<int>(i);
     bits_.resize(items_.size() * words_);
   }
@@ -98,7 +98,7 @@ class Before {
  private:
   using Word = std::uint64_t;
 
-  static std::size_t IdOf(const Node& node) { return static_cast<std::size_t>(node.id()); }
+  static std::size_t IdOf(const Node& node) { return At(node.id()); }
 
   std::size_t words_;
   std::vector<int> items_;
@@ -108,9 +108,9 @@ class Before {
 }  // namespace
 
 std::vector<Branch> BranchesOf(const Graph& graph, const Nodes& order) {
-  std::vector<Branch> of(static_cast<std::size_t>(graph.num_node_ids()));
+  std::vector<Branch> of(At(graph.num_node_ids()));
   for (const Node* node : order) {
-    Branch& own = of[static_cast<std::size_t>(node->id())];
+    Branch& own = of[At(node->id())];
     if (node->IsMerge()) {
       own = OfMerge(*node, of);
       continue;
@@ -141,7 +141,7 @@ Order OrderOf(const Graph& graph, const Nodes& order, const Nodes& nodes, const 
   }
   Order found(static_cast<int>(nodes.size()));
   for (Item item = 0; item < found.count(); ++item) {
-    before.ForEach(*nodes[static_cast<std::size_t>(item)], [&found, item](Item first) { found.Know(first, item); });
+    before.ForEach(*nodes[At(item)], [&found, item](Item first) { found.Know(first, item); });
   }
   return found;
 }

@@ -38,7 +38,7 @@ Value Numbered::ValueOf(const Port& port) {
 
 int Numbered::LoopOf(const Node& node) {
   if (frames_.empty()) return 0;
-  const Node* const frame = frames_[static_cast<std::size_t>(node.id())].frame;
+  const Node* const frame = frames_[At(node.id())].frame;
   if (frame == nullptr || frame->IsSource()) return 0;
   return loops_.emplace(frame, static_cast<int>(loops_.size()) + 1).first->second;
 }

@@ -44,9 +44,9 @@ Status Rewiring::Replace(Node* node, const std::vector<Port>& outputs, Node* wai
 NodeSet Rewiring::Unread() const {
   NodeSet gone;
   Nodes left;
-  std::vector<int> readers(static_cast<std::size_t>(graph_.num_node_ids()), -1);  // that stay; -1: not counted yet
+  std::vector<int> readers(At(graph_.num_node_ids()), -1);  // that stay; -1: not counted yet
   const auto count = [&readers](const Node* node) -> int& {
-    int& number = readers[static_cast<std::size_t>(node->id())];
+    int& number = readers[At(node->id())];
     if (number >= 0) return number;
     number = 0;
     for (const Edge* edge : node->out_edges()) number += edge->dst()->IsOp() ? 1 : 0;

@@ -119,9 +119,7 @@ class Reader {
     return Status::OK();
   }
 
-  const Lookup& LookupOf(int feature) const {
-    return step_.lookups[At(step_.features[static_cast<std::size_t>(feature)].lookup)];
-  }
+  const Lookup& LookupOf(int feature) const { return step_.lookups[At(step_.features[At(feature)].lookup)]; }
 
   // ---- sums
 
@@ -200,7 +198,7 @@ class Reader {
       const int loop = numbered_.LoopOf(*node);
       int branch = loop == 0 ? 0 : -1;
       if (loop == 0 && !branches.empty()) {
-        const Branch& of = branches[static_cast<std::size_t>(node->id())];
+        const Branch& of = branches[At(node->id())];
         branch = numbers.emplace(of, static_cast<int>(numbers.size())).first->second;
       }
       step_.ops.push_back({node->name(), device, loop, branch, waits[node]});

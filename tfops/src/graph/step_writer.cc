@@ -91,7 +91,7 @@ class Writer {
     Node* node;
     TF_RETURN_IF_ERROR(Place(&graph_, &builder, waits, *before, &node));
     now_.Write(read.item, node);
-    std::vector<Port> outputs(static_cast<std::size_t>(before->num_outputs()));
+    std::vector<Port> outputs(At(before->num_outputs()));
     for (std::size_t i = 0; i < read.outputs.size(); ++i) {
       outputs[At(step_.features[At(read.outputs[i].feature)].output)] = {node, static_cast<int>(i)};
     }

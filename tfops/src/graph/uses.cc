@@ -83,8 +83,7 @@ class UseSearch {
     for (const Uses& uses : known_[node]) Add(&all, uses);
     if (all.empty()) return Other(*node);  // the program asks for the op itself
     // Each shape is an output of its own: a cut whose size is needed takes it from its own tensor (CutOut).
-    if (node->type_string() == "ShapeN" && all.front().by != By::kOther)
-      return known_[node][static_cast<std::size_t>(input)];
+    if (node->type_string() == "ShapeN" && all.front().by != By::kOther) return known_[node][At(input)];
     return all;
   }
 
@@ -135,7 +134,7 @@ void ReadUses(Numbered* numbered) {
   Step& step = numbered->step;
   UseSearch search(numbered->ends, &step.readers);
   for (Feature& feature : step.features) {
-    Node* const node = reading.ops[At(step.lookups[static_cast<std::size_t>(feature.lookup)].item)];
+    Node* const node = reading.ops[At(step.lookups[At(feature.lookup)].item)];
     feature.uses = search.Of({node, feature.output}, HasControlOutputs(node));
   }
   for (const auto& bag : numbered->ends.bags) {

@@ -7,14 +7,12 @@
 namespace ascpipe {
 namespace step {
 
-Order::Order(int count)
-    : after_(static_cast<std::size_t>(count), Row(static_cast<std::size_t>(count + 63) / 64)),
-      merged_(static_cast<std::size_t>(count)) {
+Order::Order(int count) : after_(At(count), Row(static_cast<std::size_t>(count + 63) / 64)), merged_(At(count)) {
   std::iota(merged_.begin(), merged_.end(), 0);
 }
 
 Item Order::Of(Item item) const {
-  while (merged_[static_cast<std::size_t>(item)] != item) item = merged_[static_cast<std::size_t>(item)];
+  while (merged_[At(item)] != item) item = merged_[At(item)];
   return item;
 }
 
@@ -27,8 +25,8 @@ bool Order::AreApart(const Items& items) const {
 }
 
 void Order::TakeOver(Item item, Item from) {
-  Row& row = after_[static_cast<std::size_t>(item)];
-  const Row& more = after_[static_cast<std::size_t>(from)];
+  Row& row = after_[At(item)];
+  const Row& more = after_[At(from)];
   std::transform(row.begin(), row.end(), more.begin(), row.begin(), std::bit_or<Word>());
 }
 
@@ -52,7 +50,7 @@ void Order::Merge(const Items& items) {
   for (const Item each : items) {
     const Item other = Of(each);
     if (other == one) continue;
-    merged_[static_cast<std::size_t>(other)] = one;
+    merged_[At(other)] = one;
     TakeOver(one, other);
     for (Item item = 0; item < count(); ++item) {
       if (Has(item, other)) Set(item, one);

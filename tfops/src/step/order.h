@@ -12,6 +12,8 @@ namespace step {
 using Item = int;  // an op that is ordered or merged: a number from 0 on
 using Items = std::vector<Item>;
 
+inline std::size_t At(int number) { return static_cast<std::size_t>(number); }
+
 // A partial order of items that is always closed: what comes after something comes after all that is before this.
 class Order {
  public:
@@ -40,12 +42,8 @@ class Order {
   using Word = std::uint64_t;
   using Row = std::vector<Word>;
 
-  bool Has(Item first, Item item) const {
-    return (after_[static_cast<std::size_t>(first)][static_cast<std::size_t>(item) / 64] >> (item % 64) & 1) != 0;
-  }
-  void Set(Item first, Item item) {
-    after_[static_cast<std::size_t>(first)][static_cast<std::size_t>(item) / 64] |= Word{1} << (item % 64);
-  }
+  bool Has(Item first, Item item) const { return (after_[At(first)][At(item) / 64] >> (item % 64) & 1) != 0; }
+  void Set(Item first, Item item) { after_[At(first)][At(item) / 64] |= Word{1} << (item % 64); }
   // Lets what comes after `from` come after `item`.
   void TakeOver(Item item, Item from);
   // Lets all that comes after `first`, and before it, know what comes after it.

@@ -111,8 +111,7 @@ class ReadRules {
       if (fits) groups[{sum.features[0].whole, sum.has_bags()}].push_back(static_cast<int>(number));
     }
     for (const auto& group : groups) {
-      Items items;
-      for (const int sum : group.second) items.push_back(step_.sums[At(sum)].item);
+      const Items items = ItemsOf(step_.sums, group.second);
       if (!AreAlike(items)) {
         StaysApart(items[0], "sums of the same gradient are on several devices");
       } else if (!step_.order.AreApart(items)) {

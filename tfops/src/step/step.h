@@ -14,8 +14,6 @@
 namespace ascpipe {
 namespace step {
 
-inline std::size_t At(int number) { return static_cast<std::size_t>(number); }
-
 using Value = int;  // an output of an op: a number from 0 on; -1: none
 
 // An op, as far as the rules need it.

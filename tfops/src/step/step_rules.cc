@@ -18,7 +18,7 @@ class Groups {
   explicit Groups(Step* step) : step_(*step) {}
 
   void Add(Item item, int member, const std::string& what) {
-    const Op& op = step_.ops[static_cast<std::size_t>(item)];
+    const Op& op = step_.ops[At(item)];
     if (op.branch < 0) return;
     Items waits;
     for (const Item wait : op.waits) waits.push_back(step_.order.Of(wait));
