@@ -235,6 +235,17 @@ def test_sums_of_which_one_waits_for_another_stay_apart():
     assert counts(together, APART) == (0, 3) and together["AscRead"] == 1
 
 
+def test_lookups_before_a_loop_are_one_op_and_so_are_their_gradients():
+    class Looped(Program):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.loss = tf.while_loop(lambda turn, _: turn < 2, lambda turn, loss: (turn + 1, loss * loss + loss),
+                                      [0, self.loss])[1]
+
+    together, _ = same_bits(lambda: Looped([0] * 20, plain))
+    assert counts(together, FUSED) == (1, 1) and counts(together, APART) == (0, 0)
+
+
 def test_a_fetch_of_one_lookup_alone_asks_for_no_other_plan():
     with programs.ascpipe():
         program = Program([0] * 3, plain)
