@@ -59,11 +59,8 @@ Adagrad: accumulator += g * g; w -= rate * g * (1 / sqrt(accumulator)).
 The root is the exact one, and each operation is rounded as written: the same bits at any place, dim and number of
 threads.
 
-rows: float[n, ...], a variable.
 accumulator: float[n, ...], a variable.
-grad: float[m, ...], of the rows at indices.
-indices: [m] in [0, n), no repeats; all are examined before a row is changed.
-use_locking: whether updates of the same variables exclude each other.
+rows, grad, indices, use_locking: as of AscApplyGradientDescent.
 )doc");
 
 REGISTER_OP("AscApplyLazyAdam")
@@ -87,14 +84,11 @@ w -= (rate * sqrt(1 - beta2_power) / (1 - beta1_power)) * m / (sqrt(v) + epsilon
 
 The roots are exact, and each operation is rounded as written: the same bits at any place, dim and number of threads.
 
-rows: float[n, ...], a variable.
 m: float[n, ...], a variable.
 v: float[n, ...], a variable.
 beta1_power: beta1 to the power of the step.
 beta2_power: beta2 to the power of the step.
-grad: float[m, ...], of the rows at indices.
-indices: [m] in [0, n), no repeats; all are examined before a row is changed.
-use_locking: whether updates of the same variables exclude each other.
+rows, grad, indices, use_locking: as of AscApplyGradientDescent.
 )doc");
 
 REGISTER_OP("AscApplyFtrl")
@@ -119,14 +113,11 @@ w = (min(max(linear, -l1), l1) - linear) / (new^p / rate + 2 * l2).
 With power -0.5 the roots are exact.  Each operation is rounded as written: the same bits at any place, dim and number
 of threads.
 
-rows: float[n, ...], a variable.
 accum: float[n, ...], a variable.
 linear: float[n, ...], a variable.
 rate: more than 0.
 power: at most 0.
-grad: float[m, ...], of the rows at indices.
-indices: [m] in [0, n), no repeats; all are examined before a row is changed.
-use_locking: whether updates of the same variables exclude each other.
+rows, grad, indices, use_locking: as of AscApplyGradientDescent.
 )doc");
 
 // Not stateful: a session caches kernels of stateful ops by name, and this op gets a new name for each set of fetches.

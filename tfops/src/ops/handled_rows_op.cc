@@ -145,9 +145,7 @@ REGISTER_OP("AscApplyAdagradByAddress")
 Adagrad for rows of an expansion table, where they lie: a row is [w | accumulator], and
 accumulator += g * g; w -= rate * g / sqrt(accumulator + 1e-7).
 
-handles: int64[m] of AscLocalRows in the same step, all of one table, no repeats; what belongs to 0 is left out. All are
-  examined before a row is changed.
-grad: float[m, dim].
+handles, grad: as of AscApplyGradientDescentByAddress.
 )doc");
 
 REGISTER_OP("AscApplyLazyAdamByAddress")
@@ -164,9 +162,7 @@ REGISTER_OP("AscApplyLazyAdamByAddress")
     .Doc(R"doc(
 AscApplyLazyAdam for rows of an expansion table, where they lie: a row is [w | m | v].
 
-handles: int64[m] of AscLocalRows in the same step, all of one table, no repeats; what belongs to 0 is left out. All are
-  examined before a row is changed.
-grad: float[m, dim].
+handles, grad: as of AscApplyGradientDescentByAddress.
 )doc");
 
 namespace ascpipe {

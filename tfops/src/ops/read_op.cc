@@ -70,11 +70,7 @@ AscLookup over the rows of one batch: embeddings_j[...] = local[places[restore_j
 local: float[distinct ids, dim] of AscLocalRows.
 places: int32[distinct ids] of AscLocalRows: a row of local, of a padding key with 2^30 added, or -1 for the default
   row.
-restore: int32 of any shape, one per feature, each value in [0, distinct ids), or -1 for the default row where a
-  position has no id.
-default_row: float[dim], or a float scalar for all columns.
-embeddings: float, the shape of restore_j followed by dim.
-k: number of features.
+restore, default_row, embeddings, k: as of AscLookup.
 )doc");
 
 // Not stateful, as AscPlans.

@@ -89,12 +89,8 @@ REGISTER_OP("AscServedLookupFound")
     .Doc(R"doc(
 AscServedLookup that tells of which keys the table has rows.
 
-table: of AscServedTable.
-keys: of any shape.
-default_row: float[dim], or a float scalar for all columns: what a key without a row gives.
-rows: float, the shape of the keys followed by dim.
+table, keys, default_row, rows, dim: as of AscServedLookup.
 found: of the shape of the keys.
-dim: floats of a row of the table.
 )doc");
 
 namespace ascpipe {
