@@ -69,7 +69,7 @@ def over_variables():
 
 
 def over_tables():
-    """The same over tables, and the ops of a usual step and of the last one, which also fetches rows of the tables."""
+    """The same over tables, and the ops of a usual step and of the last one, which also fetches rows of one table."""
     import ascpipe.tf as asc
 
     initializers = []
@@ -86,8 +86,8 @@ def over_tables():
         with session() as run:
             run.run([tf.compat.v1.global_variables_initializer(), *initializers])
             steps = [ran(run, fetches) for _ in range(STEPS)]
-            rows = [op.outputs[0] for op in run.graph.get_operations() if op.type == "AscLookup"]
-            steps.append(ran(run, [*fetches, rows]))
+            lookup = next(op for op in run.graph.get_operations() if op.type == "AscLookup")
+            steps.append(ran(run, [*fetches, lookup.outputs[0]]))
     finally:
         asc.shutdown()
     return {"steps": [step for step, _ in steps], "usual": steps[0][1], "apart": steps[-1][1]}
