@@ -26,7 +26,7 @@ MAKEFLAGS += --no-print-directory
 SUITES := test-integration test-fault test-tf-o test-ranks test-tf-f test-tf-a test-unit test-model test-unit-nojit \
 	test-cpp test-house test-conformance
 
-LONG := test-long-kills test-long-attacks test-long-hangs test-unit-bounds
+LONG := test-long-kills test-long-attacks test-long-hangs test-unit-bounds test-long-changes
 
 .PHONY: setup dev-setup build python wheels sdist ranks fmt lint types test check test-smoke test-long test-sweeps test-tf soak demo docs \
 	bench bench-usual bench-ranks clean $(SUITES) $(LONG)
@@ -138,6 +138,9 @@ test-long-hangs: dev-setup
 	$(PYTEST) -s -m long tests/fault/test_hangs.py tests/fault/test_kills_with_tiers.py \
 		tests/fault/test_stopped_starts.py tests/fault/test_slow_trainers.py tests/fault/test_soak.py \
 		-k "hangs or twenty or stopped or slow or soak" $(ARGS)
+
+test-long-changes: dev-setup
+	$(PYTEST) -m long tests/tf/test_new_lookup.py $(ARGS)
 
 test-sweeps: dev-setup
 	$(PYTEST) -m long tests $(ARGS)

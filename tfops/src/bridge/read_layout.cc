@@ -94,8 +94,8 @@ Status ShapeOfPiece(InferenceContext* c, const ReadLayout& layout, int which, Di
   return c->Multiply(side_by_side, dim, columns);
 }
 
-Status ShapeOfOutput(InferenceContext* c, const ReadLayout& layout, const std::vector<int>& pieces,
-                     ShapeHandle* shape) {
+Status ShapeOfOutput(InferenceContext* c, const ReadLayout& layout, int output, ShapeHandle* shape) {
+  const std::vector<int>& pieces = layout.outputs[static_cast<std::size_t>(output)];
   if (pieces.size() == 1 && pieces[0] < layout.feature_count && !layout.is_combined(pieces[0])) {
     ShapeHandle rows;
     TF_RETURN_IF_ERROR(c->WithRank(c->input(layout.sources[static_cast<std::size_t>(pieces[0])]), 2, &rows));
@@ -137,7 +137,7 @@ Status ShapesOfRead(InferenceContext* c) {
   TF_RETURN_IF_ERROR(ReadLayoutOf(c, &layout));
   for (int i = 0; i < c->num_outputs(); ++i) {
     ShapeHandle shape;
-    TF_RETURN_IF_ERROR(ShapeOfOutput(c, layout, layout.outputs[static_cast<std::size_t>(i)], &shape));
+    TF_RETURN_IF_ERROR(ShapeOfOutput(c, layout, i, &shape));
     c->set_output(i, shape);
   }
   return Status::OK();

@@ -31,7 +31,7 @@ class JoinReader {
       Join join;
       join.item = all_.ItemOf(node);
       reading_.waits_of_pieces.emplace_back();
-      for (int i = 0; i + 1 < node->num_inputs(); ++i) {
+      for (int i = 0; i < IntOf(node, "N"); ++i) {
         Nodes waits;
         join.pieces.push_back(Describe(Source(node, i), *node, &waits));
         reading_.waits_of_pieces.back().push_back(waits);
