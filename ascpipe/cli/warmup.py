@@ -6,7 +6,7 @@ import click
 from ascpipe.cli.setting_options import config_option
 
 
-@click.command("warmup", help="Compile what workers need; files that are damaged are made again.")
+@click.command("warmup", help="Compile the workers' kernels; damaged files are recompiled.")
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of lines.")
 @config_option
 def command(as_json: bool) -> None:
