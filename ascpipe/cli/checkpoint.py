@@ -18,7 +18,7 @@ _FAILED = 1
 _MIB = float(1 << 20)
 _KINDS = ("constant", "uniform", "normal", "truncated normal", "pool")
 
-_as_json = click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group("checkpoint", cls=near_verbs.Group, help="List, verify and show checkpoints.")

@@ -50,7 +50,7 @@ class Finding(NamedTuple):
 
 
 @click.command("doctor", help="Check the requirements of daemon and trainer. Exit code 1 if there is a problem.")
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of lines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
     """Changes nothing, starts nothing."""
     found = findings()

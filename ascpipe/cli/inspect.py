@@ -18,7 +18,7 @@ _COLUMNS = ["key", "known", "count", "row", "last batch", "timestamp", "pinned b
 @click.argument("table")
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True, type=KEY)
 @name_option
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(table: str, keys: Tuple[int, ...], name: Optional[str], as_json: bool) -> None:
     """Reads shared memory beside the workers, which are not disturbed."""
     with table_reader(name, table) as (reader, _):

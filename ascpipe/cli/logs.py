@@ -28,7 +28,7 @@ _ENDING = ".log"
 @click.option("-n", "--lines", type=click.IntRange(min=0), default=None, help="Print only the last lines.")
 @click.option("-f", "--follow", is_flag=True, help="Follow the log until the daemon exits or Ctrl-C.")
 @click.option("--failed", is_flag=True, help="List the logs of private daemons whose session failed.")
-@click.option("--json", "as_json", is_flag=True, help="With --failed: JSON instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="With --failed: print JSON.")
 def command(name: Optional[str], worker: Optional[str], lines: Optional[int], follow: bool, failed: bool,
             as_json: bool) -> None:
     """What is not printable is escaped."""

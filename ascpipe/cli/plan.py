@@ -40,7 +40,7 @@ class Shape(NamedTuple):
 @click.option("--host-rows", type=click.IntRange(min=0), default=None,
               help="host_vocabulary_size. Default: the keys that the other tiers do not hold.")
 @click.option("--ssd-rows", type=click.IntRange(min=0), default=0, show_default=True, help="ssd_vocabulary_size.")
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(keys: int, dim: int, optimizer: str, device_rows: Optional[int], host_rows: Optional[int], ssd_rows: int,
             as_json: bool) -> None:
     """No daemon is asked; figures are those of a table that is full."""

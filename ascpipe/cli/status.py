@@ -24,7 +24,7 @@ _LATE_S = 0.1  # less is told of no rank
 
 @click.command("status", help="Show the state of a daemon.")
 @name_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(name: Optional[str], as_json: bool) -> None:
     """One question to the daemon; the workers and the trainer are not disturbed."""
     run = chosen(name)

@@ -28,7 +28,7 @@ def command() -> None:
 
 def _daemon_options(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
-            click.option("--json", "as_json", is_flag=True, help="JSON instead of a line."),
+            click.option("--json", "as_json", is_flag=True, help="Print JSON."),
             click.option("--all", "of_all", is_flag=True, help="All daemons of this user."),
             click.option("--name", "given", multiple=True,
                          help="Name of a daemon; repeatable. Default: as for `ascpipe status`.")):

@@ -5,6 +5,7 @@ list of decisions of their titles. After a change::
 
     python -m tests.house.test_reference_pages
 """
+import collections
 import importlib
 import re
 import sys
@@ -69,18 +70,28 @@ def same_or_said(thing, plain):
 
 
 def options_page():
-    """Each verb of the command line with its options."""
+    """Each verb of the command line with its options; options of several verbs come first."""
+    verbs = list(verbs_of(importlib.import_module("ascpipe.cli.main").main, "ascpipe"))
+    counts = collections.Counter(described(parameter) for _, command in verbs for parameter in command.params)
+    common = sorted(line for line, count in counts.items() if count > 1 and line.startswith("- `-"))
     lines = ["# Options of the command line", "",
              "This page is generated from the help texts, `ascpipe VERB -h`. "
-             "[command_line.md](command_line.md) describes the verbs and their output.", ""]
-    for words, command in verbs_of(importlib.import_module("ascpipe.cli.main").main, "ascpipe"):
+             "[command_line.md](command_line.md) describes the verbs and their output.", "",
+             "Common options:", "", *common, ""]
+    for words, command in verbs:
+        shared = [parameter.opts[-1] for parameter in command.params if described(parameter) in common]
         lines += ["## `{}`".format(words), "", " ".join((command.help or "").split("\n\n")[0].split()), ""]
-        for parameter in command.params:
-            named = parameter.opts if parameter.param_type_name == "option" else [parameter.human_readable_name]
-            said = " ".join((getattr(parameter, "help", None) or "").split())
-            lines.append("- " + ", ".join("`{}`".format(name) for name in named) + (": " + said if said else ""))
+        lines += [described(parameter) for parameter in command.params if described(parameter) not in common]
+        lines += ["- common options: " + ", ".join("`{}`".format(name) for name in shared)] if shared else []
         lines += [""] if command.params else []
     return "\n".join(lines).rstrip() + "\n"
+
+
+def described(parameter):
+    """An item of a list: the names of an option or argument, and its help."""
+    named = parameter.opts if parameter.param_type_name == "option" else [parameter.human_readable_name]
+    text = " ".join((getattr(parameter, "help", None) or "").split())
+    return "- " + ", ".join("`{}`".format(name) for name in named) + (": " + text if text else "")
 
 
 def verbs_of(group, words):
