@@ -21,15 +21,14 @@ class Explanation(NamedTuple):
     cure: str
 
 
-_NOTHING = "Nothing was started or changed."
-_LOST = "Training since the last checkpoint is lost; checkpoints are intact."
-_WHOLE = "No batch was half-applied. " + _LOST
-_RESTART = "Restart the program: it continues from its last checkpoint."
+_NOTHING = "Nothing was changed."
+_LOST = "Training since the last checkpoint is lost."
+_WHOLE = _LOST + " No batch was half-applied."
+_RESTART = "Restart the program from its last checkpoint."
 _RESTART_RANKS = "restart all ranks from the last checkpoint."
-_LOGS = " `ascpipe logs --worker` prints the worker's log; `ascpipe logs --failed` lists logs of private daemons."
+_LOGS = " See `ascpipe logs --worker`, or `ascpipe logs --failed` for private daemons."
 _INTACT = "Tables and other checkpoints are unchanged."
 _SESSION = "The session is not affected."
-_UNCHANGED = "Nothing was changed."
 _UNTRAINED = "Nothing was trained."
 _KEPT = "This table did not train the batch; nothing was lost."
 _RANKS = "`make ranks` in the source tree, or `pip install --no-build-isolation \"ascpipe[ranks]\"`."
@@ -45,7 +44,7 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "Read the message, then the daemon's log (`ascpipe logs`)."),
     "E113": Explanation(
         "The daemon was stopped while it served a trainer, by `ascpipe stop` or a signal.", _WHOLE,
-        "Start a daemon, then the program: it continues from its last checkpoint."),
+        "Start a daemon, then restart the program from its last checkpoint."),
     "E120": Explanation("A worker exited and could not be replaced.", _LOST, _RESTART + _LOGS),
     "E122": Explanation(
         "A table worker died of an exception or a signal other than SIGKILL. It may have damaged the tables, so they "
@@ -62,8 +61,7 @@ EXPLANATIONS: Dict[str, Explanation] = {
     "E140": Explanation(
         "A worker was killed repeatedly and is no longer replaced. The usual cause is memory; the message says so if "
         "the kernel reports it.", _WHOLE,
-        "Raise the memory limit of the cgroup (container, `MemoryMax=`) or reduce tables and rings. Then restart the "
-        "program from its last checkpoint."),
+        "Raise the memory limit of the cgroup (container, `MemoryMax=`) or reduce tables and rings. " + _RESTART),
     "E199": Explanation(
         "The daemon answered with an unknown error code: it runs a later version of ascpipe.",
         "The message says what was done.", "Install the same version for both, then restart the daemon."),
@@ -258,7 +256,7 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "A checkpoint was saved, but TensorFlow's file names for it were not created.",
         "It is complete and can be restored by its name.", "Remove the cause and save again."),
     "E520": Explanation(
-        "The checkpoint does not exist.", _UNCHANGED,
+        "The checkpoint does not exist.", _NOTHING,
         "Pass `DIR/BASE-STEP` as returned by `save()`; `ascpipe checkpoint list DIR` lists checkpoints."),
     "E521": Explanation(
         "The path of a checkpoint is refused: it has control characters or a scheme, or it is a link or a system "
@@ -268,10 +266,10 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "Restore another checkpoint, or a backup of this one."),
     "E523": Explanation(
         "A checkpoint has no manifest of ascpipe, so it cannot be verified. This is so for checkpoints of Rec SDK.",
-        _UNCHANGED, "If you trust it, set `allow_unverified=True` or ASCPIPE_ALLOW_UNVERIFIED=1."),
+        _NOTHING, "If you trust it, set `allow_unverified=True` or ASCPIPE_ALLOW_UNVERIFIED=1."),
     "E524": Explanation(
         "A checkpoint does not match the program: another dim or optimizer, or a missing table. The message names the "
-        "difference.", _UNCHANGED,
+        "difference.", _NOTHING,
         "Restore another checkpoint, or run the program that saved this one. If the program adds a table, name it in "
         "`allow_missing` of `restore`. An Estimator needs a new `model_dir` with `warm_start_from` this checkpoint, "
         "or ASCPIPE_ALLOW_MISSING with the tables that start empty."),
@@ -280,16 +278,16 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "It is unchanged, unless the message says otherwise.",
         "Remove the deltas first, or remove the files yourself."),
     "E526": Explanation(
-        "A checkpoint has TensorFlow's variables but no tables.", _UNCHANGED,
+        "A checkpoint has TensorFlow's variables but no tables.", _NOTHING,
         "Use a checkpoint that was saved with tables; tables cannot load embeddings that were trained as variables. "
         "An Estimator needs a new `model_dir`. To start with empty tables, name them in `allow_missing` of `restore`. "
         "To restore only variables, use a Saver with a `var_list`."),
     "E527": Explanation(
         "There is not enough memory for a copy of a checkpoint beside the live tables.",
-        _UNCHANGED + " Training continues.", "Evaluate after training has ended, or on another machine."),
+        _NOTHING + " Training continues.", "Evaluate after training has ended, or on another machine."),
     "E528": Explanation(
         "There is not enough memory to verify or read a checkpoint: the search for duplicates loads all keys of a "
-        "table. The checkpoint may be intact.", _UNCHANGED,
+        "table. The checkpoint may be intact.", _NOTHING,
         "Raise the limit (cgroup or `ulimit -v`), or use a machine with more memory."),
     "E600": Explanation(
         "An argument or call is not supported yet.", "Nothing was ignored or changed.",
