@@ -84,5 +84,5 @@ def page(faults: Sequence[Fault], found: Dict[str, Dict[str, Any]]) -> Iterator[
     if missed:
         yield "\n## Faults that no test caught\n"
     for fault in missed:
-        yield textwrap.fill("- {}{}.".format(fault.name, "" if fault.name in found else ": not run"), _WIDTH,
-                            subsequent_indent="  ")
+        text = fault.name + (". " + fault.note if fault.name in found else ": not run.")
+        yield textwrap.fill("- " + text, _WIDTH, subsequent_indent="  ")
