@@ -169,9 +169,9 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "`ascpipe.tf.table_variables()`. To freeze a table, look it up with `trainable=False` "
         "(docs/how-to/tables_and_variables.md)."),
     "E253": Explanation(
-        "The program uses a table like a TensorFlow variable: it passes a dense gradient of a table, keeps a gradient "
-        "or row numbers across steps, reads or assigns the whole variable of a step's rows, converts a graph to "
-        "constants, or runs a graph of `import_meta_graph`.", _UNTRAINED,
+        "The program uses a table like a TensorFlow variable. Examples are a dense gradient of a table, a gradient or "
+        "row numbers kept across steps, an access to the whole variable of a step's rows, a conversion of the graph to "
+        "constants, and a graph of `import_meta_graph`.", _UNTRAINED,
         "The message names the op and the alternative (docs/how-to/tables_and_variables.md)."),
     "E301": Explanation(
         "A plan, entry or row number in shared memory is invalid: a process overwrote it.",
