@@ -7,6 +7,7 @@ list of decisions of their titles. After a change::
 """
 import collections
 import importlib
+import logging
 import re
 import sys
 import warnings
@@ -50,23 +51,37 @@ def paths_page():
     lines = ["# Paths of `mx_rec`", "",
              "Names that programs of Rec SDK import, with their summary or the equivalent name of `ascpipe.tf`. See "
              "[from-mx_rec.md](../how-to/from-mx_rec.md).", ""]
-    module = None
+    module, before, equal = None, {}, []
     for here, _, name in sorted(line.rpartition(".") for line in API if line.startswith("mx_rec.")):
         if here != module:
-            module = here
+            lines += constants(equal)
+            module, equal = here, []
             lines += ([""] if lines[-1] else []) + ["## `{}`".format(module), ""]
         thing = getattr(importlib.import_module(module), name)
-        lines.append("- `{}`: {}".format(name, same_or_said(thing, plain)))
-    return "\n".join(lines) + "\n"
+        if thing == name:
+            equal.append(name)
+        else:
+            lines.append("- `{}`: {}".format(name, before.get(id(thing)) or equivalent_or_summary(thing, plain)))
+            if not isinstance(thing, str):
+                before[id(thing)] = "`{}.{}`".format(here, name)
+    return "\n".join(lines + constants(equal)) + "\n"
 
 
-def same_or_said(thing, plain):
+def constants(names):
+    """An item for constants whose values are their names."""
+    return ["- string constants with their names as values: " + ", ".join(map("`{}`".format, names))] if names else []
+
+
+def equivalent_or_summary(thing, plain):
+    """The name of ``ascpipe.tf`` for the same object, the value of a constant, or the summary of a docstring."""
     if id(thing) in plain:
         return "`ascpipe.tf.{}`".format(plain[id(thing)])
     if isinstance(thing, str):
         return "`\"{}\"`".format(thing)
-    said = (thing.__doc__ or "").strip().split("\n\n")[0]
-    return re.sub(r"``(.+?)``", r"`\1`", " ".join(said.split()))
+    if isinstance(thing, logging.Logger):
+        return "Logger of the program."
+    summary = (thing.__doc__ or "").strip().split("\n\n")[0]
+    return re.sub(r"``(.+?)``", r"`\1`", " ".join(summary.split()))
 
 
 def options_page():
