@@ -61,9 +61,11 @@ def paths_page():
         if thing == name:
             equal.append(name)
         else:
-            lines.append("- `{}`: {}".format(name, before.get(id(thing)) or equivalent_or_summary(thing, plain)))
+            is_described = id(thing) in before and id(thing) not in plain
+            text = before[id(thing)] if is_described else equivalent_or_summary(thing, plain)
+            lines.append("- `{}`: {}".format(name, text))
             if not isinstance(thing, str):
-                before[id(thing)] = "`{}.{}`".format(here, name)
+                before.setdefault(id(thing), "`{}.{}`".format(here, name))
     return "\n".join(lines + constants(equal)) + "\n"
 
 

@@ -23,7 +23,7 @@ def validate_read_file(path: str) -> None:
 
 
 def validate_save_path(path: str) -> None:
-    """Raise ``ValueError`` if a file or directory must not be written. It may not exist yet.
+    """Raise ``ValueError`` if a file or directory must not be written. It need not exist.
 
     Args:
         path: as of ``validate_read_file``; it need not be a file.
