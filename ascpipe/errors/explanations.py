@@ -142,7 +142,7 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "A control message does not match the schema and was dropped.", _SESSION,
         "The sender has another version; its log says which."),
     "E231": Explanation(
-        "The peer closed a control socket.", "The error that follows says it.",
+        "The peer closed a control socket.", "The next error has the details.",
         "See the log of the peer (`ascpipe logs`)."),
     "E232": Explanation(
         "A control message did not arrive completely in time.", _SESSION,
