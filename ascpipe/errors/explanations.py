@@ -223,7 +223,7 @@ EXPLANATIONS: Dict[str, Explanation] = {
     "E401": Explanation(
         "There is too little memory for rings or tables. The check runs before memory is allocated.", _NOTHING,
         "Reduce `--ring-bytes` or tables (see `ascpipe plan`), or raise the limit (Docker: `--memory`, `--shm-size`). "
-        "The message has need and limits."),
+        "The message has the required memory and the limits."),
     "E402": Explanation(
         "A setting has an invalid value, or its name is unknown.", _NOTHING,
         "The message has the setting, its value and origin. `ascpipe config show` lists all settings."),
@@ -271,8 +271,8 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "A checkpoint does not match the program: another dim or optimizer, or a missing table. The message names the "
         "difference.", _NOTHING,
         "Restore another checkpoint, or run the program that saved this one. If the program adds a table, name it in "
-        "`allow_missing` of `restore`. An Estimator needs a new `model_dir` with `warm_start_from` this checkpoint, "
-        "or ASCPIPE_ALLOW_MISSING with the tables that start empty."),
+        "`allow_missing` of `restore`. For an Estimator, use a new `model_dir` and `warm_start_from`, "
+        "or list the tables that start empty in ASCPIPE_ALLOW_MISSING."),
     "E525": Explanation(
         "A checkpoint was not removed: it is not one of ascpipe, deltas depend on it, or the file system refused.",
         "It is unchanged, unless the message says otherwise.",

@@ -49,7 +49,7 @@ def paths_page():
     import ascpipe.tf as asc
     plain = {id(getattr(asc, name)): name for name in asc.__all__}
     lines = ["# Paths of `mx_rec`", "",
-             "Names that programs of Rec SDK import, with their summary or the equivalent name of `ascpipe.tf`. See "
+             "Programs of Rec SDK import these names, given with a summary or the equivalent name of `ascpipe.tf`. See "
              "[from-mx_rec.md](../how-to/from-mx_rec.md).", ""]
     module, before, equal = None, {}, []
     for here, _, name in sorted(line.rpartition(".") for line in API if line.startswith("mx_rec.")):
