@@ -37,7 +37,7 @@ class Recorded(NamedTuple):
               help="All daemons of this user that record spans, for example for all ranks.")
 @click.option("--output", required=True, type=click.Path(dir_okay=False), help="File to write.")
 @click.option("--merge", default=None, type=click.Path(exists=True, dir_okay=False),
-              help="Merge into this TensorFlow timeline, with 0.1 s before and after it.")
+              help="TensorFlow timeline to merge into, with 0.1 s before and after it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str], as_json: bool) -> None:
     """The daemons must keep spans, see `ascpipe trace` and the setting ``timeline_spans``; they go on working."""
