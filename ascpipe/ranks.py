@@ -70,7 +70,7 @@ def launched() -> bool:
 
 
 def get_rank_id() -> int:
-    """Number of this process among all.
+    """Return the rank of this process.
 
     Raises:
         RuntimeError: the process was not started by a launcher, so the variable is unset.
@@ -80,17 +80,17 @@ def get_rank_id() -> int:
 
 
 def get_rank_size() -> int:
-    """The number of processes. Raises as ``get_rank_id`` does."""
+    """Return the number of ranks. Raises the same errors as ``get_rank_id``."""
     return _number("size")
 
 
 def get_local_rank_size() -> int:
-    """The number of processes on this machine. Raises as ``get_rank_id`` does."""
+    """Return the number of ranks on this machine. Raises the same errors as ``get_rank_id``."""
     return _number("local_size")
 
 
 def get_device_id() -> int:
-    """Number of this process's device: its rank, modulo the processes of this machine. Raises as ``get_rank_id``."""
+    """Return the rank modulo the ranks on this machine. Raises the same errors as ``get_rank_id``."""
     return _number("rank") % max(1, _number("local_size"))
 
 

@@ -18,7 +18,7 @@ _FAILED = 1
 _MIB = float(1 << 20)
 _KINDS = ("constant", "uniform", "normal", "truncated normal", "pool")
 
-_as_json = click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group("checkpoint", cls=near_verbs.Group, help="List, verify and show checkpoints.")
@@ -26,7 +26,7 @@ def command() -> None:
     """Each loads what it needs when it is called."""
 
 
-@command.command("list", help="List the checkpoints of a directory; no row is read.")
+@command.command("list", help="List the checkpoints of a directory without reading rows.")
 @click.argument("directory", metavar="DIR")
 @_as_json
 def list_checkpoints(directory: str, as_json: bool) -> None:
@@ -45,8 +45,8 @@ def list_checkpoints(directory: str, as_json: bool) -> None:
     printing.show([str(looked.problem) for looked in found if looked.problem is not None], [])
 
 
-@command.command("verify", help="Read every byte of a checkpoint, DIR/BASE-STEP, or of all in DIR, and tell whether it "
-                                "is what was saved. Exit code 1 if not.")
+@command.command("verify", help="Verify the checksums of a checkpoint, DIR/BASE-STEP, or of all in DIR. Exit code 1 if "
+                                "one is damaged.")
 @click.argument("path", metavar="DIR[/BASE-STEP]")
 @_as_json
 def verify(path: str, as_json: bool) -> None:
@@ -64,7 +64,7 @@ def verify(path: str, as_json: bool) -> None:
         sys.exit(_FAILED)
 
 
-@command.command("show", help="Show what a checkpoint, DIR/BASE-STEP, holds; no row is read.")
+@command.command("show", help="Show the content of a checkpoint, DIR/BASE-STEP, without reading rows.")
 @click.argument("prefix", metavar="DIR/BASE-STEP")
 @_as_json
 def show(prefix: str, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from ascpipe.errors import NotRunningError
 from ascpipe.names import RunDir
 
 name_option = click.option(
-    "--name", default=None, help="Name of the daemon; else $ASCPIPE_NAME, else 'default', else the only one there is.")
+    "--name", default=None, help="Name of the daemon. Default: $ASCPIPE_NAME, 'default', or the only daemon.")
 
 
 def is_named(name: Optional[str]) -> bool:

@@ -19,13 +19,13 @@ _ENVIRONMENTS = "installed packages"
 _WHEELS = "wheels"  # of `make ranks`, in the user's cache
 
 
-@click.command("clean", help="Remove what dead daemons left, and compiled kernels of other versions.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.command("clean", help="Remove files of dead daemons and compiled kernels of other versions.")
+@click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
 @click.option("--all-kernels", is_flag=True,
-              help="Also kernels of other versions that a daemon has used within a day.")
+              help="Also remove kernels of other versions that were used within a day.")
 @click.option("--everything", is_flag=True,
-              help="All that ascpipe keeps for this user, before it is uninstalled; refused where a daemon lives.")
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of lines.")
+              help="Remove all files of this user before ascpipe is uninstalled. Fails if a daemon runs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
 def command(dry_run: bool, all_kernels: bool, everything: bool, as_json: bool) -> None:
     """Touches no daemon that lives; logs of failed sessions (`ascpipe logs --failed`) with ``--everything`` only."""

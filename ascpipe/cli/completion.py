@@ -2,7 +2,7 @@
 import click
 
 
-@click.command("completion", help="Print the script with which a shell completes verbs and options.")
+@click.command("completion", help="Print the completion script of a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
     """docs/reference/command_line.md has where each shell wants it."""

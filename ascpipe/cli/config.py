@@ -14,9 +14,9 @@ def command() -> None:
     """One verb, so far."""
 
 
-@command.command("show", help="Show every setting as a daemon that starts here would have it.")
-@click.option("--origin", is_flag=True, help="Also where each value came from.")
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
+@command.command("show", help="Show the settings of a daemon started here.")
+@click.option("--origin", is_flag=True, help="Also show the origin of each value.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @setting_options
 def show(origin: bool, as_json: bool, others: Tuple[str, ...], **options: Any) -> None:
     """A daemon that runs has those of its start."""

@@ -49,8 +49,8 @@ class Finding(NamedTuple):
     cure: str = ""
 
 
-@click.command("doctor", help="Look at all that a daemon and a trainer need; exit code 1 if something is a problem.")
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of lines.")
+@click.command("doctor", help="Check the requirements of daemon and trainer. Exit code 1 if there is a problem.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
     """Changes nothing, starts nothing."""
     found = findings()

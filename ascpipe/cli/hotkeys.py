@@ -13,11 +13,11 @@ _SAMPLED_S = 3.0  # where no occurrences are counted, if it is not said
 
 @click.command("hotkeys", help="Show the most frequent keys of a table.")
 @click.argument("table")
-@click.option("-n", "--count", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Keys to show.")
+@click.option("-n", "--count", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Number of keys.")
 @click.option("--sample", "seconds", type=click.FloatRange(0.1, 3600), default=None, metavar="SECONDS",
-              help="Count in the batches under way for so long, instead of in all that were trained.")
+              help="Count in the batches in flight during this time, not in all trained batches.")
 @name_option
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(table: str, count: int, seconds: Optional[float], name: Optional[str], as_json: bool) -> None:
     """By the counts that the table keeps, or by a sample; the output says which."""
     with table_reader(name, table) as (reader, status):

@@ -13,12 +13,12 @@ KEY = click.IntRange(-2**63, 2**63 - 1)
 _COLUMNS = ["key", "known", "count", "row", "last batch", "timestamp", "pinned by"]
 
 
-@click.command("inspect", help="Show what a table knows of some keys: how often they came, and where their rows are.",
+@click.command("inspect", help="Show counts, last batch and row location of keys.",
                context_settings={"ignore_unknown_options": True})  # of a negative key
 @click.argument("table")
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True, type=KEY)
 @name_option
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(table: str, keys: Tuple[int, ...], name: Optional[str], as_json: bool) -> None:
     """Reads shared memory beside the workers, which are not disturbed."""
     with table_reader(name, table) as (reader, _):

@@ -2,7 +2,7 @@
 import click
 
 
-@click.command("library", help="Print the path of the op library, which tf.load_op_library takes.")
+@click.command("library", help="Print the path of the op library, for tf.load_op_library.")
 def command() -> None:
     """A program that serves an exported SavedModel needs this file and nothing else of ours."""
     from ascpipe.tfops import load

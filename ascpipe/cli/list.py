@@ -16,7 +16,7 @@ _COLUMNS = ["daemon", "state", "pid", "private", "trainer", "up"]
 
 
 @click.command("list", help="List the daemons of this user.")
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
     """Each is asked; none of them is disturbed."""
     found = daemons()

@@ -21,13 +21,14 @@ _DAEMON = "daemon"
 _ENDING = ".log"
 
 
-@click.command("logs", help="Print the log of a daemon, or of one of its workers; also of one that has ended.")
+@click.command("logs", help="Print the log of a daemon or worker, also after it has exited.")
 @name_option
-@click.option("--worker", default=None, metavar="WORKER", help="Its log, such as key-0, table-0, disk-0, template-0.")
-@click.option("-n", "--lines", type=click.IntRange(min=0), default=None, help="The last lines only.")
-@click.option("-f", "--follow", is_flag=True, help="Print what is added, until the daemon ends or Ctrl-C.")
-@click.option("--failed", is_flag=True, help="List the logs that are kept of private daemons whose session failed.")
-@click.option("--json", "as_json", is_flag=True, help="With --failed: JSON instead of a table.")
+@click.option("--worker", default=None, metavar="WORKER",
+              help="Print the log of a worker: key-0, table-0, disk-0, template-0.")
+@click.option("-n", "--lines", type=click.IntRange(min=0), default=None, help="Print only the last lines.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log until the daemon exits or Ctrl-C.")
+@click.option("--failed", is_flag=True, help="List the logs of private daemons whose session failed.")
+@click.option("--json", "as_json", is_flag=True, help="With --failed: print JSON.")
 def command(name: Optional[str], worker: Optional[str], lines: Optional[int], follow: bool, failed: bool,
             as_json: bool) -> None:
     """What is not printable is escaped."""

@@ -30,16 +30,17 @@ class Shape(NamedTuple):
     ssd_rows: int
 
 
-@click.command("plan", help="Count the memory of a table, tier by tier.")
-@click.option("--keys", type=click.IntRange(1, 1 << 40), required=True, help="Keys that it will have.")
-@click.option("--dim", type=click.IntRange(1, 1 << 16), required=True, help="Values of an embedding.")
-@click.option("--optimizer", type=click.Choice(sorted(OPTIMIZERS)), required=True, help="It keeps slots of each row.")
+@click.command("plan", help="Estimate the memory of a table, tier by tier.")
+@click.option("--keys", type=click.IntRange(1, 1 << 40), required=True, help="Number of keys.")
+@click.option("--dim", type=click.IntRange(1, 1 << 16), required=True, help="Dimension of an embedding.")
+@click.option("--optimizer", type=click.Choice(sorted(OPTIMIZERS)), required=True,
+              help="Optimizer, whose slots are part of each row.")
 @click.option("--device-rows", type=click.IntRange(min=1), default=None,
-              help="device_vocabulary_size; all keys if it is not given.")
+              help="device_vocabulary_size. Default: all keys.")
 @click.option("--host-rows", type=click.IntRange(min=0), default=None,
-              help="host_vocabulary_size; if it is not given, what the keys need beside the other tiers.")
+              help="host_vocabulary_size. Default: the keys that the other tiers do not hold.")
 @click.option("--ssd-rows", type=click.IntRange(min=0), default=0, show_default=True, help="ssd_vocabulary_size.")
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(keys: int, dim: int, optimizer: str, device_rows: Optional[int], host_rows: Optional[int], ssd_rows: int,
             as_json: bool) -> None:
     """No daemon is asked; figures are those of a table that is full."""

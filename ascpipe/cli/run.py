@@ -28,24 +28,25 @@ _SIZE = "RANK_SIZE"  # of run scripts of Ascend servers, which say so to launche
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False},
-               help="Run a program as `python SCRIPT ARGS...` does, with stand-ins for those packages of an Ascend "
-                    "server that are not installed.")
-@click.option("--ranks", type=click.IntRange(1, 4095), default=1, show_default=True, help="How many processes train.")
+               help="Run a program like `python SCRIPT ARGS...`, with stand-ins for missing packages of an Ascend "
+                    "server.")
+@click.option("--ranks", type=click.IntRange(1, 4095), default=1, show_default=True,
+              help="Number of training processes.")
 @click.option("--hosts", default=None, metavar="HOST:N,...",
-              help="Machines of the ranks, and how many on each; this one if it is not given.")
-@click.option("--mpi", is_flag=True, help="Ranks talk by MPI, and mpirun starts them; else gloo, and horovodrun.")
+              help="Machines and the ranks on each. Default: this machine.")
+@click.option("--mpi", is_flag=True, help="Use MPI and mpirun instead of gloo and horovodrun.")
 @click.option("--restarts", type=click.IntRange(min=0), default=0, show_default=True,
-              help="How often all ranks are started anew after one has failed.")
+              help="Number of restarts of all ranks after a failure.")
 @click.option("--daemon", "daemon", default=None, metavar="NAME",
-              help="Daemon to use; it must run. Of several ranks on a machine each has its own: NAME-{local_rank}.")
+              help="Running daemon to use. Each local rank needs its own: NAME-{local_rank}.")
 @click.option("--columns", is_flag=True,
-              help="Let tables stand for the large variables of TensorFlow's feature columns.")
+              help="Replace large variables of TensorFlow's feature columns by tables.")
 @click.option("--min-buckets", type=click.IntRange(min=1), default=None,
-              help="With --columns: buckets from which a column gets a table.  [default: 10000]")
+              help="With --columns: minimum number of buckets of a column with a table.  [default: 10000]")
 @click.option("--device-vocabulary-size", type=click.IntRange(1, 10 ** 9), default=None,
-              help="With --columns: rows that each table has at a time; as many as buckets if it is not given.")
+              help="With --columns: device rows of each table. Default: the number of buckets.")
 @click.option("--host-vocabulary-size", type=click.IntRange(0, 10 ** 9), default=None,
-              help="With --columns: rows of the host for each table, which may then have more than it has at a time.")
+              help="With --columns: host rows of each table, beyond its device rows.")
 @config_option
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, readable=True))
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)

@@ -11,19 +11,19 @@ _Command = Callable[..., Any]
 config_option = click.option(
     "--config", "config_file", type=click.Path(), default=None, metavar="FILE", expose_value=False, is_eager=True,
     callback=lambda context, option, value: take_file(value),
-    help="File with settings, in place of $ASCPIPE_CONFIG.")
+    help="Settings file, instead of $ASCPIPE_CONFIG.")
 
 
 def setting_options(command: _Command) -> _Command:
     """``--config``, ``--workers``, ``--table-workers``, ``--ring-bytes``, ``--bind-cpu`` and ``--set``."""
     for option in reversed((
             config_option,
-            click.option("--workers", type=int, default=None, help="Key worker processes."),
-            click.option("--table-workers", type=int, default=None, help="Table worker processes."),
-            click.option("--ring-bytes", default=None, help="Bytes of the ring of each stream, such as 128MiB."),
-            click.option("--bind-cpu", default=None, help="Processors that workers are bound to, such as 2,4-7."),
+            click.option("--workers", type=int, default=None, help="Number of key workers."),
+            click.option("--table-workers", type=int, default=None, help="Number of table workers."),
+            click.option("--ring-bytes", default=None, help="Size of each stream's ring, such as 128MiB."),
+            click.option("--bind-cpu", default=None, help="Processors for the workers, such as 2,4-7."),
             click.option("--set", "others", multiple=True, metavar="NAME=VALUE",
-                         help="Any setting; may be given again. `ascpipe config show` lists them."))):
+                         help="Any setting; repeatable. `ascpipe config show` lists them."))):
         command = option(command)
     return command
 

@@ -10,13 +10,13 @@ from ascpipe.cli.setting_options import given, setting_options
 
 
 @click.command("start", help="Start a daemon and return when it is ready.")
-@click.option("--name", default=None, help="Name of the daemon; $ASCPIPE_NAME or 'default' if it is not given.")
-@click.option("--metrics-port", type=int, default=None, help="Port for scrapes of Prometheus; 0: none.")
-@click.option("--metrics-address", default=None, help="Address of that port; only this machine if it is not given.")
+@click.option("--name", default=None, help="Name of the daemon. Default: $ASCPIPE_NAME, otherwise 'default'.")
+@click.option("--metrics-port", type=int, default=None, help="Port for Prometheus scrapes; 0: off.")
+@click.option("--metrics-address", default=None, help="Address of that port. Default: this machine only.")
 @click.option("--metrics-file", type=click.Path(resolve_path=True), default=None,
-              help="File for the textfile collector of Prometheus, *.prom.")
+              help="File for the Prometheus textfile collector, *.prom.")
 @setting_options
-@click.option("--foreground", is_flag=True, help="Stay here, log to stderr, end with Ctrl-C.")
+@click.option("--foreground", is_flag=True, help="Run in the foreground, log to stderr; Ctrl-C stops it.")
 def command(name: Optional[str], foreground: bool, others: Tuple[str, ...], **options: Any) -> None:
     """Checks the settings first, so that a wrong one is wrong usage and not a daemon that ends."""
     from ascpipe import names

@@ -18,12 +18,12 @@ _COLUMNS = (("steps/s", 9), ("ids/s", 12), ("device hit", 11), ("host hit", 9), 
             ("read/s", 9), ("ring", 9), ("step waits", 11))
 
 
-@click.command("stats", help="Show what a daemon does per second, a line for each interval; Ctrl-C ends it.")
+@click.command("stats", help="Print the throughput of a daemon, one line per interval; Ctrl-C stops it.")
 @name_option
 @click.option("-i", "--interval", type=click.FloatRange(0.1, 86400), default=1.0, show_default=True, metavar="SECONDS",
-              help="Between two lines.")
-@click.option("-n", "--count", type=click.IntRange(min=1), default=None, help="Lines to print; without it: for ever.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON object in each line.")
+              help="Interval between lines.")
+@click.option("-n", "--count", type=click.IntRange(min=1), default=None, help="Number of lines; unlimited by default.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(name: Optional[str], interval: float, count: Optional[int], as_json: bool) -> None:
     """The daemon answers some questions an interval; workers and the trainer are not disturbed."""
     run = chosen(name)

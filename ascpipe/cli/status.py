@@ -22,9 +22,9 @@ _OVER = ("failed", "stopped")  # states of a daemon that starts no worker
 _LATE_S = 0.1  # less is told of no rank
 
 
-@click.command("status", help="Show what a daemon does.")
+@click.command("status", help="Show the state of a daemon.")
 @name_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(name: Optional[str], as_json: bool) -> None:
     """One question to the daemon; the workers and the trainer are not disturbed."""
     run = chosen(name)

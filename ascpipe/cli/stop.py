@@ -15,8 +15,8 @@ TIMEOUT_S = 30.0  # giving back large memory takes its time
 _PAUSE_S = 0.01
 
 
-@click.command("stop", help="End a daemon; returns when it is gone.")
-@click.option("--name", default=None, help="Name of the daemon; $ASCPIPE_NAME or 'default' if it is not given.")
+@click.command("stop", help="Stop a daemon and wait until it has exited.")
+@click.option("--name", default=None, help="Name of the daemon. Default: $ASCPIPE_NAME, otherwise 'default'.")
 def command(name: Optional[str]) -> None:
     """A trainer that it serves gets an error that says so."""
     run = chosen(name, or_the_only=False)

@@ -30,15 +30,15 @@ class Recorded(NamedTuple):
     workers: List[spans.Recorded]
 
 
-@click.command("timeline", help="Write what workers and ranks did and when, as a Chrome trace.")
+@click.command("timeline", help="Write the activity of workers and ranks as a Chrome trace.")
 @click.option("--name", "given", multiple=True,
-              help="Name of a daemon; may be given again. Else as of `ascpipe status`.")
+              help="Name of a daemon; repeatable. Default: as for `ascpipe status`.")
 @click.option("--all", "of_all", is_flag=True,
-              help="All daemons of this user that keep spans, such as those of the ranks of a run.")
+              help="All daemons of this user that record spans, for example for all ranks.")
 @click.option("--output", required=True, type=click.Path(dir_okay=False), help="File to write.")
 @click.option("--merge", default=None, type=click.Path(exists=True, dir_okay=False),
-              help="A trace of TensorFlow's timeline: the work of 0.1 s around it is put into it.")
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of a line, of what was written.")
+              help="TensorFlow timeline to merge into, with 0.1 s before and after it.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str], as_json: bool) -> None:
     """The daemons must keep spans, see `ascpipe trace` and the setting ``timeline_spans``; they go on working."""
     if given and of_all:

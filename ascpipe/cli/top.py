@@ -17,7 +17,7 @@ from ascpipe.cli.status import headlines, state_of
 _TABLE_COLUMNS = ["table", "batches/s", "ids/s", "device hit", "host hit", "in/s", "out/s", "read/s", "written/s"]
 
 
-@click.command("top", help="Show what a daemon does, each second anew; q or Ctrl-C ends it.")
+@click.command("top", help="Show a live view of a daemon; q or Ctrl-C quits.")
 @name_option
 def command(name: Optional[str]) -> None:
     """Needs a terminal; ``ascpipe stats`` is for files and pipes."""

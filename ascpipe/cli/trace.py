@@ -21,24 +21,24 @@ _LOOK_S = 0.05
 
 
 @click.group("trace", cls=near_verbs.Group,
-             help="Record what workers do, while a session runs; `ascpipe timeline` writes it.")
+             help="Record the activity of workers; `ascpipe timeline` writes it.")
 def command() -> None:
     """Start and stop."""
 
 
 def _daemon_options(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
-            click.option("--json", "as_json", is_flag=True, help="JSON instead of a line."),
+            click.option("--json", "as_json", is_flag=True, help="Print JSON."),
             click.option("--all", "of_all", is_flag=True, help="All daemons of this user."),
             click.option("--name", "given", multiple=True,
-                         help="Name of a daemon; may be given again. Else as of `ascpipe status`.")):
+                         help="Name of a daemon; repeatable. Default: as for `ascpipe status`.")):
         function = option(function)
     return function
 
 
-@command.command("start", help="Begin to record; what was recorded before is forgotten.")
+@command.command("start", help="Start recording and discard earlier records.")
 @click.option("--spans", type=click.IntRange(1, messages.MAX_SPANS), default=SPANS, show_default=True,
-              help="Of each worker: the newest stay.")
+              help="Number of spans per worker; older ones are overwritten.")
 @_daemon_options
 def start(spans: int, given: Tuple[str, ...], of_all: bool, as_json: bool) -> None:
     """Workers begin between two batches; training goes on."""
@@ -54,7 +54,7 @@ def start(spans: int, given: Tuple[str, ...], of_all: bool, as_json: bool) -> No
                 "for them".format(_BEGINS_S, ", ".join(workers)))
 
 
-@command.command("stop", help="End the recording; what was recorded stays until the next start.")
+@command.command("stop", help="Stop recording; records are kept until the next start.")
 @_daemon_options
 def stop(given: Tuple[str, ...], of_all: bool, as_json: bool) -> None:
     """Workers that do not record pay nothing."""

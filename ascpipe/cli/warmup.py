@@ -6,8 +6,8 @@ import click
 from ascpipe.cli.setting_options import config_option
 
 
-@click.command("warmup", help="Compile what workers need; files that are damaged are made again.")
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of lines.")
+@click.command("warmup", help="Compile the workers' kernels; damaged files are recompiled.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
 def command(as_json: bool) -> None:
     """Says where they lie; takes less than a minute, or a second when they are there."""

@@ -8,11 +8,11 @@ from typing import Dict, NamedTuple
 
 
 class Explanation(NamedTuple):
-    """Of one code; each a sentence or more.
+    """Explanation of one code; each field has one sentence or more.
 
     Attributes:
-        what: happened.
-        data: what became of tables, batches, checkpoints.
+        what: what happened.
+        data: what became of tables, batches and checkpoints.
         cure: what to do.
     """
 
@@ -21,297 +21,275 @@ class Explanation(NamedTuple):
     cure: str
 
 
-_NOTHING = "Nothing was started or changed."
-_LOST = "What was trained since the last checkpoint is lost; checkpoints are as they were."
-_RESTART = "Restart the program: it goes on from its last checkpoint."
-_LOGS = ("The worker's log has more: the error names the folder, `ascpipe logs --worker` prints it, and "
-         "`ascpipe logs --failed` lists those of private daemons.")
-_INTACT = "Tables and other checkpoints are as they were."
+_NOTHING = "Nothing was changed."
+_LOST = "Training since the last checkpoint is lost."
+_WHOLE = _LOST + " No batch was half-applied."
+_RESTART = "Restart the program from its last checkpoint."
+_RESTART_RANKS = "restart all ranks from the last checkpoint."
+_LOGS = " See `ascpipe logs --worker`, or `ascpipe logs --failed` for private daemons."
+_INTACT = "Tables and other checkpoints are unchanged."
+_SESSION = "The session is not affected."
+_UNTRAINED = "Nothing was trained."
+_KEPT = "This table did not train the batch; nothing was lost."
+_RANKS = "`make ranks` in the source tree, or `pip install --no-build-isolation \"ascpipe[ranks]\"`."
 
 EXPLANATIONS: Dict[str, Explanation] = {
     "E110": Explanation(
-        "The daemon process died while a trainer used it: it was killed, or the machine had no memory left.",
-        "No batch was half-applied. " + _LOST,
-        _RESTART + " `ascpipe logs --failed` has the log of a private daemon, `ascpipe logs --name` that of "
-        "a named one; "
-        "the kernel's log tells of memory that ran out."),
+        "The daemon died while a trainer used it: it was killed, or the machine ran out of memory.", _WHOLE,
+        _RESTART + " See `ascpipe logs --failed` (private daemon) or `ascpipe logs --name`. The kernel's log reports "
+        "out-of-memory kills."),
     "E112": Explanation(
-        "Something between a trainer or the command line and a daemon that has no code of its own.",
-        "The text says what was and was not done; a session that serves goes on.",
-        "Read the text, then the daemon's log (`ascpipe logs`)."),
+        "Communication with the daemon failed for a reason without a code of its own.",
+        "The message says what was done. A running session continues.",
+        "Read the message, then the daemon's log (`ascpipe logs`)."),
     "E113": Explanation(
-        "The daemon was told to stop while it served a trainer: by `ascpipe stop`, or by a signal.",
-        "No batch was half-applied. " + _LOST,
-        "Start a daemon, then the program: it goes on from its last checkpoint."),
-    "E120": Explanation(
-        "A worker process ended, and could not simply be replaced.", _LOST, _RESTART + " " + _LOGS),
+        "The daemon was stopped while it served a trainer, by `ascpipe stop` or a signal.", _WHOLE,
+        "Start a daemon, then restart the program from its last checkpoint."),
+    "E120": Explanation("A worker exited and could not be replaced.", _LOST, _RESTART + _LOGS),
     "E122": Explanation(
-        "A table worker ended by something else than SIGKILL: an exception or a signal such as SIGSEGV. It may have "
-        "written to the tables before, so they are not used any more.",
-        "The step that was under way was not applied. " + _LOST, _RESTART + " " + _LOGS),
+        "A table worker died of an exception or a signal other than SIGKILL. It may have damaged the tables, so they "
+        "are discarded.", "The current step was not applied. " + _LOST, _RESTART + _LOGS),
     "E123": Explanation(
-        "A step waited for its batch for longer than `wait_timeout_s`. The text says for which process or other step.",
-        "Nothing was lost: the step was not run, and the session goes on.",
-        "`ascpipe status` shows what each process waits for, `ascpipe stats` what is slow. Run the step "
-        "again, or raise "
-        "`wait_timeout_s`. Two threads that train on two streams can wait for each other: train from one thread."),
-    "E130": Explanation(
-        "A key worker ended by something else than SIGKILL.",
-        "No batch was half-applied. " + _LOST, _RESTART + " " + _LOGS),
+        "A step waited for its batch longer than `wait_timeout_s`. The message names the process or step that it "
+        "waited for.", "Nothing was lost: the step did not run, and the session continues.",
+        "`ascpipe status` shows what each process waits for, `ascpipe stats` the bottleneck. Run the step again, or "
+        "raise `wait_timeout_s`. Train from one thread: threads that train on two streams can block each other."),
+    "E130": Explanation("A key worker died of an exception or a signal other than SIGKILL.", _WHOLE, _RESTART + _LOGS),
     "E132": Explanation(
-        "The disk worker ended by something else than SIGKILL.",
-        "Rows on disk are lost with it. " + _LOST, _RESTART + " " + _LOGS),
+        "The disk worker died of an exception or a signal other than SIGKILL.", "Its rows on disk are lost. " + _LOST,
+        _RESTART + _LOGS),
     "E140": Explanation(
-        "A worker was killed again and again, and is not replaced any more. Mostly memory ran out: the text says so "
-        "where the kernel tells.",
-        "No batch was half-applied. " + _LOST,
-        "Raise the limit of the control group (container, `MemoryMax=`), or make tables and rings smaller, "
-        "then restart "
-        "the program from its last checkpoint."),
+        "A worker was killed repeatedly and is no longer replaced. The usual cause is memory; the message says so if "
+        "the kernel reports it.", _WHOLE,
+        "Raise the memory limit of the cgroup (container, `MemoryMax=`) or reduce tables and rings. " + _RESTART),
     "E199": Explanation(
-        "The daemon answered with a code that this version of ascpipe does not know: it is of a later version.",
-        "The text says what was done.", "Install one version for both, then start the daemon again."),
+        "The daemon answered with an unknown error code: it runs a later version of ascpipe.",
+        "The message says what was done.", "Install the same version for both, then restart the daemon."),
     "E204": Explanation(
-        "A process that was forked from the trainer ran an op of its pipeline.",
-        "The trainer's session is as it was.",
+        "A process forked from the trainer ran an op of the pipeline.", _SESSION,
         "Run the op in the trainer, or start the child with multiprocessing's `spawn`."),
     "E205": Explanation(
-        "A session ran a lookup, and the pipeline of its graph was not started, was ended, or was started only after "
-        "the first run of this session.",
-        "Nothing was run. Tables and checkpoints are as they were.",
-        "Call `ascpipe.tf.start()` after the graph is built and before the first `session.run()`; with names of Rec "
-        "SDK `start_asc_pipeline()`, or `modify_graph_and_start_emb_cache()` if lookups take tensors. An Estimator "
-        "takes `ascpipe.tf.StartHook()` as a hook."),
+        "A session ran a lookup, but the pipeline of its graph was not started, was shut down, or was started only "
+        "after the first run of this session.", "Nothing was run. Tables and checkpoints are unchanged.",
+        "Call `ascpipe.tf.start()` after the graph is built and before the first `session.run()`. With `mx_rec`, call "
+        "`start_asc_pipeline()`, or `modify_graph_and_start_emb_cache()` if lookups take tensors. For an Estimator, "
+        "pass `ascpipe.tf.StartHook()` as a hook."),
     "E210": Explanation(
-        "The daemon serves another trainer; one at a time.", "The session of the other trainer is as it was.",
-        "Wait for it to end, start another daemon with `--name`, or unset ASCPIPE_NAME for a private one."),
+        "The daemon already serves another trainer.", "The other session is not affected.",
+        "Wait for the other trainer, start another daemon with `--name`, or unset ASCPIPE_NAME to use a private one."),
     "E211": Explanation(
-        "A daemon of that name runs already.", "It was not disturbed.",
-        "End it with `ascpipe stop --name`, or choose another `--name`. `ascpipe list` shows what runs."),
+        "A daemon of that name is already running.", "The running daemon is not affected.",
+        "Stop it with `ascpipe stop --name`, or choose another `--name`. `ascpipe list` lists running daemons."),
     "E212": Explanation(
         "No daemon of that name runs, or several run and none was named.", _NOTHING,
-        "`ascpipe list` shows what runs. Start one with `ascpipe start`, name another, or unset ASCPIPE_NAME. Programs "
-        "must have the XDG_RUNTIME_DIR that the daemon has."),
+        "`ascpipe list` lists running daemons. Start one with `ascpipe start`, name another, or unset ASCPIPE_NAME. "
+        "Program and daemon must have the same XDG_RUNTIME_DIR."),
     "E213": Explanation(
-        "A daemon, or a worker, did not get ready.", _NOTHING,
-        "The text has the reason, or the log that has it. `ascpipe doctor` looks at what a daemon needs."),
+        "A daemon or worker failed to start.", _NOTHING,
+        "The message has the reason or names the log. `ascpipe doctor` checks the requirements."),
     "E214": Explanation(
-        "A run directory that is not ours alone (0700), or a folder of compiled kernels that others could change, or "
-        "one that cannot be used. What lies there would be trusted.", _NOTHING,
-        "Mend owner and mode, or take another place: `export XDG_RUNTIME_DIR=$(mktemp -d)` in every shell "
-        "that uses the "
-        "daemon; for compiled kernels ASCPIPE_CACHE_DIR."),
+        "A run directory is not private (mode 0700), or a folder of compiled kernels is unusable or writable by "
+        "others. Files in it would be trusted.", _NOTHING,
+        "Correct owner and mode, or use another directory: `export XDG_RUNTIME_DIR=$(mktemp -d)` in every shell that "
+        "uses the daemon, or ASCPIPE_CACHE_DIR for compiled kernels."),
     "E215": Explanation(
-        "A name that no daemon can have: 1 to 48 of the characters A-Z a-z 0-9 _ . - are allowed, the first no dot or "
-        "dash.", _NOTHING, "Another `--name` or ASCPIPE_NAME."),
+        "The name of the daemon is invalid. Valid names have 1 to 48 of the characters A-Z a-z 0-9 _ . - and do not "
+        "start with a dot or dash.", _NOTHING, "Choose another `--name` or ASCPIPE_NAME."),
     "E216": Explanation(
-        "The path of a socket is longer than the 107 bytes that the kernel allows.", _NOTHING,
-        "A shorter `--name` or XDG_RUNTIME_DIR."),
+        "The path of a socket is longer than the kernel's limit of 107 bytes.", _NOTHING,
+        "Use a shorter `--name` or XDG_RUNTIME_DIR."),
     "E217": Explanation(
-        "The daemon refused a process that is not its trainer, or is another user's.", "The session is as it was.",
-        "One trainer at a time, of the same user, and only it changes or ends its session; `ascpipe stop` ends the "
-        "daemon."),
+        "The daemon refused a request from a process that is not its trainer or belongs to another user.", _SESSION,
+        "Only the trainer can change or end its session. Use `ascpipe stop` to stop the daemon."),
     "E218": Explanation(
-        "The daemon lives and did not answer in time: a signal has stopped it, the machine is overloaded, or it is of "
-        "an earlier version that does not understand the question.", "The session is as it was.",
-        "`kill -CONT` continues one that is stopped; `kill` ends one of an earlier version. `ascpipe list` "
-        "has the pid, "
-        "or `owner.json` in its run directory."),
+        "The daemon runs but did not answer in time: it is stopped by a signal, the machine is overloaded, or it is an "
+        "earlier version that does not know the request.", _SESSION,
+        "`kill -CONT` continues a stopped daemon; `kill` ends an earlier version. `ascpipe list`, or `owner.json` in "
+        "the run directory, shows the pid."),
     "E219": Explanation(
-        "A request at the wrong time, such as a second start.", "The session is as it was.",
-        "The text says what comes before it."),
+        "A request is not possible in the current state, such as a second start.", _SESSION,
+        "The message says what must happen first."),
     "E220": Explanation(
-        "Trainer and daemon are of different versions: their layouts of shared memory differ.", _NOTHING,
-        "Install one version, restart the daemon."),
+        "Trainer and daemon have different versions: their shared-memory layouts differ.", _NOTHING,
+        "Install the same version, then restart the daemon."),
     "E221": Explanation(
         "The TensorFlow ops are not built.", _NOTHING,
-        "`make build` in the tree of ascpipe, or install a wheel, which has them. `ascpipe doctor` shows it."),
+        "Run `make build` in the source tree, or install a wheel, which contains them."),
     "E222": Explanation(
-        "The TensorFlow ops are built for another TensorFlow, C++ ABI, version or layout.", _NOTHING,
-        "`make build` in the tree of ascpipe, or install what the wheel was built for. `ascpipe doctor` shows both "
-        "sides."),
+        "The TensorFlow ops were built for another TensorFlow, C++ ABI, version or layout.", _NOTHING,
+        "Run `make build` in the source tree, or install the TensorFlow that the wheel was built for. `ascpipe doctor` "
+        "shows both."),
     "E223": Explanation(
-        "A run directory, or the one of compiled kernels, has no room for bytes or files.",
-        "Nothing was started; a session that serves goes on.",
-        "Make room, or take another place (XDG_RUNTIME_DIR, ASCPIPE_CACHE_DIR). `ascpipe clean` removes what dead "
-        "daemons and other versions have left."),
+        "The file system of the run directory or kernel cache has no free space or inodes.",
+        "Nothing was started; a running session continues.",
+        "Free space, or use other directories (XDG_RUNTIME_DIR, ASCPIPE_CACHE_DIR). `ascpipe clean` removes files of "
+        "dead daemons and other versions."),
     "E224": Explanation(
-        "Metrics were asked for and cannot be exported: the port is taken by another program or daemon, or the file "
-        "cannot be made.", _NOTHING,
-        "Choose another `metrics_port` or `metrics_file`, or leave the setting out."),
+        "Metrics cannot be exported: the port is in use, or the file cannot be created.", _NOTHING,
+        "Choose another `metrics_port` or `metrics_file`, or remove the setting."),
     "E225": Explanation(
-        "Metrics were asked for, and the package that they need is not installed.", _NOTHING,
-        "`pip install \"ascpipe[metrics]\"`, or leave the setting out."),
+        "Metrics are enabled, but the package prometheus_client is not installed.", _NOTHING,
+        "`pip install \"ascpipe[metrics]\"`, or remove the setting."),
     "E226": Explanation(
-        "The ops cannot be compiled from an installed package: it has the finished library, and no C++ sources.",
-        _NOTHING, "Build a wheel in the source tree, with the TensorFlow that it is for (docs/how-to/install.md)."),
+        "The ops cannot be compiled from an installed package, which does not contain the C++ sources.",
+        _NOTHING, "Build a wheel in the source tree for your TensorFlow (docs/how-to/install.md)."),
     "E227": Explanation(
-        "Two packages named mx_rec are installed: that of ascpipe-mx-rec and another product's.",
-        "Nothing was run; no file of the other was changed.",
-        "Keep one: `pip uninstall ascpipe-mx-rec`, or remove the other, or give each an environment of its own "
+        "Two packages named mx_rec are installed: ascpipe-mx-rec and another product's.",
+        "Nothing was run; no file of the other package was changed.",
+        "Keep one: `pip uninstall ascpipe-mx-rec`, remove the other, or use separate environments "
         "(docs/how-to/install.md)."),
     "E230": Explanation(
-        "A control message that is not in the schema; it was dropped.", "The session is as it was.",
-        "The other end is of another version; its log says which."),
+        "A control message does not match the schema and was dropped.", _SESSION,
+        "The sender has another version; its log says which."),
     "E231": Explanation(
-        "The other end of a control socket is gone.", "The text of the error that follows says it.",
-        "Look at the log of the other end (`ascpipe logs`)."),
+        "The peer closed a control socket.", "The next error has the details.",
+        "See the log of the peer (`ascpipe logs`)."),
     "E232": Explanation(
-        "No whole control message came in time.", "The session is as it was.",
-        "The other end is stopped or too slow; `ascpipe logs` may tell."),
+        "A control message did not arrive completely in time.", _SESSION,
+        "The peer is stopped or too slow; see `ascpipe logs`."),
     "E240": Explanation(
-        "Ranks cannot be started, or cannot join.", _NOTHING, "The text names the rank and says why."),
-    "E241": Explanation(
-        "Several ranks need Horovod, which cannot be imported.", _NOTHING,
-        "`make ranks` in the tree of ascpipe, or `pip install --no-build-isolation \"ascpipe[ranks]\"`."),
-    "E242": Explanation(
-        "Horovod is of another version than the one that ascpipe works with.", _NOTHING,
-        "`make ranks` in the tree of ascpipe, or `pip install --no-build-isolation \"ascpipe[ranks]\"`."),
+        "Ranks cannot be started or cannot join.", _NOTHING, "The message names the rank and the reason."),
+    "E241": Explanation("Several ranks need Horovod, which cannot be imported.", _NOTHING, _RANKS),
+    "E242": Explanation("The installed version of Horovod is not supported.", _NOTHING, _RANKS),
     "E243": Explanation(
-        "Horovod and the launcher do not say the same of this process's rank.", _NOTHING,
-        "Call `hvd.init()` without arguments, and start all ranks by one launcher."),
+        "Horovod and the launcher report different ranks for this process.", _NOTHING,
+        "Call `hvd.init()` without arguments, and start all ranks with one launcher."),
     "E250": Explanation(
-        "Ids, weights or arguments of `lookup_sparse` cannot be combined: they are no bags, have another rank, shape "
-        "or dtype, or the combiner is unknown.", "Nothing was added to the graph.",
-        "The text says what was given and what to give."),
+        "`lookup_sparse` cannot combine these ids and weights: they are not bags, their rank, shape or dtype is wrong, "
+        "or the combiner is unknown.", "Nothing was added to the graph.",
+        "The message says what was given and what is expected."),
     "E251": Explanation(
-        "A feature column has a table, or shall have one, and the program does with it what only a variable can do: "
-        "an optimizer that has no form for tables, a checkpoint to load rows from, more buckets than a size is known "
-        "for.", "Nothing was trained.", "The text says what to give instead."),
+        "A feature column with a table is used in a way that only a variable supports: an optimizer without support "
+        "for tables, a checkpoint to load rows from, or an unknown number of buckets.", _UNTRAINED,
+        "The message says what to use instead."),
     "E252": Explanation(
-        "A table is looked up for training and the loss depends on its rows, but no optimizer of the graph updates it. "
-        "A table is not among `tf.trainable_variables()`, so an optimizer of TensorFlow does not find it.",
-        "Nothing was trained.",
-        "Train it by an optimizer of `ascpipe.tf.optimizers`. Where the program passes a list of variables, add "
-        "`ascpipe.tf.table_variables()` to it. To keep the rows as they are, look the table up with `trainable=False` "
+        "The loss depends on rows of a table, but no optimizer of the graph updates it. Optimizers of TensorFlow do "
+        "not find tables, which are not among `tf.trainable_variables()`.", _UNTRAINED,
+        "Use an optimizer of `ascpipe.tf.optimizers`. If the program passes a list of variables, add "
+        "`ascpipe.tf.table_variables()`. To freeze a table, look it up with `trainable=False` "
         "(docs/how-to/tables_and_variables.md)."),
     "E253": Explanation(
-        "A program uses a table as if it were a TensorFlow variable: it passes a dense gradient of a table, keeps a "
-        "gradient or row numbers over steps, reads or assigns the whole variable that holds the rows of a step, "
-        "converts a graph to constants, or runs a graph of `import_meta_graph`.",
-        "Nothing was trained.",
-        "The text names the op and what to write instead (docs/how-to/tables_and_variables.md)."),
+        "The program uses a table like a TensorFlow variable. Examples are a dense gradient of a table, a gradient or "
+        "row numbers kept across steps, an access to the whole variable of a step's rows, a conversion of the graph to "
+        "constants, and a graph of `import_meta_graph`.", _UNTRAINED,
+        "The message names the op and the alternative (docs/how-to/tables_and_variables.md)."),
     "E301": Explanation(
-        "A plan, an entry or a row number in shared memory cannot be right: a process wrote where it should not have.",
-        "Nothing of the batch was trained or saved. " + _LOST, _RESTART),
+        "A plan, entry or row number in shared memory is invalid: a process overwrote it.",
+        "The batch was not trained or saved. " + _LOST, _RESTART),
     "E302": Explanation(
-        "Shared memory is not what it should be; it was not mapped.", _NOTHING,
-        "Trainer and daemon are of different versions: install one, restart the daemon."),
+        "Shared memory has an unexpected layout and was not mapped.", _NOTHING,
+        "Trainer and daemon have different versions: install the same version, then restart the daemon."),
     "E310": Explanation(
-        "Other ranks did not come to an exchange in time.",
-        "The exchange that was given up updated no table (one of gradients is E311), and the rank takes part in no "
-        "further one. " + _LOST,
-        "A rank is stopped, late, or does something else: its output says what. Then restart all ranks."),
+        "Other ranks did not join an exchange in time.",
+        "The abandoned exchange updated no table (for gradients E311 is raised), and the rank joins no other exchange. "
+        + _LOST,
+        "A rank is stopped, late or busy: see its output. Then " + _RESTART_RANKS),
     "E311": Explanation(
-        "A step failed on some ranks when others had updated their tables.",
-        "The ranks differ, so nothing can be trained or saved any more. " + _LOST,
-        "The text has the cause of each rank; restart all ranks from the last checkpoint."),
+        "A step failed on some ranks after other ranks had updated their tables.",
+        "The ranks are inconsistent, so nothing more can be trained or saved. " + _LOST,
+        "The message has the cause on each rank. Then " + _RESTART_RANKS),
     "E312": Explanation(
-        "The exchange with other ranks has ended, as a rank ended or was killed.", _LOST,
-        "The launcher says which rank; restart all ranks from the last checkpoint."),
+        "The exchange with other ranks ended because a rank exited or was killed.", _LOST,
+        "The launcher names the rank. Then " + _RESTART_RANKS),
     "E313": Explanation(
-        "Ranks differ in their versions, tables, optimizers, thresholds, or collectives of the program.",
-        "Nothing was trained by the step that found it. " + _LOST,
-        "The text names the item, the ranks and their values. Run the same program with the same arguments on all "
+        "Ranks differ in versions, tables, optimizers, thresholds or the program's collectives.",
+        "The step that detected it trained nothing. " + _LOST,
+        "The message names the item, the ranks and their values. Run the same program with the same arguments on all "
         "ranks."),
     "E314": Explanation(
-        "A step failed on all ranks, because it failed on one of them or because the ranks did different things.",
-        "No table was changed by this step.",
-        "The text says what each rank did, or why its step failed. All ranks train, evaluate and skip the same "
-        "batches."),
+        "A step failed on all ranks, because it failed on one rank or because the ranks did different things.",
+        "This step changed no table.",
+        "The message says what each rank did. All ranks must train, evaluate and skip the same batches."),
     "E320": Explanation(
-        "A table is full: it has no row on the device, on the host or on disk for keys of a batch.",
-        "The batch was not trained by this table; nothing was lost.",
-        "The text names the size to raise, `device_vocabulary_size`, `host_vocabulary_size` or `ssd_vocabulary_size`, "
-        "and by how much. Or keep rare keys out: a higher `access_threshold`, or eviction."),
+        "A table is full: it has no free row on the device, host or disk for keys of a batch.", _KEPT,
+        "Increase `device_vocabulary_size`, `host_vocabulary_size` or `ssd_vocabulary_size`; the message says which "
+        "and by how much. Or keep rare keys out with a higher `access_threshold` or with eviction."),
     "E321": Explanation(
-        "The machine has no shared memory left for entries or rows of a table, which takes them as keys come.",
-        "The batch was not trained by this table; nothing was lost.",
-        "More memory for the machine or container (Docker: `--memory`, `--shm-size`), or a smaller table; `ascpipe "
-        "plan` counts what one needs."),
+        "There is no free shared memory for new entries or rows of a table.", _KEPT,
+        "Give the machine or container more memory (Docker: `--memory`, `--shm-size`), or make the table smaller; see "
+        "`ascpipe plan`."),
     "E322": Explanation(
-        "A batch was trained or read twice, or came to the step after a later one.",
+        "A batch was trained or read twice, or reached the step after a later one.",
         "This step trained nothing; nothing was lost.",
-        "One run call fetches a batch and uses it, and one plan of each table is in it. Let "
-        "`dataset.map(insert_function)` be sequential (no `num_parallel_calls`) and the last stage before `prefetch`."),
+        "Fetch and use a batch in one `session.run`, with one plan per table. Let `dataset.map(insert_function)` be "
+        "sequential (no `num_parallel_calls`) and the last stage before `prefetch`."),
     "E323": Explanation(
-        "A batch is larger than its ring may be.", "It was not trained; nothing was lost.",
-        "The text says what it needs: smaller batches, or a larger `ring_bytes`."),
+        "A batch is larger than the maximum size of its ring.", "The batch was not trained; nothing was lost.",
+        "Use smaller batches or a larger `ring_bytes`; the message says how much is needed."),
     "E324": Explanation(
-        "The bags of ids of `lookup_sparse` and their weights do not fit together: rows are not in order or beyond the "
-        "dense shape, or weights are more, fewer or elsewhere.", "The step trained nothing; nothing was lost.",
-        "The text says where. `tf.sparse.reorder` sorts a SparseTensor; weights have the indices of the ids."),
+        "The ids and weights of `lookup_sparse` do not match: rows are unsorted or outside the dense shape, or the "
+        "weights have other indices than the ids.", "The step trained nothing; nothing was lost.",
+        "The message says where. `tf.sparse.reorder` sorts a SparseTensor; give the weights the indices of the ids."),
     "E401": Explanation(
-        "Too little memory for rings or tables, found out before any was taken.", _NOTHING,
-        "The text has need and limits: smaller `--ring-bytes` or tables (`ascpipe plan` counts them), or a "
-        "larger limit "
-        "(Docker: `--memory`, `--shm-size`)."),
+        "There is too little memory for rings or tables. The check runs before memory is allocated.", _NOTHING,
+        "Reduce `--ring-bytes` or tables (see `ascpipe plan`), or raise the limit (Docker: `--memory`, `--shm-size`). "
+        "The message has the required memory and the limits."),
     "E402": Explanation(
-        "A setting has a value that is refused, or there is no setting of that name.", _NOTHING,
-        "The text names the setting, its value and where it came from; `ascpipe config show` lists all."),
+        "A setting has an invalid value, or its name is unknown.", _NOTHING,
+        "The message has the setting, its value and origin. `ascpipe config show` lists all settings."),
     "E403": Explanation(
-        "The file with settings cannot be read, or is not TOML.", _NOTHING,
-        "Mend the file that ASCPIPE_CONFIG or `--config` names."),
+        "The settings file cannot be read or is not TOML.", _NOTHING,
+        "Correct the file given by ASCPIPE_CONFIG or `--config`."),
     "E420": Explanation(
-        "A directory of `ssd_data_path` cannot have rows: it cannot be written to, has no room, or is on a file system "
-        "that is not fit.", _NOTHING, "Choose a directory on a disk that may be written to."),
+        "A directory of `ssd_data_path` cannot store rows: it is not writable, is full, or has an unsuitable file "
+        "system.", _NOTHING, "Choose a writable directory on a disk."),
     "E421": Explanation(
-        "A row on disk cannot be read for an evaluation or a save.",
-        "Training and earlier checkpoints are as they were; the save or evaluation failed.",
-        "Look after that disk, then restart the program from a checkpoint."),
+        "A row on disk could not be read for an evaluation or a save.",
+        "The evaluation or save failed. Training and earlier checkpoints are unchanged.",
+        "Check the disk, then restart the program from a checkpoint."),
     "E422": Explanation(
-        "A row that a step needs cannot be read from disk.", "The step was not run. " + _LOST,
-        "Look after the disk that the text names, then restart the program from a checkpoint."),
+        "A row that a step needs could not be read from disk.", "The step did not run. " + _LOST,
+        "Check the disk that the message names, then restart the program from a checkpoint."),
     "E423": Explanation(
-        "Rows must go to disk to make room for the next batch, and none can be written.", _LOST,
-        "Make room there, or name other directories in `ssd_data_path`, then restart the program from a checkpoint."),
+        "Rows must be written to disk to make room for the next batch, and the writes fail.", _LOST,
+        "Free disk space or add directories to `ssd_data_path`, then restart the program from a checkpoint."),
     "E424": Explanation(
-        "Disks with rows did not answer for `disk_patience_s` while a step waited.", "The step was not run. " + _LOST,
-        "Look after that disk, or raise `disk_patience_s` if it is that slow, then restart from a checkpoint."),
+        "Disks did not answer for `disk_patience_s` while a step waited for rows.", "The step did not run. " + _LOST,
+        "Check the disk, or raise `disk_patience_s` if it is that slow. Then restart from a checkpoint."),
     "E500": Explanation(
-        "Something with a checkpoint that has no code of its own.", _INTACT, "The text says what."),
+        "A checkpoint operation failed for a reason without a code of its own.", _INTACT,
+        "The message has the reason."),
     "E510": Explanation(
-        "A checkpoint was not saved; the text has the bytes written and needed.",
-        "Earlier checkpoints are as they were, and training may go on.", "Mend the cause, save again."),
+        "A checkpoint was not saved. The message has the bytes written and needed.",
+        "Earlier checkpoints are intact, and training may continue.", "Remove the cause and save again."),
     "E511": Explanation(
-        "A checkpoint was saved, but TensorFlow's names for it were not made.",
-        "It is complete and can be restored by its name.", "Mend the cause, save again."),
+        "A checkpoint was saved, but TensorFlow's file names for it were not created.",
+        "It is complete and can be restored by its name.", "Remove the cause and save again."),
     "E520": Explanation(
-        "There is no such checkpoint.", "Nothing was changed.",
-        "Give `DIR/BASE-STEP` as `save()` returned it; `ascpipe checkpoint list DIR` shows what is there."),
+        "The checkpoint does not exist.", _NOTHING,
+        "Pass `DIR/BASE-STEP` as returned by `save()`; `ascpipe checkpoint list DIR` lists checkpoints."),
     "E521": Explanation(
-        "A path of a checkpoint is refused: control characters, a scheme, a link, a directory of the system.",
-        "Nothing was read or written.", "Another path."),
+        "The path of a checkpoint is refused: it has control characters or a scheme, or it is a link or a system "
+        "directory.", "Nothing was read or written.", "Use another path."),
     "E522": Explanation(
-        "A checkpoint is not what was saved; the text names the file.",
-        "Nothing of it was used, and nothing was changed.", "Restore another checkpoint, or get this one from a copy."),
+        "A checkpoint is damaged. The message names the file.", "Nothing was restored or changed.",
+        "Restore another checkpoint, or a backup of this one."),
     "E523": Explanation(
-        "A checkpoint has no manifest of ascpipe, so it cannot be verified; Rec SDK's have none.",
-        "Nothing was changed.",
-        "If you trust it: `allow_unverified=True`, or ASCPIPE_ALLOW_UNVERIFIED=1."),
+        "A checkpoint has no manifest of ascpipe, so it cannot be verified. This is so for checkpoints of Rec SDK.",
+        _NOTHING, "If you trust it, set `allow_unverified=True` or ASCPIPE_ALLOW_UNVERIFIED=1."),
     "E524": Explanation(
-        "A checkpoint does not fit: another dim, another optimizer, a table that is not in it. The text names what "
-        "differs.", "Nothing was changed.",
-        "Restore another checkpoint, or run the program that saved this one. A program that "
-        "adds a table names it in `allow_missing` of `restore`. An Estimator takes another `model_dir` and begins from "
-        "this checkpoint by `warm_start_from`, or ASCPIPE_ALLOW_MISSING names what begins empty."),
+        "A checkpoint does not match the program: another dim or optimizer, or a missing table. The message names the "
+        "difference.", _NOTHING,
+        "Restore another checkpoint, or run the program that saved this one. If the program adds a table, name it in "
+        "`allow_missing` of `restore`. For an Estimator, use a new `model_dir` and `warm_start_from`, "
+        "or list the tables that start empty in ASCPIPE_ALLOW_MISSING."),
     "E525": Explanation(
-        "A checkpoint was not removed: it is not ours, others stand upon it, or the disk refused.",
-        "It is as it was, unless the text says otherwise.", "Remove deltas before what they stand upon, or remove it "
-        "yourself."),
+        "A checkpoint was not removed: it is not one of ascpipe, deltas depend on it, or the file system refused.",
+        "It is unchanged, unless the message says otherwise.",
+        "Remove the deltas first, or remove the files yourself."),
     "E526": Explanation(
-        "A checkpoint has TensorFlow's variables and no tables.", "Nothing was changed.",
-        "Take one that was saved with the tables. An Estimator takes another `model_dir`: tables cannot take "
-        "embeddings that were trained as variables. If all tables shall begin empty, name them in `allow_missing` of "
-        "`restore`. To restore some variables alone, take a Saver with a `var_list` of them."),
+        "A checkpoint has TensorFlow's variables but no tables.", _NOTHING,
+        "Use a checkpoint that was saved with tables; tables cannot load embeddings that were trained as variables. "
+        "An Estimator needs a new `model_dir`. To start with empty tables, name them in `allow_missing` of `restore`. "
+        "To restore only variables, use a Saver with a `var_list`."),
     "E527": Explanation(
-        "No memory for a copy of a checkpoint beside the live tables.", "Nothing was changed; training goes on.",
-        "Evaluate after training has ended, or on another machine."),
+        "There is not enough memory for a copy of a checkpoint beside the live tables.",
+        _NOTHING + " Training continues.", "Evaluate after training has ended, or on another machine."),
     "E528": Explanation(
-        "There is too little memory to verify or read a checkpoint: to find a key that occurs twice, all keys of a "
-        "table are read at once. The checkpoint may be whole.", "Nothing was changed.",
-        "Raise the limit (of the control group, or `ulimit -v`), or read it on a machine with more memory."),
+        "There is not enough memory to verify or read a checkpoint: the search for duplicates loads all keys of a "
+        "table. The checkpoint may be intact.", _NOTHING,
+        "Raise the limit (cgroup or `ulimit -v`), or use a machine with more memory."),
     "E600": Explanation(
-        "An argument or a call asks for something that ascpipe cannot do yet.", "Nothing was ignored or changed.",
-        "The text names it, and says what to do instead."),
+        "An argument or call is not supported yet.", "Nothing was ignored or changed.",
+        "The message names it and the alternative."),
 }

@@ -38,13 +38,13 @@ class BaseEnum(enum.Enum):
 
 
 class MxRecMode(BaseEnum):
-    """How the incumbent runs; there is one way."""
+    """Modes of Rec SDK; ascpipe has only one."""
 
     ASC = "ASC"
 
 
 class ApplyGradientsStrategy(BaseEnum):
-    """What older versions did with gradients of a key that occurs several times; here they are always summed."""
+    """Strategy for gradients of duplicate keys in older versions; ascpipe always sums them."""
 
     DIRECT_APPLY = "direct_apply"
     SUM_SAME_ID_GRADIENTS_AND_APPLY = "sum_same_id_gradients_and_apply"

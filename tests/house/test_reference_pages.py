@@ -5,7 +5,9 @@ list of decisions of their titles. After a change::
 
     python -m tests.house.test_reference_pages
 """
+import collections
 import importlib
+import logging
 import re
 import sys
 import warnings
@@ -27,14 +29,15 @@ def settings_page():
     """Each setting with its default and what it means."""
     text = (tree.ROOT / "ascpipe/defaults.toml").read_text()
     lines = ["# Settings", "",
-             "Made of `ascpipe/defaults.toml`. A value comes from the command line, else the environment (`ASCPIPE_`",
-             "and the name in capitals), else the file that `$ASCPIPE_CONFIG` names, else this list:",
-             "`ascpipe config show --origin` says which. Bytes may have a unit: `128MiB`, `1GB`. Read more in",
-             "[operations](../how-to/operations.md#settings). A setting that begins with *Expert* fits nearly every",
-             "program as it is: measure before you change it.", ""]
+             "This page is generated from `ascpipe/defaults.toml`. A value comes from the first of these:", "",
+             "1. the command line", "2. the environment: `ASCPIPE_` and the name in capitals",
+             "3. the file that `$ASCPIPE_CONFIG` names", "4. the defaults below", "",
+             "`ascpipe config show --origin` shows the origin of each value. Bytes may have a unit: `128MiB`, `1GB`. "
+             "The default of a setting marked *Expert* suits nearly every program. Measure before you change it. See "
+             "[operations](../how-to/operations.md#settings).", ""]
     for comment, name, value in re.findall(r"^((?:# .+\n)+)(\w+) = (.+)$", text, re.M):
         lines += ["## `{}`".format(name), "", "Default: `{}`.".format(value), ""]
-        lines += [line[2:] for line in comment.splitlines()] + [""]
+        lines += [" ".join(line[2:] for line in comment.splitlines()), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -46,40 +49,66 @@ def paths_page():
     import ascpipe.tf as asc
     plain = {id(getattr(asc, name)): name for name in asc.__all__}
     lines = ["# Paths of `mx_rec`", "",
-             "What programs of Rec SDK import: each name with its sentence, or with the name of `ascpipe.tf` for the "
-             "same thing.", "How such programs run: [from-mx_rec.md](../how-to/from-mx_rec.md).", ""]
-    module = None
+             "Programs of Rec SDK import these names, given with a summary or the equivalent name of `ascpipe.tf`. See "
+             "[from-mx_rec.md](../how-to/from-mx_rec.md).", ""]
+    module, before, equal = None, {}, []
     for here, _, name in sorted(line.rpartition(".") for line in API if line.startswith("mx_rec.")):
         if here != module:
-            module = here
+            lines += constants(equal)
+            module, equal = here, []
             lines += ([""] if lines[-1] else []) + ["## `{}`".format(module), ""]
         thing = getattr(importlib.import_module(module), name)
-        lines.append("- `{}`: {}".format(name, same_or_said(thing, plain)))
-    return "\n".join(lines) + "\n"
+        if thing == name:
+            equal.append(name)
+        else:
+            is_described = id(thing) in before and id(thing) not in plain
+            text = before[id(thing)] if is_described else equivalent_or_summary(thing, plain)
+            lines.append("- `{}`: {}".format(name, text))
+            if not isinstance(thing, str):
+                before.setdefault(id(thing), "`{}.{}`".format(here, name))
+    return "\n".join(lines + constants(equal)) + "\n"
 
 
-def same_or_said(thing, plain):
+def constants(names):
+    """An item for constants whose values are their names."""
+    return ["- string constants with their names as values: " + ", ".join(map("`{}`".format, names))] if names else []
+
+
+def equivalent_or_summary(thing, plain):
+    """The name of ``ascpipe.tf`` for the same object, the value of a constant, or the summary of a docstring."""
     if id(thing) in plain:
         return "`ascpipe.tf.{}`".format(plain[id(thing)])
     if isinstance(thing, str):
         return "`\"{}\"`".format(thing)
-    said = (thing.__doc__ or "").strip().split("\n\n")[0]
-    return re.sub(r"``(.+?)``", r"`\1`", " ".join(said.split()))
+    if isinstance(thing, logging.Logger):
+        return "Logger of the program."
+    summary = (thing.__doc__ or "").strip().split("\n\n")[0]
+    return re.sub(r"``(.+?)``", r"`\1`", " ".join(summary.split()))
 
 
 def options_page():
-    """Each verb of the command line with its options."""
+    """Each verb of the command line with its options; options of several verbs come first."""
+    verbs = list(verbs_of(importlib.import_module("ascpipe.cli.main").main, "ascpipe"))
+    counts = collections.Counter(described(parameter) for _, command in verbs for parameter in command.params)
+    common = sorted(line for line, count in counts.items() if count > 1 and line.startswith("- `-"))
     lines = ["# Options of the command line", "",
-             "Made of what each verb says itself, `ascpipe VERB -h`. What verbs print and when to use them:",
-             "[command_line.md](command_line.md).", ""]
-    for words, command in verbs_of(importlib.import_module("ascpipe.cli.main").main, "ascpipe"):
+             "This page is generated from the help texts, `ascpipe VERB -h`. "
+             "[command_line.md](command_line.md) describes the verbs and their output.", "",
+             "Common options:", "", *common, ""]
+    for words, command in verbs:
+        shared = [parameter.opts[-1] for parameter in command.params if described(parameter) in common]
         lines += ["## `{}`".format(words), "", " ".join((command.help or "").split("\n\n")[0].split()), ""]
-        for parameter in command.params:
-            named = parameter.opts if parameter.param_type_name == "option" else [parameter.human_readable_name]
-            said = " ".join((getattr(parameter, "help", None) or "").split())
-            lines.append("- " + ", ".join("`{}`".format(name) for name in named) + (": " + said if said else ""))
+        lines += [described(parameter) for parameter in command.params if described(parameter) not in common]
+        lines += ["- common options: " + ", ".join("`{}`".format(name) for name in shared)] if shared else []
         lines += [""] if command.params else []
     return "\n".join(lines).rstrip() + "\n"
+
+
+def described(parameter):
+    """An item of a list: the names of an option or argument, and its help."""
+    named = parameter.opts if parameter.param_type_name == "option" else [parameter.human_readable_name]
+    text = " ".join((getattr(parameter, "help", None) or "").split())
+    return "- " + ", ".join("`{}`".format(name) for name in named) + (": " + text if text else "")
 
 
 def verbs_of(group, words):
@@ -105,12 +134,17 @@ MADE = {"reference/settings.md": settings_page, "reference/mx_rec.md": paths_pag
         "reference/options.md": options_page, "internals/adr/README.md": decisions_page}
 
 
-def wrapped(text):
-    """Lines of at most 120 columns: a list item goes on below."""
+def made(name):
+    """Text of a generated page; titles of decisions are long."""
+    return wrapped(MADE[name](), 120 if name == "internals/adr/README.md" else 100)
+
+
+def wrapped(text, width):
+    """Break lines at ``width`` columns; later lines of a list item are indented."""
     lines = []
     for line in text.splitlines():
-        while len(line) > 120:
-            cut = line.rfind(" ", 0, 121)
+        while len(line) > width:
+            cut = line.rfind(" ", 0, width + 1)
             lines.append(line[:cut])
             line = ("  " if line.startswith(("-", " ")) else "") + line[cut + 1:]
         lines.append(line)
@@ -119,7 +153,7 @@ def wrapped(text):
 
 @pytest.mark.parametrize("name", MADE)
 def test_a_page_that_is_made_is_as_it_would_be_made_now(name):
-    assert (DOCS / name).read_text() == wrapped(MADE[name]()), "python -m tests.house.test_reference_pages"
+    assert (DOCS / name).read_text() == made(name), "python -m tests.house.test_reference_pages"
 
 
 # ---- what the reference has -------------------------------------------------------------------------------
@@ -179,8 +213,8 @@ def test_the_index_leads_to_every_document():
 
 
 def main():
-    for name, make in MADE.items():
-        (DOCS / name).write_text(wrapped(make()))
+    for name in MADE:
+        (DOCS / name).write_text(made(name))
     return 0
 
 

@@ -23,7 +23,7 @@ DICT = "key-emb.npy"  #: what Rec SDK writes: a dict key -> vector, as an array 
 
 @checked(table_list=ListOf(Text(1, 100), optional=True))
 def export(table_list: Optional[Sequence[str]] = None) -> None:
-    """Export tables of the last checkpoint that was saved since ``init``, also as Rec SDK does (``with_dict``).
+    """Export tables of the last checkpoint saved since ``init``, optionally in Rec SDK's format (``with_dict``).
 
     Args:
         table_list: names of tables; one that is not saved there is a warning. None: all.

@@ -1,4 +1,4 @@
-"""The incumbent's collectives: Horovod's with several ranks; with one, each gives back what it was given.
+"""Collectives of Rec SDK: Horovod's with several ranks; with one rank, each returns its input.
 
 With several ranks the first call starts Horovod, unless the program has: see ``started`` of
 ``ascpipe/tf/running/horovod.py`` for what it raises. All ranks must make the same calls in the same order. Names of

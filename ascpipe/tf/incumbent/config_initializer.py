@@ -100,7 +100,7 @@ class TrainParamsConfig(SubConfig):
 
 
 class ConfigInitializer:
-    """The arguments of ``init`` as attributes, and the parts.
+    """The arguments of ``init`` as attributes, in groups.
 
     Attributes:
         sparse_embed_config, hybrid_manager_config, train_params_config, feature_spec_config, optimizer_config: the

@@ -11,7 +11,7 @@ _REMOTE = ("hdfs", "viewfs")
 
 
 def validate_read_file(path: str) -> None:
-    """Raise ``ValueError`` unless a file may be read.
+    """Raise ``ValueError`` if a file must not be read.
 
     Args:
         path: of 1 to 1024 characters: of a regular file, no link, outside the directories of the system. Of a path that
@@ -23,7 +23,7 @@ def validate_read_file(path: str) -> None:
 
 
 def validate_save_path(path: str) -> None:
-    """Raise ``ValueError`` unless a file or directory may be written. It need not be there.
+    """Raise ``ValueError`` if a file or directory must not be written. It need not exist.
 
     Args:
         path: as of ``validate_read_file``; it need not be a file.

@@ -11,7 +11,7 @@ from ascpipe.tf.validation import Integer, Text, boolean, checked
 
 
 def get_rank_id() -> int:
-    """Number of this process among all. Before ``init``, too, when programs are imported: the launcher's, else 0.
+    """Return the rank of this process; before ``init``, the launcher's rank or 0.
 
     All below but ``get_rank_size`` and ``get_device_id`` raise ``EnvironmentError`` before ``init``.
     """
@@ -21,29 +21,29 @@ def get_rank_id() -> int:
 
 
 def get_rank_size() -> int:
-    """The number of processes that train together. Before ``init``, too: the launcher's, else 1."""
+    """Return the number of ranks; before ``init``, the launcher's number or 1."""
     if Process.is_initialised():
         return Process.current().configuration.rank_size
     return ranks.get_rank_size() if ranks.launched() else 1
 
 
 def get_device_id() -> int:
-    """Number of this process's device. Before ``init``, too."""
+    """Return the device number of this process, also before ``init``."""
     return get_rank_id()
 
 
 def get_use_static() -> bool:
-    """Whether lookups name a ``send_count``."""
+    """Return whether lookups have a ``send_count``."""
     return Process.current().configuration.use_static
 
 
 def get_use_dynamic_expansion() -> bool:
-    """Whether tables grow."""
+    """Return whether tables grow on demand."""
     return Process.current().configuration.use_dynamic_expansion
 
 
 def get_use_hot() -> bool:
-    """The value given to ``init``; without effect."""
+    """Return the value given to ``init``, which has no effect."""
     return Process.current().configuration.use_hot
 
 
@@ -59,24 +59,24 @@ def set_if_load(if_load: bool) -> None:
 
 
 def get_train_interval() -> int:
-    """Steps between evaluations, as given to ``init``; without effect."""
+    """Return the steps between evaluations given to ``init``, which have no effect."""
     return Process.current().configuration.train_steps
 
 
 @checked(interval=Integer(-1))
 def set_train_interval(interval: int) -> None:
-    """Note the steps between evaluations; without effect."""
+    """Store the steps between evaluations, which have no effect."""
     Process.current().configuration.train_steps = interval
 
 
 def get_eval_steps() -> int:
-    """Steps of an evaluation, as given to ``init``; without effect."""
+    """Return the evaluation steps given to ``init``, which have no effect."""
     return Process.current().configuration.eval_steps
 
 
 @checked(steps=Integer(-1))
 def set_eval_steps(steps: int) -> None:
-    """Note the steps of an evaluation; without effect."""
+    """Store the evaluation steps, which have no effect."""
     Process.current().configuration.eval_steps = steps
 
 
@@ -87,17 +87,17 @@ def get_ascend_global_hashtable_collection() -> str:
 
 @checked(name=Text(1, 255))
 def set_ascend_global_hashtable_collection(name: str) -> None:
-    """Choose the collection that holds the variables of tables created from now on; 1 to 255 characters."""
+    """Set the collection for the variables of new tables; 1 to 255 characters."""
     Process.current().configuration.hashtable_collection = name
 
 
 @checked(name=Text(1, 255))
 def set_ascend_table_name_must_contain(name: str = "merged") -> None:
-    """Nothing: tables are never merged, so that each is looked up and saved under its own name."""
+    """Do nothing: tables are never merged."""
 
 
 def insert_optimizer(*args: Any, **kwargs: Any) -> None:
-    """Nothing: an optimizer that is given a table is known, with the slot variables that it makes."""
+    """Do nothing: optimizers and their slots are registered automatically."""
 
 
 def is_asc_manager_initialized() -> bool:
@@ -107,12 +107,12 @@ def is_asc_manager_initialized() -> bool:
 
 @checked(is_train_channel=boolean())
 def clear_channel(is_train_channel: bool = False) -> tf.Operation:
-    """An op that does nothing: tickets need no counter that could be reset."""
+    """Return an op that does nothing, because there is no counter to reset."""
     return tf.no_op(name="clear_channel_{}".format(int(not is_train_channel)))
 
 
 def export_table_instances() -> Dict[Any, Table]:
-    """The tables of the default graph, by their variables."""
+    """Return the tables of the default graph by variable."""
     return ConfigInitializer.get_instance().sparse_embed_config.table_instance_dict
 
 

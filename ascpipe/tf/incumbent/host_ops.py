@@ -26,7 +26,7 @@ class HostOps:
 
     @staticmethod
     def clear_channel(channel_id: int = 0, name: Any = None) -> tf.Operation:
-        """An op that does nothing: tickets need no counter that could be reset."""
+        """Return an op that does nothing, because there is no counter to reset."""
         return tf.no_op(name=name or "clear_channel_{}".format(channel_id))
 
     @staticmethod
@@ -94,7 +94,7 @@ class HostOps:
 
 
 def import_host_pipeline_ops(so_name: str = "") -> HostOps:
-    """The host ops: those of ``HostOps``; others say what to use instead.
+    """Return the host ops, ``HostOps``; missing ones raise an error with the alternative.
 
     Args:
         so_name: without effect; there is one library.

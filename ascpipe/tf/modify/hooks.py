@@ -131,7 +131,7 @@ class OrphanLookupKeySlicerHook(_Slicer):
 
 
 class ACGPushOpsToDatasetHook(OrphanLookupKeySlicerHook):
-    """Moves ids that come from no iterator into datasets, under the name of older versions.
+    """Hook that moves ids without an iterator into datasets, under its name in older versions.
 
     Args:
         dump_graph: without effect: the report in ``./orphan_slicing`` has the graph before and after.

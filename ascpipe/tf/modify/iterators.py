@@ -42,7 +42,7 @@ def get_target_batch(is_training: bool) -> Any:
 
 @checked(is_training=boolean())
 def get_initializer(is_training: bool) -> Optional[tf.Operation]:
-    """The op that initialises the iterators of a channel, once the graph was modified; the program's own does it, too.
+    """Return the op that initializes the iterators of a channel of a modified graph.
 
     Of the default graph, or where that was not modified, of the graph that was modified last.
 

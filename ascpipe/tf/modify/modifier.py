@@ -108,7 +108,7 @@ class _Iterator:
 
 @checked(full_graph=Instance(tf.Graph, optional=True), dump_graph=boolean())
 def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump_graph: bool = False) -> None:
-    """Move what makes the ids of ``sparse_lookup(modify_graph=True)`` into the datasets, and start the pipeline.
+    """Move the ops that compute ids of ``sparse_lookup(modify_graph=True)`` into datasets; start the pipeline.
 
     Call it after all gradients are computed and before the session. Iterators, their initializers and their batches
     stay what they are; ``get_initializer`` gives the initializers. The pipeline starts as ``start_asc_pipeline`` says.

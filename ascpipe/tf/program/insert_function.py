@@ -26,7 +26,7 @@ Found = Tuple[FeatureSpec, Ids]
 def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec], None] = None,
                         args_index_list: Optional[Sequence[int]] = None,
                         table_names: Optional[Sequence[str]] = None, **kwargs: Any) -> Callable[..., Any]:
-    """A function for ``dataset.map`` that takes the ids of each batch and returns the batch with one more tensor.
+    """Return a function for ``dataset.map`` that submits the ids of each batch and adds a tensor to the batch.
 
     Map it sequentially (``num_parallel_calls`` left out, or 1), as the last stage before ``prefetch``.
 

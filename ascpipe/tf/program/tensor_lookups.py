@@ -81,7 +81,7 @@ def refuse_turns(table: Table, ids: tf.Tensor) -> None:
 
 
 def do_merge_lookup(is_train: bool = True) -> None:
-    """Make one op of all lookups (``modify_graph=True``) of each table in a channel of the default graph.
+    """Merge all lookups (``modify_graph=True``) of each table in a channel of the default graph.
 
     Needed before ``tf.gradients``; ``compute_gradients`` and ``minimize`` of an optimizer do it for training, and
     ``modify_graph_and_start_emb_cache`` for evaluation. Without effect where lookups have FeatureSpecs, and when it was

@@ -176,7 +176,7 @@ def init(*use_mpi: bool, **kwargs: Any) -> None:
 
 
 def terminate_config_initializer() -> None:
-    """End what ``init`` and ``start_asc_pipeline`` began; ``init`` may be called again. May be called twice."""
+    """Shut down the pipeline; ``init`` may be called again. A second call does nothing."""
     process = Process.take_current()
     atexit.unregister(terminate_config_initializer)
     if process is None:

@@ -50,7 +50,7 @@ _ran_before: "weakref.WeakSet[tf.compat.v1.Session]" = weakref.WeakSet()
 
 
 def start_asc_pipeline() -> None:
-    """Declare the tables of the default graph complete: its pipeline starts with the first run of a session.
+    """Declare the default graph complete. Its pipeline starts with the first run of a session.
 
     Until that run further lookups may be made, gradients be applied and Savers be made, in any order; no tables. A
     session that finalizes the graph starts the pipeline then, a save or a restore when it is called. A second call for

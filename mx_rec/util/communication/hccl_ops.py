@@ -1,4 +1,4 @@
-"""Ranks, as the launcher says."""
+"""Functions for the rank of this process, from the launcher's environment."""
 from ascpipe.ranks import get_device_id, get_local_rank_size, get_rank_id, get_rank_size
 
 __all__ = ["get_device_id", "get_local_rank_size", "get_rank_id", "get_rank_size"]

@@ -1,4 +1,4 @@
-"""Ops with kernels of their own on an Ascend card; here they are TensorFlow's."""
+"""Ops that have special kernels on an Ascend card; ascpipe uses TensorFlow's."""
 from typing import Any, Optional
 
 import tensorflow as tf
