@@ -105,32 +105,32 @@ EXCEPTIONS: Dict[str, Difference] = {
     "only tables of columns are represented in tf.trainable_variables()": Difference(
         lambda program: program.way in OF_TRAINABLE and not program.frozen and not moves_all_rows(program),
         only_columns_train,
-        (PAGE, "In feature columns, tables are represented among TensorFlow's variables")),
+        (PAGE, "contains the variables of columns, so their tables are trained")),
     "a moving average of a column's variable averages nothing, with a warning": Difference(
         lambda program: program.way == "with_moving_averages" and not moves_all_rows(program), only_columns_train,
-        ("how-to/feature_columns.md", "`tf.train.ExponentialMovingAverage` of such a variable averages nothing")),
+        ("how-to/feature_columns.md", "`tf.train.ExponentialMovingAverage` does not average it")),
     "the variable of a column has no rows that a program can gather": Difference(
         lambda program: "decayed" in program.changes, of(COLUMNS, refuses),
-        (PAGE, "the variable of a column has no rows to gather")),
+        (PAGE, "the variable of a column has no rows")),
     "Adam trains tables as LazyAdam, with a warning": Difference(
         lambda program: program.kind == "adam",
         lambda api, wanted: wanted._replace(program=wanted.program._replace(kind="lazy_adam")),
         (PAGE, "by `LazyAdam`, which updates only the rows of a batch; a warning is logged")),
     "the norm of all trainable variables leaves tables out": Difference(
         lambda program: program.penalty == "l2 of variables", lambda api, wanted: wanted,
-        (PAGE, "It does not include rows in any API.")),
+        (PAGE, "a norm of all trainable variables does not include rows")),
     "mx_rec.optimizers.adagrad begins with the accumulator of Rec SDK": Difference(
         lambda program: program.kind == "adagrad" and program.owner == "own",
         of(MX_REC, lambda wanted: wanted._replace(program=wanted.program._replace(kind="adagrad with 0.9"))),
-        (PAGE, "the accumulators of `mx_rec.optimizers.adagrad` start at 0.9")),
+        (PAGE, "| initial accumulator of Adagrad | 0.1 | 0.9 | 0.1 |")),
     "mx_rec refuses a table that is only looked up with is_grad=False, with the error of Rec SDK": Difference(
         lambda program: program.frozen == "trainable",
         of(MX_REC, lambda wanted: wanted._replace(refused=True, has_code=False)),
-        (PAGE, "`is_grad=False` in all lookups of a table raises RuntimeError")),
+        (PAGE, "`is_grad=False` raises RuntimeError")),
     "a key without a row gives zeros in evaluation lookups of mx_rec, as in Rec SDK": Difference(
         lambda program: program.frozen == "evaluation",
         of(MX_REC, lambda wanted: wanted._replace(program=wanted.program._replace(frozen="zeros"))),
-        (PAGE, "keys without a row give zeros")),
+        (PAGE, "| a key without a row, in evaluation | its initial row | zeros | its initial row |")),
 }
 
 
