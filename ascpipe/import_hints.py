@@ -157,7 +157,8 @@ class _HomesLoader(Loader):
         fill(module, self._homes)
 
 
-_FINDER, _LAST_FINDER = _Finder(), _LastFinder()
+_FINDER = _Finder()
+_LAST_FINDER = _LastFinder()
 
 
 def _no_attribute(module: str, name: str) -> NoReturn:

@@ -11,7 +11,8 @@ class Turns(tf.estimator.SessionRunHook):  # type: ignore[misc]
     """Between two steps, waits for the number of those to do, which ``steps_to_do`` says after the first one too."""
 
     def __init__(self, steps_to_do: Callable[[], int]) -> None:
-        self._steps_to_do, self._left = steps_to_do, 1
+        self._steps_to_do = steps_to_do
+        self._left = 1
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Stop the training when there is nothing to do."""

@@ -73,7 +73,8 @@ class Stops:
 
 def reap(process: "subprocess.Popen[bytes]", patience_s: float = TOLD_TO_END_S) -> None:
     """Wait for a child that is to end by itself; it is killed if it does not, or soon if it is stopped."""
-    stops, end = Stops(process.pid), time.monotonic() + patience_s
+    stops = Stops(process.pid)
+    end = time.monotonic() + patience_s
     while process.poll() is None:
         if time.monotonic() >= end or stops.seconds() >= _STOPPED_S:
             kill(process)

@@ -41,7 +41,8 @@ def _word_of(record: Any, field: Any) -> Any:
 
 def _field_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Address of ``record[field]``, or of ``record[field][index]``, no wrap-around and no bounds check."""
-    record, field = signature.args[0], signature.args[1].literal_value
+    record = signature.args[0]
+    field = signature.args[1].literal_value
     first = cgutils.get_record_member(
         builder, args[0], record.offset(field), context.get_value_type(_word_of(record, signature.args[1])))
     return builder.gep(first, [args[2]])
@@ -100,7 +101,8 @@ def store_home(typing_context, known, state, generation, home):  # type: ignore[
         return None
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        word, offset = ir.IntType(64), signature.args[0].offset("state")
+        word = ir.IntType(64)
+        offset = signature.args[0].offset("state")
         low, middle, high = (builder.trunc(value, ir.IntType(bits)) for value, bits in zip(args[1:], (16, 16, 32)))
         value = builder.or_(builder.zext(low, word), builder.shl(builder.zext(middle, word), word(16)))
         value = builder.or_(value, builder.shl(builder.zext(high, word), word(32)))

@@ -54,7 +54,8 @@ def declare(kernels: Sequence[Kernel]) -> None:
     def mangled(name: str, types: Sequence[Any], *, abi_tags: Sequence[str] = (), uid: Any = None) -> str:
         # numba numbers functions in the order in which a process meets them
         if name.replace(".NumbaEnv.", "", 1) in names:
-            abi_tags, uid = (), None
+            abi_tags = ()
+            uid = None
         return str(itanium_mangler.mangle(name, types, abi_tags=abi_tags, uid=uid))
 
     context.mangler = mangled

@@ -31,7 +31,10 @@ def scratch_cells(n: int) -> int:
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
 def _find_indexes(dedup, block, n_unique, mask):
     """Replace the home cells of a block in ``restore`` by indexes; returns how many distinct keys there are then."""
-    keys, unique, restore, cells = dedup.keys, dedup.unique, dedup.restore, dedup.cells
+    keys = dedup.keys
+    unique = dedup.unique
+    restore = dedup.restore
+    cells = dedup.cells
     i, end, ahead = block
     while i < end:
         prefetch(cells, np.uint64(restore[i + ahead]))
@@ -56,8 +59,11 @@ def _find_indexes(dedup, block, n_unique, mask):
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
 def _find_and_count(dedup, block, n_unique, mask):
     """Do what ``_find_indexes`` does, and count the block: faster where nearly all keys are new, or nearly none."""
-    keys, unique, restore, cells, occurrences = (
-        dedup.keys, dedup.unique, dedup.restore, dedup.cells, dedup.occurrences)
+    keys = dedup.keys
+    unique = dedup.unique
+    restore = dedup.restore
+    cells = dedup.cells
+    occurrences = dedup.occurrences
     i, end, ahead = block
     while i < end:
         prefetch(cells, np.uint64(restore[i + ahead]))
@@ -116,9 +122,13 @@ def unique_keys(dedup, spread):
     Returns:
         How many distinct keys there are, 0 to n.
     """
-    keys, out_restore, out_occurrences, cells = dedup.keys, dedup.restore, dedup.occurrences, dedup.cells
+    keys = dedup.keys
+    out_restore = dedup.restore
+    out_occurrences = dedup.occurrences
+    cells = dedup.cells
     n = keys.shape[0]
-    in_use, bits = 1, 0  # a power of two, at least 2 n: as scratch_cells
+    in_use = 1  # a power of two, at least 2 n: as scratch_cells
+    bits = 0
     while in_use < 2 * n:
         in_use *= 2
         bits += 1
@@ -126,7 +136,8 @@ def unique_keys(dedup, spread):
     cells[:in_use] = -1
     mask = np.uint64(in_use - 1)
     n_unique = 0
-    counted, counted_unique = 0, 0  # keys, and distinct ones among them, that are in out_occurrences
+    counted = 0  # keys that are in out_occurrences
+    counted_unique = 0  # distinct ones among them
     new = _BLOCK // 2  # of the block before; not known yet
     for begin in range(0, n, _BLOCK):
         end = min(begin + _BLOCK, n)
@@ -137,7 +148,8 @@ def unique_keys(dedup, spread):
         else:
             _count(counted, begin, counted_unique, n_unique, out_restore, out_occurrences)
             n_unique = _find_and_count(dedup, block, n_unique, mask)
-            counted, counted_unique = end, n_unique
+            counted = end
+            counted_unique = n_unique
         new = n_unique - before
     _count(counted, n, counted_unique, n_unique, out_restore, out_occurrences)
     return n_unique

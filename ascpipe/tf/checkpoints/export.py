@@ -85,7 +85,8 @@ def _write_array(file: BinaryIO, checkpoint: Checkpoint, table: str) -> None:
         "descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (spec.rows,)})
     for block in checkpoint.blocks(table):
         records = np.empty(len(block.keys), dtype)
-        records["key"], records["embedding"] = block.keys, block.rows[:, :spec.dim]
+        records["key"] = block.keys
+        records["embedding"] = block.rows[:, :spec.dim]
         file.write(records.view(np.uint8).data)
 
 

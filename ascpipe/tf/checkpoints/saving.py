@@ -233,7 +233,8 @@ def write_tables(writer: Union[CheckpointWriter, SliceWriter], pipeline: Pipelin
                  tables: Dict[str, TableState], changes: Dict[str, Optional[deltas.Changes]]) -> None:
     """Write the tables whose specs the writer was told."""
     for spec in specs:
-        at, told = tables[spec.name], changes[spec.name]
+        at = tables[spec.name]
+        told = changes[spec.name]
         writer.write_table(spec.name, table_rows.blocks(at, _which(told)),
                            table_rows.candidates(at, _which(told)) if spec.candidates else (),
                            pipeline.pools.get(spec.name), None if told is None else told.deleted)
@@ -295,7 +296,8 @@ def _which(told: Optional[deltas.Changes]) -> table_rows.Which:
 
 
 def _spec(pipeline: Pipeline, table: KnownTable, at: TableState, told: Optional[deltas.Changes]) -> TableSpec:
-    shape, header = table.shape, at.header
+    shape = table.shape
+    header = at.header
     rows, candidates = table_rows.count(at, _which(told))
     return TableSpec(
         name=shape.name, dim=shape.dim, key_dtype=table.key_dtype.name,
