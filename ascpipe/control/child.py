@@ -17,7 +17,7 @@ _STOPPED_S = 1.0  # for one that is told to end, and is stopped
 _LOOK_S = 0.2
 
 
-class Child(subprocess.Popen):  # type: ignore[type-arg]
+class Child(subprocess.Popen):
     """As ``Popen``, which waits for ever for a child that is stopped before its program begins: this one kills it.
 
     Attributes:

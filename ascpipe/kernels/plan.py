@@ -34,8 +34,7 @@ def draft_record(planner, view, rules, listed, occurrences, record):
     move_in = record.move_in
     counts = record.counts
     frequencies = record.frequencies
-    rows = view.rows
-    changes = view.changes
+    rows, changes, _ = view
     n = listed.shape[0]
     change = planner["next_change"]
     moves = rules.has_homes != 0 and rules.has_slots != 0

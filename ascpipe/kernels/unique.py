@@ -31,10 +31,7 @@ def scratch_cells(n: int) -> int:
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
 def _find_indexes(dedup, block, n_unique, mask):
     """Replace the home cells of a block in ``restore`` by indexes; returns how many distinct keys there are then."""
-    keys = dedup.keys
-    unique = dedup.unique
-    restore = dedup.restore
-    cells = dedup.cells
+    keys, unique, restore, _, cells = dedup
     i, end, ahead = block
     while i < end:
         prefetch(cells, np.uint64(restore[i + ahead]))
@@ -59,11 +56,7 @@ def _find_indexes(dedup, block, n_unique, mask):
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
 def _find_and_count(dedup, block, n_unique, mask):
     """Do what ``_find_indexes`` does, and count the block: faster where nearly all keys are new, or nearly none."""
-    keys = dedup.keys
-    unique = dedup.unique
-    restore = dedup.restore
-    cells = dedup.cells
-    occurrences = dedup.occurrences
+    keys, unique, restore, occurrences, cells = dedup
     i, end, ahead = block
     while i < end:
         prefetch(cells, np.uint64(restore[i + ahead]))
@@ -122,10 +115,7 @@ def unique_keys(dedup, spread):
     Returns:
         How many distinct keys there are, 0 to n.
     """
-    keys = dedup.keys
-    out_restore = dedup.restore
-    out_occurrences = dedup.occurrences
-    cells = dedup.cells
+    keys, _, out_restore, out_occurrences, cells = dedup
     n = keys.shape[0]
     in_use = 1  # a power of two, at least 2 n: as scratch_cells
     bits = 0

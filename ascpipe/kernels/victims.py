@@ -187,9 +187,7 @@ def take_least(out_numbers, victims):
         How many were taken: n, or all that were in if those are fewer.
     """
     order = victims.order[0]
-    scores = victims.scores
-    numbers = victims.numbers
-    late = victims.late
+    _, scores, numbers, late = victims
     if order["late_sorted"] < order["late_end"]:
         _sort_late(victims)
     taken = np.int64(0)

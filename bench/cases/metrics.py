@@ -122,7 +122,7 @@ def _switch(tf: Any, folder: str) -> Any:
     """A ``SummaryHook`` that works in some turns."""
     from ascpipe.tf import SummaryHook
 
-    class Switch(tf.train.SessionRunHook):  # type: ignore[misc]
+    class Switch(tf.train.SessionRunHook):
         """In others, a step does not know it."""
 
         def __init__(self) -> None:

@@ -126,11 +126,11 @@ def logged_as(prefix: str) -> Iterator[None]:
         return True
 
     log = logging.getLogger("tensorflow")
-    log.addFilter(rename)  # type: ignore[arg-type]
+    log.addFilter(rename)
     try:
         yield
     finally:
-        log.removeFilter(rename)  # type: ignore[arg-type]
+        log.removeFilter(rename)
 
 
 def op_name(item: Any) -> Optional[str]:
