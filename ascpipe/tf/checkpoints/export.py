@@ -11,6 +11,7 @@ from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.errors import CheckpointError
 from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
 from ascpipe.checkpoint.tree import Tree, open_tree, why
+from ascpipe.tf.checkpoints.saving import Checkpoints
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import ListOf, Text, boolean, checked
@@ -33,7 +34,7 @@ def export(table_list: Optional[Sequence[str]] = None) -> None:
         RuntimeError: nothing was saved yet.
         CheckpointError: as ``export_tables``.
     """
-    prefix = Process.current().last_saved
+    prefix = Checkpoints.of(Process.current()).last_saved
     if prefix is None:
         raise RuntimeError("export() is for what was saved since init(), and nothing was: save first, or call "
                            "ascpipe.tf.export_tables() with a checkpoint")
