@@ -40,7 +40,7 @@ def install(package: str, instead: Optional[Mapping[Tuple[str, str], str]] = Non
     _FINDER.packages[package] = dict(instead or {})
     _FINDER.homes.update(homes or {})
     if _FINDER not in sys.meta_path:
-        sys.meta_path.insert(0, _FINDER)  # type: ignore[arg-type]  # before those that find our files and know no hints
+        sys.meta_path.insert(0, _FINDER)  # before those that find our files and know no hints
 
 
 def fill(module: ModuleType, homes: Mapping[str, str]) -> None:
@@ -65,7 +65,7 @@ def point_to_run() -> None:
     Packages that are installed are found before.
     """
     if _LAST_FINDER not in sys.meta_path:
-        sys.meta_path.append(_LAST_FINDER)  # type: ignore[arg-type]
+        sys.meta_path.append(_LAST_FINDER)
 
 
 class NotProvidedError(ImportError, AttributeError):
@@ -157,7 +157,8 @@ class _HomesLoader(Loader):
         fill(module, self._homes)
 
 
-_FINDER, _LAST_FINDER = _Finder(), _LastFinder()
+_FINDER = _Finder()
+_LAST_FINDER = _LastFinder()
 
 
 def _no_attribute(module: str, name: str) -> NoReturn:

@@ -38,7 +38,8 @@ class RunDir:
     """
 
     def __init__(self, name: str) -> None:
-        self.name, self.path = name, os.path.join(base_dir(), name)
+        self.name = name
+        self.path = os.path.join(base_dir(), name)
         self.lock = os.path.join(self.path, "lock")
         self.control = os.path.join(self.path, "control.sock")
         self.lifeline = os.path.join(self.path, "lifeline.sock")

@@ -10,7 +10,8 @@ from ascpipe.cli import printing
 from bench import cache, circumstances, compare, harness, heat_map, records, workloads
 from bench.cases import APART, MODULES
 
-FAILED, USAGE = 1, 2
+FAILED = 1
+USAGE = 2
 
 Chosen = Sequence[Tuple[harness.Case, str]]
 

@@ -82,7 +82,8 @@ def batches_of(keys: np.ndarray, batch_rows: int) -> Trace:
     """Cut int64[rows, fields] into batches; the last one may be shorter."""
     if batch_rows < 1:
         raise BadTraceError("--batch-rows must be at least 1, not {}".format(batch_rows))
-    unique, occurrences = [], []
+    unique = []
+    occurrences = []
     for start in range(0, len(keys), batch_rows):
         distinct, first, counts = np.unique(keys[start:start + batch_rows], return_index=True, return_counts=True)
         order = np.argsort(first)
@@ -178,7 +179,8 @@ def text_of_home(results: Dict[str, Any], batches: int) -> List[str]:
     ]
     for name, suffix in (("ascpipe's rule", ""), ("optimum, ahead", "_min_ahead"), ("LRU", "_lru"),
                          ("LFU, half-life 64", "_lfu"), ("Belady's optimum", "_min")):
-        misses, fetches = results["misses" + suffix], results["fetches" + suffix]
+        misses = results["misses" + suffix]
+        fetches = results["fetches" + suffix]
         lines.append("{:<22}{:>10}{:>10.3f}{:>10}{:>10}{:>14.1f}".format(
             name, misses, misses / results["misses_min"], fetches, results["spills" + suffix], fetches / batches))
     return lines

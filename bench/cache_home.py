@@ -65,7 +65,8 @@ def replay(batches: Batches, steps: Sequence[Step], home_rows: int, window: int,
         window: batches after the one being planned that are known.
         fetch_ahead: those of them whose rows are fetched, as far as there is room.
     """
-    home, last = _Home(batches, home_rows, window), len(batches) - 1
+    home = _Home(batches, home_rows, window)
+    last = len(batches) - 1
     near_sum = waits = retired = 0
     for number, step in enumerate(steps):
         home.planning = number
@@ -76,7 +77,8 @@ def replay(batches: Batches, steps: Sequence[Step], home_rows: int, window: int,
             if home.near > number:
                 break
             home.retire(retired, steps[retired].outs)
-            retired, waited = retired + 1, True
+            retired += 1
+            waited = True
         waits += waited
         near_sum += home.near - 1 - number
         home.keep(step.ins)
@@ -93,7 +95,9 @@ class _Home:
     """
 
     def __init__(self, batches: Batches, rows: int, window: int) -> None:
-        self._batches, self._rows, self._window = batches, rows, window
+        self._batches = batches
+        self._rows = rows
+        self._window = window
         self._uses: Dict[int, List[int]] = {}
         for number in range(len(batches) - 1, -1, -1):
             for key in batches[number]:

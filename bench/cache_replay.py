@@ -80,11 +80,15 @@ def replay(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys
         window: batches that are touched beyond the one being planned, while there are that many.
     """
     misses = refetches = 0
-    horizons, seconds, moves = [], [], []
-    owners, owned = np.zeros(device_rows, np.int64), np.zeros(device_rows, bool)
+    horizons = []
+    seconds = []
+    moves = []
+    owners = np.zeros(device_rows, np.int64)
+    owned = np.zeros(device_rows, bool)
     for batch, plan in zip(unique, plans(unique, occurrences, keys, device_rows, window)):
         moves.append(Moves(batch[~owned[plan.slots] | (owners[plan.slots] != batch)], owners[plan.outs]))
-        owners[plan.slots], owned[plan.slots] = batch, True
+        owners[plan.slots] = batch
+        owned[plan.slots] = True
         misses += plan.fresh + plan.loads
         refetches += plan.loads
         horizons.append(plan.horizon)

@@ -13,7 +13,9 @@ from typing import Any, Dict
 VERSIONS_OF = ("numpy", "numba", "tensorflow", "msgpack")
 
 # glibc's mallopt: parameter numbers of malloc.h
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
+_M_TRIM_THRESHOLD = -1
+_M_TOP_PAD = -2
+_M_MMAP_MAX = -4
 
 
 def now() -> Dict[str, Any]:
@@ -25,7 +27,8 @@ def now() -> Dict[str, Any]:
 
 def machine() -> Dict[str, Any]:
     """Processor, cores this process may use, memory in bytes, kernel, load average of the last minute."""
-    pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    pages = os.sysconf("SC_PHYS_PAGES")
+    page = os.sysconf("SC_PAGE_SIZE")
     return {"processor": _processor(), "cores": len(os.sched_getaffinity(0)), "memory_bytes": pages * page,
             "kernel": platform.release(), "load": os.getloadavg()[0]}
 

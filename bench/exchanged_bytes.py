@@ -14,7 +14,8 @@ import numpy as np
 
 from bench import train_sides, workloads
 
-BATCHES, PART = 20, 0.9  #: that are looked at; of them ask all ranks for a hot row
+BATCHES = 20  #: that are looked at
+PART = 0.9  #: of these batches ask all ranks for a hot row
 KEY_BYTES = 12
 
 
@@ -34,7 +35,8 @@ def asked(ranks: int, rows_of_a_rank: int) -> Asked:
     """By drawing batches."""
     keys = train_sides.rows()
     stream = workloads.Zipf(keys, workloads.DISTRIBUTIONS["zipf-1.05"], seed=1)
-    everywhere, distinct = np.zeros(keys, np.int32), 0
+    everywhere = np.zeros(keys, np.int32)
+    distinct = 0
     for _ in range(BATCHES):
         times = np.zeros(keys, np.int32)
         for _ in range(ranks):

@@ -26,8 +26,14 @@ ADDRESSES = {"near": "10.77.78.1", "far": "10.77.78.2"}
 LIMIT_S = 900
 _PREFIX = "asc-bench-"  # of namespaces
 _INTERFACE = "link0"  # Horovod wants the same name on all machines
-_TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000  # linux/if_tun.h
-_PACKET_BYTES, _MTU, _AT_ONCE = 65536, 9000, 64
+# linux/if_tun.h
+_TUNSETIFF = 0x400454CA
+_IFF_TUN = 0x0001
+_IFF_NO_PI = 0x1000
+
+_PACKET_BYTES = 65536
+_MTU = 9000
+_AT_ONCE = 64
 
 #: What ``ascpipe run`` calls to reach a machine: the options that it gives, the host, and the command.
 _SSH = """#!/bin/bash
@@ -71,7 +77,8 @@ def main(delay_ms: float, mbit_s: float, ranks: int, steps: int, collectives: bo
 @contextlib.contextmanager
 def _machine(name: str) -> Iterator[int]:
     """A namespace with a TUN device; gives the descriptor of its other end."""
-    space, device = _PREFIX + name, "asc" + name
+    space = _PREFIX + name
+    device = "asc" + name
     hosts = "/etc/netns/" + space
     lines = ["127.0.0.1 localhost"] + ["{} {} {}".format(address, other, socket.gethostname() if other == name else "")
                                        for other, address in ADDRESSES.items()]

@@ -18,14 +18,16 @@ def main(arguments: List[str]) -> None:
     with side_of(OURS) as step:
         for _ in range(LEAD):
             step()
-        before, times = _exchanges(), []
+        before = _exchanges()
+        times = []
         for _ in range(int(arguments[0])):
             began = time.perf_counter()
             step()
             times.append(1e3 * (time.perf_counter() - began))
         after = _exchanges()
     if os.environ["HOROVOD_RANK"] == "0":
-        made, sent = after["exchanges"] - before["exchanges"], after["bytes_sent"] - before["bytes_sent"]
+        made = after["exchanges"] - before["exchanges"]
+        sent = after["bytes_sent"] - before["bytes_sent"]
         print("a step: {:.1f} ms, the median of {}; {:.2f} exchanges of {:.1f} ms, {:.2f} MB sent in them".format(
             statistics.median(times), len(times), made / len(times), 1e3 * (after["time_s"] - before["time_s"]) / made,
             sent / len(times) / 1e6), flush=True)

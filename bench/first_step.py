@@ -8,7 +8,9 @@ import time
 from typing import Any, List
 
 STARTED = time.perf_counter()
-ROWS, DIM, BATCH = 100000, 16, 8000
+ROWS = 100000
+DIM = 16
+BATCH = 8000
 
 
 def main(side: str) -> None:

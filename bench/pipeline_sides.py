@@ -19,7 +19,8 @@ TABLES = {"1-table": 1, "26-tables": workloads.FEATURES}
 def batches(variant: str) -> Dict[str, np.ndarray]:
     """int64[batches, ids] by name of the table."""
     tables = TABLES[variant]
-    keys, ids = workloads.sized(KEYS, 26000) // tables, workloads.batch_ids() // tables
+    keys = workloads.sized(KEYS, 26000) // tables
+    ids = workloads.batch_ids() // tables
     return {"table_{}".format(seed): workloads.batches("zipf-1.05", keys=keys, count=BATCHES, ids=ids, seed=seed)
             for seed in range(1, tables + 1)}
 

@@ -26,10 +26,13 @@ def empty_truth(keys: int, device_rows: int, *, home_rows: int) -> Truth:
     """Memory of a table with room for a number of keys; ``home_rows`` of 0: it lives on the device alone."""
     headers = np.zeros(1, structs.TABLE)
     header = headers[0]
-    header["device_rows"], header["home_capacity"], header["entry_capacity"] = device_rows, home_rows, keys
+    header["device_rows"] = device_rows
+    header["home_capacity"] = home_rows
+    header["entry_capacity"] = keys
     header["access_threshold"] = header["eviction_threshold"] = -1
     header["counting"] = header["faae_coefficient"] = 1
-    header["entries_ready"], header["homes_ready"] = keys, home_rows
+    header["entries_ready"] = keys
+    header["homes_ready"] = home_rows
     return Truth(header, headers.ctypes.data, np.zeros(keys, structs.ENTRY), np.full(device_rows, -1, np.int32),
                  _has_memory, _has_memory)
 
@@ -49,11 +52,15 @@ class Batches:
     def __init__(self, truth: Truth, most_keys: int) -> None:
         self._frame_bytes = structs.align(frame_bytes(((most_keys, 0),)))
         shape = ring_shape(1, structs.MAX_FRAMES * self._frame_bytes)
-        self._memory, self._arena = np.zeros(shape.total_bytes, np.uint8), shape.arena_offset
+        self._memory = np.zeros(shape.total_bytes, np.uint8)
+        self._arena = shape.arena_offset
         header = self._memory[:structs.RING.itemsize].view(structs.RING)[0]
-        header["frame_count"], header["table_count"] = structs.MAX_FRAMES, 1
-        header["frames_offset"], header["tables_offset"] = shape.frames_offset, shape.tables_offset
-        self._ring, self._most_keys = RingView(self._memory), most_keys
+        header["frame_count"] = structs.MAX_FRAMES
+        header["table_count"] = 1
+        header["frames_offset"] = shape.frames_offset
+        header["tables_offset"] = shape.tables_offset
+        self._ring = RingView(self._memory)
+        self._most_keys = most_keys
         self._table = Table(truth, spread_of(workloads.HASH_SEED))
         self._table.rebuild((), ())
         self._turns = np.zeros(1, TURN)
@@ -70,16 +77,20 @@ class Batches:
         """A call that deduplicates batches, int64[n] each, as a key worker does; the ring has copies of them."""
         for number, ids in zip(numbers, batches):
             self._part(number, len(ids)).array("ids", len(ids))[:] = ids
-        columns, counts = np.zeros(1, np.int64), np.zeros(1, np.int64)
-        cells, spread = np.empty(scratch_cells(self._most_keys), np.int32), spread_of(workloads.HASH_SEED)
+        columns = np.zeros(1, np.int64)
+        counts = np.zeros(1, np.int64)
+        cells = np.empty(scratch_cells(self._most_keys), np.int32)
+        spread = spread_of(workloads.HASH_SEED)
         return lambda: [dedup_parts(self._memory, number, columns, cells, spread, counts) for number in numbers]
 
     def _part(self, number: int, count: int) -> PartView:
         """The part of a new frame with ``count`` keys."""
         frame = self._ring.frame(number)
-        frame["number"], frame["ticket"] = number, number + 1
+        frame["number"] = number
+        frame["ticket"] = number + 1
         frame["offset"] = self._arena + number % structs.MAX_FRAMES * self._frame_bytes
-        part, offset = self._ring.part(number, 0), structs.PART.itemsize
+        part = self._ring.part(number, 0)
+        offset = structs.PART.itemsize
         for name, size in PART_ARRAYS:
             part[name] = offset
             offset += structs.align(size * self._most_keys)
@@ -102,7 +113,10 @@ class Batches:
 
     def _take(self, step: Callable[[np.ndarray, np.ndarray], Tuple[int, int]], action: int, number: int) -> None:
         turn = self._turns[0]
-        turn["action"], turn["number"], turn["lacks"], turn["done"] = action, number, 0, 0
+        turn["action"] = action
+        turn["number"] = number
+        turn["lacks"] = 0
+        turn["done"] = 0
         while not step(self._memory, self._turns)[0]:
             if not self._table.provide(int(turn["lacks"]), self._ring.part(number, 0)["unique_count"]):
                 raise RuntimeError("batch {} found no entries".format(number))
@@ -124,7 +138,8 @@ class Planner:
         for start in range(0, keys, _FILLED_AT_ONCE):
             number = np.arange(start, min(start + _FILLED_AT_ONCE, keys))
             entries = truth.entries[start:start + len(number)]
-            entries["key"], entries["state"] = workloads.scramble(number), TRAINED
+            entries["key"] = workloads.scramble(number)
+            entries["state"] = TRAINED
             entries["home"] = number if at_home else -1
             entries["slot"] = np.where(number < device_rows, number, -1)
         truth.slot_entries[:] = np.arange(device_rows)

@@ -13,7 +13,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 from bench import heat_map, records
 
 _MOST_OPS = 10  #: shown by name; the rest is one part
-_OURS_COLOUR, _PEER_COLOURS = "#1f5fa8", ("#b0b0b0", "#d9b26f", "#8fb08f")
+_OURS_COLOUR = "#1f5fa8"
+_PEER_COLOURS = ("#b0b0b0", "#d9b26f", "#8fb08f")
 #: unit of work -> ids in it; others are no stages
 _IDS_OF = {"id": 1, "key": 1}
 
@@ -86,7 +87,8 @@ def parts_of_step(trace: Dict[str, Any]) -> Dict[str, float]:
 
 
 def _bars(axes: Any, written: Sequence[Record], value: Callable[[float], float], label: str) -> None:
-    names, at = [], 0.0
+    names = []
+    at = 0.0
     for one in written:
         contenders = [(one["params"]["contender"], one["ours"], _OURS_COLOUR)]
         contenders += [(peer, seconds, _PEER_COLOURS[number % len(_PEER_COLOURS)])

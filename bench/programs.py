@@ -31,7 +31,9 @@ class Program:
 
     def __init__(self, command: Sequence[str], *, environment: Optional[Dict[str, str]] = None,
                  limit_s: float = LIMIT_S) -> None:
-        self._command, self._environment, self.limit_s = list(command), environment, limit_s
+        self._command = list(command)
+        self._environment = environment
+        self.limit_s = limit_s
         self._process: Optional[subprocess.Popen[bytes]] = None
         self._unread = b""
 

@@ -19,9 +19,14 @@ import numpy as np
 from bench import train_sides, workloads
 from bench.train_sides import ACCUMULATOR, DIM, RANGE, RATE, Step
 
-OURS, PLAIN, DENSE = "ours", "plain", "dense"  #: sides
-COMPUTES, LATE = "computes", "late"  #: ours with COMPUTE_S more in each step; with ids that come LATE_S later, too
-COMPUTE_S, LATE_S = 0.030, 0.020
+# Sides
+OURS = "ours"
+PLAIN = "plain"
+DENSE = "dense"
+COMPUTES = "computes"  #: ours with COMPUTE_S more in each step
+LATE = "late"  #: the same, with ids that come LATE_S later, too
+COMPUTE_S = 0.030
+LATE_S = 0.020
 PREFETCH = 10
 _VARIANT = "device"  # of train_sides
 _TRAFFIC = struct.Struct("=120xQ28xI")  # tcpi_bytes_acked and tcpi_data_segs_out of struct tcp_info
@@ -73,7 +78,8 @@ def _ours(compute_s: float = 0, late_s: float = 0) -> Iterator[Step]:
     from mx_rec.util.initialize import init, terminate_config_initializer
     from mx_rec.util.variable import get_dense_and_sparse_variable
 
-    rank, ranks = int(os.environ.get("HOROVOD_RANK", "0")), int(os.environ.get("HOROVOD_SIZE", "1"))
+    rank = int(os.environ.get("HOROVOD_RANK", "0"))
+    ranks = int(os.environ.get("HOROVOD_SIZE", "1"))
     if ranks > 1:
         import horovod.tensorflow as hvd
 

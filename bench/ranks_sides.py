@@ -72,7 +72,10 @@ class Ranks(Program):
         self._connections: List[socket.socket] = []
         self._answers: List[IO[str]] = []
         self._pids: List[int] = []
-        self.processor_s, self.connections, self._sent_bytes, self._packets = 0.0, 0.0, 0.0, 0.0
+        self.processor_s = 0.0
+        self.connections = 0.0
+        self._sent_bytes = 0.0
+        self._packets = 0.0
         self.turns: List[Dict[str, float]] = []
 
     def join(self) -> None:
@@ -99,7 +102,9 @@ class Ranks(Program):
     def turn(self, steps: int) -> Callable[[], object]:
         """A call that trains some steps."""
         def call() -> None:
-            processor_s, sent_bytes, packets = self.processor_s, self._sent_bytes, self._packets
+            processor_s = self.processor_s
+            sent_bytes = self._sent_bytes
+            packets = self._packets
             self.train(steps)
             self.turns.append({"processor_s": self.processor_s - processor_s,
                                "sent_bytes": self._sent_bytes - sent_bytes, "packets": self._packets - packets})
@@ -151,7 +156,8 @@ class Ranks(Program):
             lines.close()
         for one in [*self._connections, self._listening]:
             one.close()
-        self._answers, self._connections = [], []
+        self._answers = []
+        self._connections = []
 
 
 @contextlib.contextmanager

@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs/reference/benchmarks_results.md"
 PICTURE = ROOT / "docs/pictures/usual_programs.svg"
 _ROW = re.compile(r"^\| (?P<program>[^|]+) \| (?P<ours>[\d.]+ (?:ms|us))[^|]* \| (?P<ratio>[\d.]+) \|", re.M)
-_FASTER, _SLOWER = "#1f5fa8", "#c9783a"
+_FASTER = "#1f5fa8"
+_SLOWER = "#c9783a"
 
 
 class Program(NamedTuple):

@@ -42,7 +42,8 @@ class RowsOnDisk:
     """
 
     def __init__(self, engine: RowEngine, directory: str, row_bytes: int, n: int) -> None:
-        self._engine, self._row_bytes = engine, row_bytes
+        self._engine = engine
+        self._row_bytes = row_bytes
         self.file = engine.create(directory, row_bytes)
         self._per_block = int(engine.describe(self.file).slots_per_block)
         blocks = int((n / (1 - FREE) + BATCH) / self._per_block) + 1  # a batch has two slots a row while it is written
@@ -62,7 +63,8 @@ class RowsOnDisk:
     def write(self, keys: np.ndarray) -> float:
         """Seconds to write rows, in slots of their own before and others afterwards."""
         old = self._slots[keys]
-        slots, alone = np.zeros(keys.size, np.int64), np.zeros(keys.size, np.uint8)
+        slots = np.zeros(keys.size, np.int64)
+        alone = np.zeros(keys.size, np.uint8)
         begin = time.monotonic()
         if disk_slots.place_rows(self._room, slots, alone) != keys.size:
             raise ValueError("the file is too small")

@@ -48,7 +48,8 @@ class Simulated:
     """
 
     def __init__(self, case: Case, use: float, seed: int = 1) -> None:
-        self._case, self._random = case, np.random.RandomState(seed)
+        self._case = case
+        self._random = np.random.RandomState(seed)
         self._in_memory = case.keys // 4
         on_disk = case.keys - self._in_memory
         self._room = empty_room(max(1, round(on_disk / use / case.per_block)), case.per_block)
@@ -83,7 +84,8 @@ class Simulated:
 
     def _place(self, keys: np.ndarray) -> int:
         """Put rows into the file; returns how many blocks that takes."""
-        slots, alone = np.zeros(keys.size, np.int64), np.zeros(keys.size, np.uint8)
+        slots = np.zeros(keys.size, np.int64)
+        alone = np.zeros(keys.size, np.uint8)
         if disk_slots.place_rows(self._room, slots, alone) != keys.size:
             raise ValueError("the file is too small for {} keys".format(self._case.keys))
         self._slots[keys] = slots

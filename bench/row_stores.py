@@ -108,7 +108,8 @@ class RocksdbStore:
     def __init__(self, directory: str, row_bytes: int, n: int, threads: int) -> None:
         del n
         import rocksdict
-        self._rocksdict, self._row_bytes = rocksdict, row_bytes
+        self._rocksdict = rocksdict
+        self._row_bytes = row_bytes
         options = rocksdict.Options(raw_mode=True)
         options.increase_parallelism(threads)
         blocks = rocksdict.BlockBasedOptions()
@@ -157,11 +158,15 @@ def measure(name: str, directory: str, row_bytes: int, n: int, batches: int, thr
         ValueError: a row was read that is not the one that was written.
     """
     store: Any = STORES[name][0](directory, row_bytes, n, threads)
-    random, written = np.random.RandomState(2), np.zeros(n, np.uint16)  # the batch that wrote a row
+    random = np.random.RandomState(2)
+    written = np.zeros(n, np.uint16)  # the batch that wrote a row
     for begin in range(0, n, BATCH):
         every = np.arange(begin, min(begin + BATCH, n))
         store.write(every, content(every, written[every], row_bytes))
-    read_s, write_s, rows, before = 0.0, 0.0, 0, _bytes_written()
+    read_s = 0.0
+    write_s = 0.0
+    rows = 0
+    before = _bytes_written()
     for batch in range(1, batches + 1):
         keys = np.unique(random.randint(0, n, BATCH)).astype(np.int64)
         begin_s = time.monotonic()

@@ -11,9 +11,11 @@ EXAMPLE_S = 4.74e-6  # of a processor, for an example of one rank
 SHARING_S = 11.5e-3  # more for a step of one of two ranks: keys and rows of others, Horovod
 EXCHANGE_S = 0.14e-3  # more for an exchange for each further rank
 EXCHANGES = 2
-WAITS, WAITS_OF_A_RANK = 20.0, 8.5  # times that a step waits for a packet: of any number of ranks, for each of them
+WAITS = 20.0  # times that a step waits for a packet, with any number of ranks
+WAITS_OF_A_RANK = 8.5  # more such waits for each rank
 DISTINCT = {512: 5991, 1024: 10832, 4096: 34535, 8192: 60618}  # keys of a rank's batch, by its rows
-KEY_BYTES, HEADER_BYTES = 12, 512  # that travel with a row, and with each message
+KEY_BYTES = 12  # that travel with a row
+HEADER_BYTES = 512  # that travel with each message
 DENSE_BYTES = 118.5e3  # gradients of the dense layers
 GBIT_S = (1, 10, 100)
 

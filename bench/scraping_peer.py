@@ -11,20 +11,25 @@ from typing import List
 
 def main(arguments: List[str]) -> None:
     """Scrape until the input ends."""
-    address, every_s = "http://127.0.0.1:{}/metrics".format(int(arguments[0])), float(arguments[1])
-    count, is_on, due = 0, False, 0.0
+    address = "http://127.0.0.1:{}/metrics".format(int(arguments[0]))
+    every_s = float(arguments[1])
+    count = 0
+    is_on = False
+    due = 0.0
     while True:
         wait_s = max(0.0, due - time.monotonic()) if is_on else None
         if select.select([sys.stdin], [], [], wait_s)[0]:
             if not sys.stdin.readline():
                 return
-            is_on, due = not is_on, time.monotonic()
+            is_on = not is_on
+            due = time.monotonic()
             print(count, flush=True)
             continue
         with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310
             if b"ascpipe_table_batches_total{" not in answer.read():
                 raise RuntimeError("a scrape has no tables")
-        count, due = count + 1, due + every_s
+        count += 1
+        due += every_s
 
 
 if __name__ == "__main__":

@@ -17,8 +17,23 @@ from typing import Any, Dict, List, Tuple, Union
 
 import numpy as np
 
-LOOKUP, FORGET, GETATTR, SETATTR, UNLINK, OPEN, READ, WRITE, STATFS, RELEASE = 1, 2, 3, 4, 10, 14, 15, 16, 17, 18
-FSYNC, FLUSH, INIT, INTERRUPT, CREATE, DESTROY, BATCH_FORGET = 20, 25, 26, 36, 35, 38, 42
+LOOKUP = 1
+FORGET = 2
+GETATTR = 3
+SETATTR = 4
+UNLINK = 10
+OPEN = 14
+READ = 15
+WRITE = 16
+STATFS = 17
+RELEASE = 18
+FSYNC = 20
+FLUSH = 25
+INIT = 26
+INTERRUPT = 36
+CREATE = 35
+DESTROY = 38
+BATCH_FORGET = 42
 WITHOUT_ANSWER = (FORGET, INTERRUPT, BATCH_FORGET)
 
 _ROOT = 1
@@ -28,7 +43,8 @@ _MAX_WRITE = 256 << 10
 _MAX_PAGES = 1 << 22  # the flag that lets max_pages count
 _SETS_SIZE = 8
 _PR_SET_PDEATHSIG = 1
-_LOOK_S, _IDLE_S = 0.002, 1.0
+_LOOK_S = 0.002
+_IDLE_S = 1.0
 
 #: what both processes know
 _CONTROL = np.dtype([(name, "<i8") for name in ("delay_ms", "error", "read_error", "short", "held", "files", "names")])
@@ -120,8 +136,10 @@ class SlowDisk:
         if operation == CREATE:
             name = body[16:].rstrip(b"\0")
             new = _ROOT + 1 + len(self._files)
-            self._files[new], self._names[name] = bytearray(), new
-            self.control["files"], self.control["names"] = len(self._files), len(self._names)
+            self._files[new] = bytearray()
+            self._names[name] = new
+            self.control["files"] = len(self._files)
+            self.control["names"] = len(self._names)
             return self._entry(new) + struct.pack("<QII", new, 0, 0)
         if operation == LOOKUP:
             known = self._names.get(body.rstrip(b"\0"))

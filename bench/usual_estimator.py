@@ -7,11 +7,12 @@ from bench.sessions import tf
 from bench.usual_model import CEILING, OURS, PLAIN, PREFETCH, Setting
 
 
-class Turns(tf.estimator.SessionRunHook):  # type: ignore[misc]
+class Turns(tf.estimator.SessionRunHook):
     """Between two steps, waits for the number of those to do, which ``steps_to_do`` says after the first one too."""
 
     def __init__(self, steps_to_do: Callable[[], int]) -> None:
-        self._steps_to_do, self._left = steps_to_do, 1
+        self._steps_to_do = steps_to_do
+        self._left = 1
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Stop the training when there is nothing to do."""
@@ -22,7 +23,7 @@ class Turns(tf.estimator.SessionRunHook):  # type: ignore[misc]
                 run_context.request_stop()
 
 
-class _Fetched(tf.estimator.SessionRunHook):  # type: ignore[misc]
+class _Fetched(tf.estimator.SessionRunHook):
     """Has each step compute a tensor."""
 
     def __init__(self, tensor: Any) -> None:

@@ -8,7 +8,11 @@ import numpy as np
 
 from bench import workloads
 
-OURS, PLAIN, CEILING, ON_DISK = "ours", "plain", "ceiling", "on_disk"  #: sides
+# Sides
+OURS = "ours"
+PLAIN = "plain"
+CEILING = "ceiling"
+ON_DISK = "on_disk"
 HOME_PART = 4  #: of as many rows of a table on disk one is at home or on the device
 PREFETCH = 32
 RATE = .05

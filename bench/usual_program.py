@@ -24,8 +24,10 @@ class Turns:
     """
 
     def __init__(self, side: str) -> None:
-        self._is_ours, self._is_on_disk = side in (OURS, ON_DISK), side == ON_DISK
-        self._made_s, self._first_step_s = time.perf_counter(), 0.0
+        self._is_ours = side in (OURS, ON_DISK)
+        self._is_on_disk = side == ON_DISK
+        self._made_s = time.perf_counter()
+        self._first_step_s = 0.0
         self._clocks: List[Callable[[], float]] = []
         self._began_s = 0.0
 

@@ -228,7 +228,8 @@ class _Build:
             target = _from_objects(str(library))
             command = [*_compiler(), "-shared", "-pthread", *objects, *flags, "-o", target + ".new"]
             digests = {name: _digest(OBJECTS / name) for name in objects}
-            record, said = OBJECTS / (library.name + ".json"), units.digest_of(command, self.version)
+            record = OBJECTS / (library.name + ".json")
+            said = units.digest_of(command, self.version)
             if library.exists() and units.is_current(_read_json(record), said, digests):
                 continue
             with contextlib.suppress(FileNotFoundError):

@@ -42,7 +42,8 @@ def read(state: str) -> Optional[Dict[str, bytes]]:
         sealed = json.loads((folder / SEAL).read_text())
         files = {name: (folder / name).read_bytes() for name in sealed if os.path.basename(name) == name}
     except (OSError, ValueError):
-        files, sealed = {}, None
+        files = {}
+        sealed = None
     if not files or {name: _digest(content) for name, content in files.items()} != sealed:
         shutil.rmtree(str(folder), ignore_errors=True)
         return None

@@ -125,7 +125,8 @@ def load() -> Any:
             library.asc_layout_hash(ctypes.byref(built))
             if built.value != structs.layout_hash():  # build_info.json belongs to another library
                 raise OpsMismatchError("shared-memory layout", built.value, structs.layout_hash())
-            _module, _library = module, library
+            _module = module
+            _library = library
         return _module
 
 

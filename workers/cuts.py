@@ -27,8 +27,12 @@ class Cuts:
 
     def __init__(self, view: TableView, table: Table, bells: Bells, snapshots: Snapshots,
                  give_up_entries: Callable[[], None]) -> None:
-        self._view, self._table, self._bells, self._give_up_entries = view, table, bells, give_up_entries
-        self._snapshots, self._load = snapshots, view.load
+        self._view = view
+        self._table = table
+        self._bells = bells
+        self._give_up_entries = give_up_entries
+        self._snapshots = snapshots
+        self._load = view.load
         self._is_indexed = False  # what the trainer has written so far
 
     @property
@@ -57,8 +61,10 @@ class Cuts:
 
         Call it when all plans are revoked and all trained frames retired, or when the cut is committed: then they were.
         """
-        header, table = self._view.header, self._table
-        asked, kind = int(header["cut_asked"]), int(header["cut_kind"])
+        header = self._view.header
+        table = self._table
+        asked = int(header["cut_asked"])
+        kind = int(header["cut_kind"])
         if kind == CUT_LOAD and not self.is_committed():
             header["cut_status"] = loads.make_room(
                 truth_of(self._view), int(header["cut_argument"]), int(header["cut_rows"]))
@@ -84,7 +90,8 @@ class Cuts:
         Returns:
             False while waiting for the trainer's writes.
         """
-        committed, room = self._load("cut_committed"), int(self._view.header["cut_argument"])
+        committed = self._load("cut_committed")
+        room = int(self._view.header["cut_argument"])
         if self._load("cut_granted") < committed:
             return self._grant_when_idle(committed)
         if self._load("cut_filled") >= committed:  # SYNC cut-filled: load
@@ -100,7 +107,8 @@ class Cuts:
         return True
 
     def _grant(self, asked: int) -> None:
-        self._table.planner["is_loading"], self._is_indexed = 1, False
+        self._table.planner["is_loading"] = 1
+        self._is_indexed = False
         if self._load("cut_granted") == asked:
             return  # by an earlier worker: since then the trainer owns all of it
         self._table.empty()
@@ -119,7 +127,8 @@ class Cuts:
 
     def _store_applied(self) -> None:
         header = self._view.header
-        header["rows"], header["time"] = self._table.rows, self._table.time
+        header["rows"] = self._table.rows
+        header["time"] = self._table.time
         self._store("cut_applied", int(header["cut_asked"]))  # SYNC cut-applied: store
 
     def _store(self, field: str, asked: int) -> None:

@@ -23,7 +23,8 @@ from ascpipe.workers.runner import Attachment, Work, Worker, command
 
 _THREADS = 64  # per disk: this many operations at once, see docs/internals/row_files.md
 _MOST_ROWS = 1 << 14  # of a table at a time
-_KIND_READ, _KIND_WRITE = 0, 1
+_KIND_READ = 0
+_KIND_WRITE = 1
 
 
 class File(NamedTuple):
@@ -48,7 +49,9 @@ class _Rows:
     """
 
     def __init__(self, requests: np.ndarray, rows_at: int, bell_at: int) -> None:
-        self.requests, self.rows_at, self.bell_at = requests, rows_at, bell_at
+        self.requests = requests
+        self.rows_at = rows_at
+        self.bell_at = bell_at
         self.requests_at = int(requests.ctypes.data)
 
 
@@ -64,7 +67,10 @@ class DiskTable:
 
     def __init__(self, view: TableView, files: List[File], engine: RowEngine, bell_at: int,
                  reader_bell_at: int) -> None:
-        self._view, self._files, self._engine, self._bell_at = view, files, engine, bell_at
+        self._view = view
+        self._files = files
+        self._engine = engine
+        self._bell_at = bell_at
         self._row_bytes = 4 * int(view.header["row_floats"])
         self._per_block = slots_per_block(self._row_bytes)
         self._homes_at = int(view.homes.ctypes.data)
@@ -77,7 +83,8 @@ class DiskTable:
 
     def take_over(self) -> None:
         """Do again what a disk worker before had not ended."""
-        begin, end = 0, int(self._view.header["homes_ready"])
+        begin = 0
+        end = int(self._view.header["homes_ready"])
         while begin < end:
             reads, writes, begin = take_again(self._view.requests, begin, end, *self._numbers)
             self._submit(self._homes, reads, writes)
@@ -148,7 +155,8 @@ class Disks:
     """
 
     def __init__(self, records: np.ndarray, engine: RowEngine) -> None:
-        self._records, self._engine = records, engine
+        self._records = records
+        self._engine = engine
         self._files: Dict[int, int] = {}  # device: number of a file there
         records["used"] = 0
 
@@ -160,7 +168,8 @@ class Disks:
                 continue
             record = self._records[len(self._files)]
             self._files[device] = file.number
-            record["table"], record["file"] = table, index
+            record["table"] = table
+            record["file"] = index
             record["used"] = 1
 
     def show(self) -> None:
@@ -178,14 +187,15 @@ def make_work(worker: Worker, attachment: Attachment) -> Work:
     """The work of the disk worker over all tables with rows on disk."""
     engine = RowEngine(_THREADS)
     served: Dict[int, DiskTable] = {}
-    begin, end = structs.SESSION_DISKS_OFFSET, structs.SESSION_EXCHANGES_OFFSET
-    disks = Disks(attachment.session[begin:end].view(structs.DISK), engine)
+    begin = structs.SESSION_DISKS_OFFSET
+    disks = Disks(attachment.session[begin:structs.SESSION_EXCHANGES_OFFSET].view(structs.DISK), engine)
 
     def serve(number: int) -> None:
         view = attachment.tables[number]
         if view.disk_table is None:
             return
-        row_bytes, known = 4 * int(view.header["row_floats"]), attachment.row_files[number]
+        row_bytes = 4 * int(view.header["row_floats"])
+        known = attachment.row_files[number]
         growth = growth_bytes(file_bytes(int(view.disk_table["disk_slots"]), row_bytes, len(known)))
         files = [File(engine.adopt(fd, directory, row_bytes), growth) for fd, directory in known]
         disks.add(number, [fd for fd, _ in known], files)

@@ -21,7 +21,9 @@ class EvalStage(Stage):
 
     def __init__(self, resolve: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None], at: TableInRing,
                  is_readable: Callable[[], bool], bells: Bells) -> None:
-        self._resolve, self._is_readable, self._bells = resolve, is_readable, bells
+        self._resolve = resolve
+        self._is_readable = is_readable
+        self._bells = bells
         self._ring, self._column = at
 
     def act(self) -> bool:
@@ -58,7 +60,8 @@ class Questions(Stage):
     """
 
     def __init__(self, ring: RingView, stages: Sequence[EvalStage]) -> None:
-        self._ring, self._stages = ring, stages
+        self._ring = ring
+        self._stages = stages
 
     def step(self) -> int:
         """Do everything that can be done now; never waits.  Returns how many actions were carried out."""

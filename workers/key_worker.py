@@ -35,7 +35,9 @@ class KeyStage:
     """
 
     def __init__(self, ring: RingView, generation: int, listeners: Listeners, spread: Spread) -> None:
-        self._memory, self._listeners, self._spread = ring.memory, listeners, spread
+        self._memory = ring.memory
+        self._listeners = listeners
+        self._spread = spread
         is_local = ring.channel == LOCAL  # where no batch is claimed, and each is given back when it is trained
         self._count_ahead = count_deduped if is_local else count_untrained
         self._pace = Pace(ring, "head" if is_local else "trained")
@@ -55,8 +57,10 @@ class KeyStage:
         Returns:
             How many there were.
         """
-        claims, looks = self._claims, self._listeners.looks
-        claims["left"], claims["done"] = _MOST_FRAMES, 0
+        claims = self._claims
+        looks = self._listeners.looks
+        claims["left"] = _MOST_FRAMES
+        claims["done"] = 0
         while True:
             asks = dedup_frames(
                 self._memory, claims, self._columns, self._counts, self._cells, self._spread, looks)
@@ -78,13 +82,13 @@ class KeyStage:
 
 def make_work(worker: Worker, attachment: Attachment) -> Work:
     """The work of a key worker over all rings of a trainer."""
-    trainer, pump = attachment.bell(structs.BELL_TRAINER), attachment.bell(structs.BELL_PUMP)
+    trainer = attachment.bell(structs.BELL_TRAINER)
     spread = spread_of(attachment.hash_seed)
     stages: List[KeyStage] = []
 
     def look_after(stream: StreamView) -> None:
         if stream.channel == LOCAL:  # its frames may be given back as soon as they are deduplicated
-            listeners = Listeners([trainer], [pump])
+            listeners = Listeners([trainer], [attachment.bell(structs.BELL_PUMP)])
         else:  # an evaluation asks as soon as its frame is deduplicated
             listeners = Listeners([trainer] if stream.channel == EVAL else [],
                                   attachment.bells_of_tables(stream.tables))

@@ -43,8 +43,10 @@ class Pace:
     """
 
     def __init__(self, ring: RingView, counter: str = "trained") -> None:
-        self._header, self._counter = ring.header, counter
-        self._seen_s, self._trained = time.perf_counter(), int(self._header[self._counter])
+        self._header = ring.header
+        self._counter = counter
+        self._seen_s = time.perf_counter()
+        self._trained = int(self._header[self._counter])
 
     def pause_s(self, ahead: int) -> Optional[float]:
         """Seconds to pause while ``ahead`` batches are ready; None if training has taken none since the last call."""
@@ -54,5 +56,6 @@ class Pace:
             return None
         now = time.perf_counter()
         interval_s = (now - self._seen_s) / taken
-        self._seen_s, self._trained = now, trained
+        self._seen_s = now
+        self._trained = trained
         return pause_of(interval_s, ahead)

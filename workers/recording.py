@@ -64,13 +64,15 @@ class RowWaits:
 
     def __init__(self, stream: StreamView, disk_tables: Sequence[Any]) -> None:
         self.stream = int(stream.ring.header["stream"])
-        self._tickets, self._tables = stream.ring.frames["ticket"], disk_tables
+        self._tickets = stream.ring.frames["ticket"]
+        self._tables = disk_tables
         self._begun = [_Begun(0, 0, 0)] * len(disk_tables)
 
     def ended(self, now_ns: int) -> Iterator[Tuple[int, int]]:
         """(when it began, number of the batch) of each wait that is over since the last call."""
         for number, table in enumerate(self._tables):
-            begun, waiting = self._begun[number], int(table["waiting"])
+            begun = self._begun[number]
+            waiting = int(table["waiting"])
             if waiting == begun.waiting:
                 continue
             if begun.waiting:
@@ -97,14 +99,15 @@ class Progress:
         ring = stream.ring
         self.stream = int(ring.header["stream"])
         is_served = kind == "key" or stream.channel != LOCAL
-        self._ring, self._reached = ring, _REACHED[kind] if is_served else ()
+        self._ring = ring
+        self._reached = _REACHED[kind] if is_served else ()
 
     def newest(self) -> List[int]:
         """Number of the newest frame that has reached each stage, for any table."""
         ring = self._ring
-        head, tail = int(ring.header["head"]), int(ring.header["tail"])
+        head = int(ring.header["head"])
         words = ring.tables["words"].max(axis=0).tolist()
-        numbers = range(min(tail, head + MAX_FRAMES) - 1, head - 1, -1)
+        numbers = range(min(int(ring.header["tail"]), head + MAX_FRAMES) - 1, head - 1, -1)
         return [next((number for number in numbers if words[number % MAX_FRAMES] >= reached), head - 1)
                 for reached in self._reached]
 

@@ -33,7 +33,9 @@ class RingScheduler(Stage):
 
     def __init__(self, ring: RingView, columns: Sequence[int], stages: Sequence[TrainStage],
                  listeners: Listeners) -> None:
-        self._memory, self._stages, self._listeners = ring.memory, stages, listeners
+        self._memory = ring.memory
+        self._stages = stages
+        self._listeners = listeners
         self._turns = np.zeros(len(columns), TURN)
         self._turns["column"] = columns
         self._turns["planner_at"] = [stage.planner_at for stage in stages]
@@ -55,8 +57,10 @@ class RingScheduler(Stage):
 
     def _run(self, most: int) -> int:
         """Serve the tables for ``most`` rounds, or until nothing can be done; returns how many actions there were."""
-        rounds, looks = self._rounds, self._listeners.looks
-        rounds["left"], rounds["done"] = most, 0
+        rounds = self._rounds
+        looks = self._listeners.looks
+        rounds["left"] = most
+        rounds["done"] = 0
         while True:
             asks = run_tables(self._memory, self._turns, rounds, looks)
             if asks == ENDED:
@@ -82,7 +86,8 @@ class RingScheduler(Stage):
 
     def _carry_out(self) -> int:
         """Carry out rare actions, and advance loads; returns how many were not to wait."""
-        turns, done = self._turns, 0
+        turns = self._turns
+        done = 0
         for table in np.flatnonzero(turns["action"] != NOTHING).tolist():
             done += self._stages[table].carry_out(int(turns["action"][table]), int(turns["number"][table]))
         for table in np.flatnonzero(turns["is_loading"]).tolist():

@@ -209,7 +209,9 @@ class _Steps:
 
     def __init__(self, step: Callable[[], int], attachment: Attachment, worker: Worker, bell_index: int) -> None:
         self.step = self._plain = step
-        self._attachment, self._worker, self._bell_index = attachment, worker, bell_index
+        self._attachment = attachment
+        self._worker = worker
+        self._bell_index = bell_index
         self.record(attachment.spans)
 
     def record(self, spans: Optional[Dict[str, Any]]) -> None:

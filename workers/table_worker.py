@@ -52,8 +52,10 @@ class _Served:
 
 def make_work(worker: Worker, attachment: Attachment) -> Work:
     """The work of a table worker over the tables it serves."""
-    trainer, pump = attachment.bell(structs.BELL_TRAINER), attachment.bell(structs.BELL_PUMP)
-    bells, listeners = Bells(trainer.ring, pump.ring_unless_pausing), Listeners([trainer], [pump])
+    trainer = attachment.bell(structs.BELL_TRAINER)
+    pump = attachment.bell(structs.BELL_PUMP)
+    bells = Bells(trainer.ring, pump.ring_unless_pausing)
+    listeners = Listeners([trainer], [pump])
     disk_listeners = Listeners([trainer], [pump, attachment.bell(structs.BELL_DISK_WORKER)])
     served: Dict[int, _Served] = {}
     untrained: Dict[int, CutStage] = {}  # of those that are in no training stream

@@ -37,7 +37,9 @@ class TrainStage:
     """
 
     def __init__(self, view: TableView, table: Table, at: TableInRing, bells: Bells, *, restart: bool) -> None:
-        self._view, self._table, self._bells = view, table, bells
+        self._view = view
+        self._table = table
+        self._bells = bells
         self.planner_at = table.planner_at  #: address of the table's PLANNER
         self._ring, self._column = at
         self._snapshots = Snapshots(view)
@@ -139,10 +141,12 @@ class TrainStage:
     def _count_only(self, number: int) -> None:
         part = self._ring.part(number, self._column)
         counted = self._table.count_only(self._batch(number, part), part["held"])
-        part["held"], part["full"] = len(counted.record.held), 0
+        part["held"] = len(counted.record.held)
+        part["full"] = 0
         for field in ("fresh_count", "load_count", "out_count", "admitted"):
             part[field] = 0
-        part["rows"], part["time"] = counted.rows, counted.time
+        part["rows"] = counted.rows
+        part["time"] = counted.time
         self._ring.store_finished(self._column, self._ticket(number))
         self._ring.store_word(number, self._column, DONE)  # SYNC plan-done: store
 
@@ -163,13 +167,15 @@ class TrainStage:
 
     def _restart(self) -> None:
         """Take over from a worker that was killed: trust the truth, the words and published records only."""
-        ring, column = self._ring, self._column
+        ring = self._ring
+        column = self._column
         seen = ring.look(column)
         for number, word in reversed(list(enumerate(seen.words.tolist(), seen.head))):  # they stand upon each other
             if word == PLANNED:
                 ring.replace_word(number, column, PLANNED, TOUCHED)
         seen = ring.look(column)
-        window, pending = [], []
+        window = []
+        pending = []
         for number, word in enumerate(seen.words.tolist(), seen.head):
             if TOUCHED <= word <= DONE:
                 part = ring.part(number, column)
@@ -189,7 +195,8 @@ class TrainStage:
         return int(self._ring.frame(number)["ticket"])
 
     def _batch(self, number: int, part: PartView) -> Batch:
-        n, frame = part["unique_count"], self._ring.frame(number)
+        n = part["unique_count"]
+        frame = self._ring.frame(number)
         return Batch(number, min(ticket.sequence_of(int(frame["ticket"])), _MOST_INT32), int(frame["timestamp"]),
                      part.array("unique", n), part.array("occurrences", n), part.record(n, 0, 0))
 
@@ -200,6 +207,7 @@ class TrainStage:
 
 def _published(number: int, part: PartView) -> Pending:
     """Return the published record of a planned, claimed or finished frame; that of a refused plan has no keys."""
-    fresh, is_made = part["fresh_count"], part["status"] == PLAN_OK or not part["full"]
+    fresh = part["fresh_count"]
+    is_made = part["status"] == PLAN_OK or not part["full"]
     record = part.record(part["held"] if is_made else 0, fresh + part["load_count"], part["out_count"])
     return Pending(number, record, fresh, part["rows"], part["time"])

@@ -57,7 +57,8 @@ class StreamDigest:
 
 def file_digest(fd: int, size: int) -> str:
     """Digest of the first ``size`` bytes of a file, which is read from its start to there; OSError if it is shorter."""
-    stream, buffer = StreamDigest(), memoryview(bytearray(min(size, PIECE_BYTES)))
+    stream = StreamDigest()
+    buffer = memoryview(bytearray(min(size, PIECE_BYTES)))
     while stream.size < size:
         content = buffer[:size - stream.size]
         disk.read_into(fd, stream.size, content)

@@ -136,7 +136,8 @@ def read_into(fd: int, offset: int, out: Any) -> None:
         count = os.preadv(fd, [rest], offset)
         if count == 0:
             raise OSError(errno.EIO, "the file ends at byte {}".format(offset))
-        rest, offset = rest[count:], offset + count
+        rest = rest[count:]
+        offset += count
 
 
 def read_file(directory_fd: int, name: str, limit: int) -> bytes:

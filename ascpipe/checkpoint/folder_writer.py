@@ -78,7 +78,8 @@ class TableFolders:
 
     def write_block(self, block: Union[Block, PartedBlock]) -> int:
         """Write some keys with their rows; bytes written. ValueError if they are not what the spec says."""
-        spec, n = self._spec, len(block.keys)
+        spec = self._spec
+        n = len(block.keys)
         parts = block.parts if isinstance(block, PartedBlock) else (block.rows,)
         missing = spec.row_floats - sum(part.shape[-1] for part in parts)
         for part in parts:
@@ -86,7 +87,8 @@ class TableFolders:
         _check_keys(spec, block)
         self._row_count += n
         _check_room(spec, "rows", self._row_count, spec.rows)
-        rows, start = [], 0
+        rows = []
+        start = 0
         for piece in table_folders.float_pieces(spec):
             rows.append(columns(parts, start, piece.width))
             start += piece.width

@@ -63,7 +63,8 @@ def bytes_to_find_repeated(keys: np.ndarray) -> int:
 def _contended(keys: np.ndarray, factor: int) -> Tuple[Optional[int], np.ndarray]:
     """A key that met its twin, or None; the keys whose place another one took."""
     bits = len(keys).bit_length() + 1  # two to four places for a key
-    taken, found = np.empty(1 << bits, np.int32), np.empty(_CHUNK, np.int32)
+    taken = np.empty(1 << bits, np.int32)
+    found = np.empty(_CHUNK, np.int32)
     for _, places_of, numbers in _hashed(keys, factor, 64 - bits):
         taken[places_of] = numbers
     lost: List[np.ndarray] = []
@@ -83,7 +84,8 @@ def _hashed(keys: np.ndarray, factor: int, shift: int) -> Iterator[Tuple[int, np
 
     The arrays are those of the next chunk, too: so they stay in the processor's cache.
     """
-    products, numbers = np.empty(_CHUNK, np.uint64), np.arange(_CHUNK, dtype=np.int32)
+    products = np.empty(_CHUNK, np.uint64)
+    numbers = np.arange(_CHUNK, dtype=np.int32)
     for start in range(0, len(keys), _CHUNK):
         chunk = keys[start:start + _CHUNK].view(np.uint64)
         hashes = products[:len(chunk)]

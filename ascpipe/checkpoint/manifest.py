@@ -147,7 +147,8 @@ def decoded_manifest(record: bytes) -> Manifest:
     else:
         slices = (_slice_content(content, 0, delta=parent is not None),)
     merged(slices)
-    step, stem = content["step"], content["stem"]
+    step = content["step"]
+    stem = content["stem"]
     if step is not None and (type(step) is not int or not 0 <= step < 1 << 63):
         raise ValueError("step {}".format(shown(step)))
     if type(content["saved_at"]) is not float:
@@ -213,7 +214,8 @@ def _of_format(record: bytes, wanted: str, newest: int = VERSION) -> Dict[str, A
 
 
 def _data(spec: TableSpec, content: Any, rank: int) -> Dict[str, SavedFile]:
-    files, pieces = _files(content), all_pieces(spec, rank)
+    files = _files(content)
+    pieces = all_pieces(spec, rank)
     sealed_json.fields(files, [piece.folder for piece in pieces])
     for piece in pieces:
         if files[piece.folder].size != piece.data_bytes:

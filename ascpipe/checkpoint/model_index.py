@@ -14,10 +14,12 @@ from ascpipe.checkpoint.paths import place_of
 from ascpipe.checkpoint.retention import complete_checkpoints
 from ascpipe.checkpoint.tree import open_place
 
-INDEX, DELTA_TIMES = "model_index.json", "delta_export_time_ms.json"
+INDEX = "model_index.json"
+DELTA_TIMES = "delta_export_time_ms.json"
 
 _MAX_BYTES = 16 << 20
-_BASE, _DELTA = "base", "delta"
+_BASE = "base"
+_DELTA = "delta"
 _TAGS = {_BASE: "DueTime", _DELTA: "Seconds"}  #: which of the two intervals of ``init`` was over
 _log = logging.getLogger(__name__)
 

@@ -43,7 +43,8 @@ def _table(tree: Tree, name: str, stamps: Stamps) -> TableSpec:
     embedding = _piece(tree, name, EMBEDDING)
     if keys is None or keys.width or embedding is None or not embedding.width or embedding.rows != keys.rows:
         raise tree.damaged(name, "its folders {} and {} are not those of one table".format(KEY, EMBEDDING))
-    slots, ignored = [], []
+    slots = []
+    ignored = []
     for folder in _folders(tree, (name,)):
         if folder in OURS:
             continue
@@ -67,9 +68,11 @@ def _piece(tree: Tree, table: str, folder: str) -> Optional[Piece]:
     names = (table, folder, WHOLE.attribute)
     shape = _attribute(tree, names)
     if len(shape) == 2 and shape[1] == INT_BYTES:
-        rows, width = shape[0], 0
+        rows = shape[0]
+        width = 0
     elif len(shape) == 3 and shape[2] == FLOAT_BYTES:
-        rows, width = shape[0], shape[1]
+        rows = shape[0]
+        width = shape[1]
     else:
         return None
     if not 0 <= rows <= MAX_ROWS or not (0 if len(shape) == 2 else 1) <= width <= MAX_WIDTH:

@@ -37,7 +37,8 @@ class SliceTables:
     def write(self, directory_fd: int, name: str, blocks: Iterable[Union[Block, PartedBlock]],
               candidates: Iterable[KeyBlock], pool: Optional[np.ndarray], deleted: Optional[np.ndarray]) -> None:
         """Write one table, once. Arguments and errors are those of ``CheckpointWriter.write_table``."""
-        spec, rank = self._specs[name], self._slice.rank
+        spec = self._specs[name]
+        rank = self._slice.rank
         with TableFolders(directory_fd, spec, self._slice) as folders:
             for block in blocks:
                 self._wrote(folders.write_block(block))

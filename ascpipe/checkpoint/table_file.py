@@ -19,7 +19,8 @@ HEADER = np.dtype({
     "names": ["magic", "version", "bucket_bits", "dim", "row_count"],
     "formats": ["S8", "<u4", "<u4", "<i8", "<i8"], "offsets": [0, 8, 12, 16, 24], "itemsize": 64})
 ENTRY = np.dtype([("key", "<i8"), ("row", "<i8")])
-MAGIC, VERSION = b"ASCTABLE", 1
+MAGIC = b"ASCTABLE"
+VERSION = 1
 
 _SECTION = 64  # where sections begin is a multiple of this
 _BUCKET_KEYS = 4  # most that a bucket has on average: with their rows' numbers, one line of the processor's cache
@@ -94,8 +95,11 @@ def _write(content: _Content, checkpoint: Checkpoint, spec: TableSpec) -> TableF
     order = np.argsort(hashes)
     bits = max(0, (-(-len(keys) // _BUCKET_KEYS) - 1).bit_length())
     header = np.zeros((), HEADER)
-    header["magic"], header["version"], header["bucket_bits"] = MAGIC, VERSION, bits
-    header["dim"], header["row_count"] = spec.dim, len(keys)
+    header["magic"] = MAGIC
+    header["version"] = VERSION
+    header["bucket_bits"] = bits
+    header["dim"] = spec.dim
+    header["row_count"] = len(keys)
     content.write(header.reshape(1))
     content.write(_bucket_starts(hashes, bits))
     content.end_section()

@@ -6,8 +6,13 @@ import numpy as np
 from ascpipe.checkpoint.contents import FLOAT_BYTES, INT_BYTES, TableSpec
 from ascpipe.layout.initial_kinds import POOL
 
-KEY, EMBEDDING, COUNT, TIMESTAMP = "key", "embedding", "count", "timestamp"
-CANDIDATE_KEY, CANDIDATE_COUNT, CANDIDATE_TIMESTAMP = "candidate_key", "candidate_count", "candidate_timestamp"
+KEY = "key"
+EMBEDDING = "embedding"
+COUNT = "count"
+TIMESTAMP = "timestamp"
+CANDIDATE_KEY = "candidate_key"
+CANDIDATE_COUNT = "candidate_count"
+CANDIDATE_TIMESTAMP = "candidate_timestamp"
 DELETED_KEY = "deleted_key"
 INITIAL_POOL = "initial_pool"
 KEYS = (KEY, CANDIDATE_KEY, DELETED_KEY)  #: folders of keys, all of them different

@@ -22,7 +22,9 @@ class TablesWriter:
     """
 
     def __init__(self, place: Place, part: Slice, progress: Optional[Progress]) -> None:
-        self._place, self._slice, self._progress = place, part, progress
+        self._place = place
+        self._slice = part
+        self._progress = progress
         self._tables: Optional[SliceTables] = None
         self.prefix = place.prefix
         self.needed_bytes = self.written_bytes = 0

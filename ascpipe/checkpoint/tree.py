@@ -102,10 +102,10 @@ class Tree:
         Raises:
             DamagedCheckpointError: they are not there or not whole.
         """
-        pair_record, manifest_record = self._record(PAIR), self._record(MANIFEST)
+        manifest_record = self._record(MANIFEST)
         name = PAIR
         try:
-            pair = decoded_pair(pair_record)
+            pair = decoded_pair(self._record(PAIR))
             name = MANIFEST
             manifest = decoded_manifest(manifest_record)
         except (ValueError, TypeError, OverflowError) as error:
@@ -169,7 +169,8 @@ class Tree:
     def check_content(self, names: Sequence[str], wanted: bytes) -> None:
         """DamagedCheckpointError unless a file has exactly these bytes."""
         with self.file(names) as fd:
-            size, content = disk.stamp(fd).size, bytearray(len(wanted))
+            size = disk.stamp(fd).size
+            content = bytearray(len(wanted))
             if size == len(wanted):
                 disk.read_into(fd, 0, content)
             if size != len(wanted) or content != wanted:

@@ -45,10 +45,11 @@ def _stamps(tree: Tree, records: Records, *, rows: bool) -> List[Stamps]:
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as readers, ThreadPoolExecutor(1) as beside:
         checks: List[Future[Any]] = []
         for rank, content in enumerate(slices):
-            part, of_slice = Slice(rank, len(slices)), stamps[rank]
+            part = Slice(rank, len(slices))
+            of_slice = stamps[rank]
             for spec in content.tables:
-                keys, pieces = key_pieces(spec), all_pieces(spec, rank) if rows else key_pieces(spec)
-                for piece in pieces:
+                keys = key_pieces(spec)
+                for piece in all_pieces(spec, rank) if rows else key_pieces(spec):
                     of_slice[spec.name, piece.folder] = readers.submit(
                         _verify_piece, tree, part, content.data[spec.name][piece.folder], spec, piece)
                 checks.append(beside.submit(_check_when_read, [of_slice[spec.name, piece.folder] for piece in keys],
@@ -124,7 +125,8 @@ def _keys_of(tree: Tree, table: str, pieces: Sequence[Piece], part: Slice) -> np
     """Return int64[n], the keys of these folders. Each key must belong to the rank of ``part``."""
     count = sum(piece.rows for piece in pieces)
     with memory_for(tree.place.prefix, "the keys of table {!r}".format(table), INT_BYTES * count):
-        keys, start = np.empty(count, np.int64), 0
+        keys = np.empty(count, np.int64)
+        start = 0
         for piece in pieces:
             own, start = keys[start:start + piece.rows], start + piece.rows
             with tree.file((table, piece.folder, part.data)) as file:

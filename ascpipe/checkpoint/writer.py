@@ -177,7 +177,8 @@ class CheckpointWriter(TablesWriter):
 
     def _slice_of(self, rank: int, digest: str) -> SliceContent:
         """What another rank has written, as it says itself."""
-        fd, name = self._stage().fd, slice_record(rank)
+        fd = self._stage().fd
+        name = slice_record(rank)
         try:
             record = disk.read_file(fd, name, MAX_BYTES)
             if digest_of(record) != digest:
@@ -214,7 +215,8 @@ class CheckpointWriter(TablesWriter):
 
     def _take_place(self, name: str) -> Optional[str]:
         """Rename ours to its place: the commit. The name that the one before it then has, if there was one."""
-        directory_fd, place = self._directory(), self._place
+        directory_fd = self._directory()
+        place = self._place
         if not disk.is_there(directory_fd, self._name):
             disk.rename(directory_fd, name, self._name)
             return None

@@ -176,7 +176,8 @@ def _slots(spec: "TableSpec") -> str:
 
 
 def _policy_row(spec: "TableSpec", position: "Position") -> List[str]:
-    policies, initial = spec.policies, spec.initial
+    policies = spec.policies
+    initial = spec.initial
     last = printing.ticket_text(position.tables[spec.name].last_ticket)
     first = [spec.name] + (["-"] * 4 if policies is None else [
         _threshold(policies.access_threshold), str(policies.faae_coefficient), _threshold(policies.eviction_threshold),

@@ -20,7 +20,9 @@ from ascpipe.layout.kernel_library import COMPILERS
 from ascpipe.logs import counted, one_line
 from ascpipe.shm.memory import Places
 
-OK, WARNING, PROBLEM = "ok", "warning", "problem"
+OK = "ok"
+WARNING = "warning"
+PROBLEM = "problem"
 
 _TENSORFLOW = "1.15"
 _PYTHON = (3, 7)

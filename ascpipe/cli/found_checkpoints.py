@@ -11,7 +11,10 @@ from ascpipe.checkpoint.retention import complete_checkpoints
 from ascpipe.checkpoint.tree import Records, Tree, open_place, why
 from ascpipe.checkpoint.verify import verified
 
-COMPLETE, INCOMPLETE, DAMAGED, UNVERIFIED = "complete", "incomplete", "damaged", "unverified"
+COMPLETE = "complete"
+INCOMPLETE = "incomplete"
+DAMAGED = "damaged"
+UNVERIFIED = "unverified"
 
 class Looked(NamedTuple):
     """A checkpoint by its records; its files were not read.
@@ -70,7 +73,8 @@ def look_at_all(directory: str) -> List[Looked]:
         CheckpointError: the disk refused.
     """
     with _opened(checked_directory(directory)) as directory_fd:
-        complete, found = _complete(directory), []
+        complete = _complete(directory)
+        found = []
         stems = {stem_of(name) for name in disk.names(directory_fd)}
         for stem in sorted(stem for stem in stems if stem is not None):
             with contextlib.suppress(NoCheckpointError):  # it has just been removed
@@ -118,7 +122,8 @@ class _Verifier:
         return None if link is None else self._found.get(link.stem)
 
     def _of_one(self, looked: Looked) -> Optional[CheckpointError]:
-        prefix, parent = looked.place.prefix, self._parent(looked)
+        prefix = looked.place.prefix
+        parent = self._parent(looked)
         if looked.records is None:
             return _problem(lambda: open_checkpoint(prefix).close())
         found = _problem(lambda: _verify_files(looked))

@@ -13,7 +13,9 @@ from ascpipe.cli import near_verbs
 from ascpipe.errors import AscpipeError, ConfigError, NameRefusedError, NotRunningError
 from ascpipe.logs import one_line
 
-FAILED, USAGE, NOT_RUNNING = 1, 2, 3
+FAILED = 1
+USAGE = 2
+NOT_RUNNING = 3
 
 _GROUPS = (
     ("Daemons and programs", ("start", "stop", "run", "list", "status", "logs")),

@@ -12,7 +12,8 @@ OPTIMIZERS = {"sgd": 0, "adagrad": 1, "ftrl": 2, "lazy_adam": 2}
 
 # Bytes beside the rows, at most; docs/how-to/tables.md has what they are.
 _OF_KEY = 70.0
-_OF_DEVICE_ROW, _OF_CACHED_ROW = 4.2, 28.2
+_OF_DEVICE_ROW = 4.2
+_OF_CACHED_ROW = 28.2
 _OF_HOST_ROW_BEFORE_DISK = 180.0
 _OF_DISK_BYTES = 20.0 / 4096
 
@@ -69,7 +70,8 @@ def figures(shape: Shape) -> Dict[str, Any]:
     beside = _OF_KEY * shape.keys + (_OF_CACHED_ROW if shape.host_rows else _OF_DEVICE_ROW) * shape.device_rows
     if shape.ssd_rows:
         beside += _OF_HOST_ROW_BEFORE_DISK * shape.host_rows + _OF_DISK_BYTES * on_disk
-    device, host = row_bytes * shape.device_rows, row_bytes * shape.host_rows
+    device = row_bytes * shape.device_rows
+    host = row_bytes * shape.host_rows
     return {"row_bytes": row_bytes, "device_bytes": device, "host_bytes": host, "disk_bytes": on_disk,
             "key_bytes": round(beside), "memory_bytes": device + host + round(beside)}
 

@@ -66,7 +66,7 @@ class _LoaderOfTensorFlow(importlib.abc.Loader):
     def exec_module(self, module: types.ModuleType) -> None:
         self._plain.exec_module(module)
         # By its name: the command line knows nothing of TensorFlow, which is the program's.
-        importlib.import_module("ascpipe.tf").use_for_feature_columns(**self._settings)  # type: ignore[attr-defined]
+        importlib.import_module("ascpipe.tf").use_for_feature_columns(**self._settings)
 
 
 def main() -> None:

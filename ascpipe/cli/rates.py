@@ -20,7 +20,12 @@ from ascpipe.layout.words import (
 
 Status = Mapping[str, Any]
 
-INPUT, KEY_WORKER, TABLE_WORKER, DISK, PEER, STEP = "input", "key worker", "table worker", "disk", "peer", "step"
+INPUT = "input"
+KEY_WORKER = "key worker"
+TABLE_WORKER = "table worker"
+DISK = "disk"
+PEER = "peer"
+STEP = "step"
 NOTHING = "-"  #: there is no session
 
 #: what the training step waits for -> what limits the speed

@@ -49,5 +49,6 @@ def _read(fd: int, offset: int, size: int) -> bytes:
         if not part:
             break
         parts.append(part)
-        offset, size = offset + len(part), size - len(part)
+        offset += len(part)
+        size -= len(part)
     return b"".join(parts)

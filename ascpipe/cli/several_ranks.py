@@ -55,7 +55,9 @@ class Ranks:
 
     def __init__(self, program: Sequence[str], count: int, hosts: Optional[str], mpi: bool,
                  daemon: Optional[str] = None) -> None:
-        self._program, self._count, self._mpi = program, count, mpi
+        self._program = program
+        self._count = count
+        self._mpi = mpi
         places = [("localhost", count)] if hosts is None else _parsed(hosts)
         room = sum(slots for _, slots in places)
         if room < count:

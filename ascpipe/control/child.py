@@ -17,7 +17,7 @@ _STOPPED_S = 1.0  # for one that is told to end, and is stopped
 _LOOK_S = 0.2
 
 
-class Child(subprocess.Popen):  # type: ignore[type-arg]
+class Child(subprocess.Popen):
     """As ``Popen``, which waits for ever for a child that is stopped before its program begins: this one kills it.
 
     Attributes:
@@ -73,7 +73,8 @@ class Stops:
 
 def reap(process: "subprocess.Popen[bytes]", patience_s: float = TOLD_TO_END_S) -> None:
     """Wait for a child that is to end by itself; it is killed if it does not, or soon if it is stopped."""
-    stops, end = Stops(process.pid), time.monotonic() + patience_s
+    stops = Stops(process.pid)
+    end = time.monotonic() + patience_s
     while process.poll() is None:
         if time.monotonic() >= end or stops.seconds() >= _STOPPED_S:
             kill(process)

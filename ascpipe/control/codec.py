@@ -25,7 +25,10 @@ MAX_MAP = 64
 _CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
 _NUMBERS = {first: struct.Struct(">" + code) for first, code in zip(
     (0xCA, 0xCB, 0xCC, 0xCD, 0xCE, 0xCF, 0xD0, 0xD1, 0xD2, 0xD3), "fdBHIQbhiq")}
-_TEXT, _BINARY, _LIST, _MAP = "text", "binary", "list", "map"
+_TEXT = "text"
+_BINARY = "binary"
+_LIST = "list"
+_MAP = "map"
 # first byte -> (what it is, bytes of the length that follows, the greatest length)
 _LENGTHS: Dict[int, Tuple[str, int, int]] = {first: (what, 1 << place, most) for begin, what, places, most in (
     (0xC4, _BINARY, (0, 1, 2), MAX_BINARY_BYTES), (0xD9, _TEXT, (0, 1, 2), MAX_STRING_BYTES),
@@ -66,7 +69,11 @@ class _Reader:
     """Reads values from the front of ``data``; all of it raises ``MessageError`` and nothing else."""
 
     def __init__(self, data: bytes, most_values: int) -> None:
-        self._data, self._size, self._at, self._values, self._most_values = data, len(data), 0, 1, most_values
+        self._data = data
+        self._size = len(data)
+        self._at = 0
+        self._values = 1
+        self._most_values = most_values
 
     def left(self) -> int:
         return self._size - self._at

@@ -20,8 +20,8 @@ NO_ROOM_FOR_KERNELS = 73  #: of one that could not keep what it compiled: EX_CAN
 
 def main() -> None:
     """Never returns."""
-    supervisor, oom_score_adj, processor, command = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:]
-    fence_in(supervisor, oom_score_adj, processor)
+    supervisor, oom_score_adj, processor, *command = sys.argv[1:]
+    fence_in(int(supervisor), oom_score_adj, int(processor))
     os.execv(command[0], command)  # noqa: S606  (a fixed command of the supervisor)
 
 

@@ -55,7 +55,8 @@ def send(sock: socket.socket, body: Dict[str, Any], fds: Sequence[int] = ()) -> 
                 sent = sock.sendmsg([data], ancillary, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
             except BlockingIOError:
                 continue
-            data, ancillary = data[sent:], []
+            data = data[sent:]
+            ancillary = []
     except (BrokenPipeError, ConnectionResetError) as error:
         raise ConnectionClosedError("the other process") from error
 

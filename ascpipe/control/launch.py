@@ -67,7 +67,8 @@ class Launching:
     """
 
     def __init__(self, name: str, *, private: bool = False, options: Optional[Mapping[str, Any]] = None) -> None:
-        self._name, self._owner = name, os.getpid()
+        self._name = name
+        self._owner = os.getpid()
         self._read, write = os.pipe()
         self._environment = child_environment()
         # nothing there multiplies matrices, and a thread for each processor takes time to start
@@ -130,7 +131,8 @@ class Launching:
 
 def _read_all(fd: int, timeout_s: float, stops: Stops) -> Dict[str, Any]:
     """The JSON object that the daemon writes once it knows; ``{}`` if it ends before, a text if it is late."""
-    deadline, data = time.monotonic() + timeout_s, b""
+    deadline = time.monotonic() + timeout_s
+    data = b""
     poll = select.poll()  # not select(): the number of a descriptor may be large
     poll.register(fd, select.POLLIN)
     while True:

@@ -21,7 +21,8 @@ MAX_DIRECTORIES = 16
 MAX_PATH = 1024
 MAX_SPANS = 1_000_000  # as the setting timeline_spans
 
-_INT31, _INT64 = 2**31 - 1, 2**63 - 1
+_INT31 = 2**31 - 1
+_INT64 = 2**63 - 1
 _ENVELOPE = {"v": integer(VERSION, VERSION), "id": integer(0, _INT64)}
 _TABLE_NUMBER = integer(0, MAX_TABLES - 1)
 _TOKEN = {RULE: exact_bytes(TOKEN_BYTES)}

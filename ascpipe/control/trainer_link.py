@@ -56,13 +56,18 @@ class TrainerLink:
 
     def __init__(self, run_dir: RunDir, sock: socket.socket, token: bytes, answer: Dict[str, Any],
                  settings: Settings, process: "Optional[subprocess.Popen[bytes]]") -> None:
-        self._run_dir, self._sock, self._token, self._process = run_dir, sock, token, process
+        self._run_dir = run_dir
+        self._sock = sock
+        self._token = token
+        self._process = process
         self._fds: List[int] = []
         self._closed = self._started = self._is_silent = False
         self._owner = os.getpid()
         self.run: int = answer["run"]
         self.daemon_pid: int = answer["pid"]
-        self.name, self.private, self.settings = run_dir.name, process is not None, settings
+        self.name = run_dir.name
+        self.private = process is not None
+        self.settings = settings
         self.lifeline_fd = sock.fileno()
 
     def start(self, streams: Sequence[messages.Stream], tables: Sequence[messages.Table]) -> Segments:
@@ -309,11 +314,10 @@ def _expect(sock: socket.socket, name: str, verb: str) -> None:
 
 
 def _pieces(sizes: Dict[str, Any], fds: Sequence[int]) -> Segments:
-    streams, tables = sizes["streams"], sizes["tables"]
-    session, rings, rest = fds[0], fds[1:1 + len(streams)], fds[1 + len(streams):]
+    streams = sizes["streams"]
     spans_bytes = sizes["exchange_spans_bytes"]
     return Segments(
-        (session, sizes["session_bytes"]),
-        {stream["stream"]: (fd, stream["bytes"]) for stream, fd in zip(streams, rings)},
-        {table["table"]: (fd, table["bytes"]) for table, fd in zip(tables, rest)},
+        (fds[0], sizes["session_bytes"]),
+        {stream["stream"]: (fd, stream["bytes"]) for stream, fd in zip(streams, fds[1:])},
+        {table["table"]: (fd, table["bytes"]) for table, fd in zip(sizes["tables"], fds[1 + len(streams):])},
         (fds[-1], spans_bytes) if spans_bytes else (-1, 0))

@@ -57,11 +57,14 @@ def require_room(table: messages.Table, files: Mapping[int, Iterable[RowFile]],
     Raises:
         RowFileError: it names directory, need and room.
     """
-    needs, free, directories = [], {}, {}
+    needs = []
+    free = {}
+    directories = {}
     for number, of_table in files.items():
         made = list(of_table)
         for file in made:
-            status, disk = os.fstat(file.fd), os.fstatvfs(file.fd)
+            status = os.fstat(file.fd)
+            disk = os.fstatvfs(file.fd)
             grown = file_bytes(tables[number].disk_rows, 4 * tables[number].row_floats, len(made))
             needs.append(Need(status.st_dev, max(0, grown - status.st_size)))
             free[status.st_dev] = disk.f_bavail * disk.f_frsize

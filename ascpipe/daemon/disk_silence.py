@@ -23,7 +23,8 @@ class DiskSilence:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self._ended, self._at = (-1, -1), 0.0
+        self._ended = (-1, -1)
+        self._at = 0.0
 
     def look(self, disks: Lines, calls: int, now: float, *, is_awaited: bool) -> None:
         """Take what was seen now.
@@ -39,7 +40,8 @@ class DiskSilence:
             self.seconds += min(_LONGEST_LOOK_S, now - self._at)
         else:
             self.seconds = 0.0
-        self._ended, self._at = ended, now
+        self._ended = ended
+        self._at = now
 
     def sentence(self, disks: Lines) -> str:
         """Where operations are under way: ``"3 in /ssd0"``."""

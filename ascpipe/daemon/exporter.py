@@ -43,7 +43,8 @@ class Exporter:
     """
 
     def __init__(self, run: RunDir, settings: Settings) -> None:
-        self._run, self._file = run, settings.metrics_file
+        self._run = run
+        self._file = settings.metrics_file
         self._listener: Optional[socket.socket] = None
         self._process: Optional[subprocess.Popen[bytes]] = None
         self._begin_at = 0.0

@@ -85,7 +85,8 @@ def keep(run: RunDir) -> str:
 
 def kept() -> List[KeptLogs]:
     """What is kept, the newest first."""
-    base, found = base_dir(), []
+    base = base_dir()
+    found = []
     for name in os.listdir(base) if os.path.isdir(base) else []:
         path = os.path.join(base, name)
         try:

@@ -189,7 +189,8 @@ class Lifecycle:
         had_segments = self.state in HAS_SEGMENTS
         if self._private:
             return self._leave()
-        self.state, self.error = IDLE, None
+        self.state = IDLE
+        self.error = None
         if not had_segments:
             return []
         self._nothing_runs()
@@ -211,7 +212,8 @@ class Lifecycle:
 
     def _nothing_runs(self) -> None:
         for place in self._places.values():
-            place.generation, place.start_at = 0, None
+            place.generation = 0
+            place.start_at = None
 
     def _all_due(self, now: float) -> None:
         for worker in self._places:

@@ -42,7 +42,9 @@ class Lifeline:
     """
 
     def __init__(self, sock: socket.socket, pid: int, now: float) -> None:
-        self.sock, self.pid, self.since = sock, pid, now
+        self.sock = sock
+        self.pid = pid
+        self.since = now
         self.token: Optional[bytes] = None
         self._came = b""  # of a message, so far
         self.pidfd = -1

@@ -46,9 +46,13 @@ class Daemon:
     def __init__(self, owned: OwnedRunDir, settings: Settings, *, private_to: int, supervisor: Supervisor,
                  watch: Watch, cache_dir: str, places: Places = Places()) -> None:  # noqa: B008  (immutable)
         self._log = logging.getLogger("ascpipe.daemon")
-        self._owned, run = owned, owned.run
-        self._run, self._settings, self._private_to = run, settings, private_to
-        self._supervisor, self._cache_dir = supervisor, cache_dir
+        self._owned = owned
+        run = owned.run
+        self._run = run
+        self._settings = settings
+        self._private_to = private_to
+        self._supervisor = supervisor
+        self._cache_dir = cache_dir
         self._life = Lifecycle(workers_of(settings), private_to != 0, time.monotonic())
         self._started = time.monotonic()
         self._tracing = Tracing(run, settings)
@@ -72,7 +76,8 @@ class Daemon:
         self._verbs.update(self._session.verbs)
         self._server = Server(run.control)
         owned.remember_sockets()
-        self._watch, self._lost = watch, ""
+        self._watch = watch
+        self._lost = ""
 
     def serve(self, ready: Callable[[], None]) -> None:
         """Work until told to end.

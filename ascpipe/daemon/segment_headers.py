@@ -55,8 +55,11 @@ def write_session(made: Segment, run: int, rings: RingSizes) -> None:
     header = made.view(structs.SESSION)[0]
     for record in made.view(structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS):
         record["waits_table"] = -1
-    header["magic"], header["run"] = structs.MAGIC, run
-    header["rings_ample"], header["rings_most"], header["is_private"] = rings.ample, rings.most, rings.private
+    header["magic"] = structs.MAGIC
+    header["run"] = run
+    header["rings_ample"] = rings.ample
+    header["rings_most"] = rings.most
+    header["is_private"] = rings.private
     header["version"] = structs.VERSION
 
 

@@ -40,10 +40,15 @@ class Session:
                  handle: Callable[[events.Event], None],
                  make_memory: Callable[[messages.Start, int], SessionMemory]) -> None:
         self._log = logging.getLogger("ascpipe.daemon")
-        self._run, self._lifelines, self._tracing = run, lifelines, tracing
-        self._life, self._handle, self._make_memory = life, handle, make_memory
+        self._run = run
+        self._lifelines = lifelines
+        self._tracing = tracing
+        self._life = life
+        self._handle = handle
+        self._make_memory = make_memory
         self._trainer: Optional[Lifeline] = None
-        self.pid, self._since = 0, ""
+        self.pid = 0
+        self._since = ""
         self._number = secrets.randbelow(MOST_RUNS)
         self.memory: Optional[SessionMemory] = None
         self.verbs: Dict[str, Callable[[Any], Dict[str, Any]]] = {
@@ -108,11 +113,11 @@ class Session:
             memory = self.memory = self._make_memory(body, self._number)
             memory.set_pid(structs.BELL_TRAINER, self.pid)
             memory.set_pid(structs.BELL_PUMP, self.pid)
-            sizes, uses_memfd = memory.sizes(), memory.use_memfd
+            sizes = memory.sizes()
             sizes["exchange_spans_bytes"] = spans_bytes
             self._send_segments(trainer, memory.fds() + spans, self.close_memory)
         self._handle(events.SessionStarted(any(table.disk_rows for table in body.tables)))
-        kind = "memfds ({} is too small or read-only)".format(SHM_DIR) if uses_memfd else SHM_DIR
+        kind = "memfds ({} is too small or read-only)".format(SHM_DIR) if memory.use_memfd else SHM_DIR
         self._log.info("session started, streams: %d, tables: %d, segments in %s", len(body.streams),
                        len(body.tables), kind)
         if self._life.error is not None:  # workers cannot run

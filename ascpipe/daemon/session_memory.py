@@ -37,8 +37,10 @@ class SessionMemory:
 
     def __init__(self, start: messages.Start, settings: Settings, run: int,
                  places: memory.Places = memory.Places(), *, private: bool = False) -> None:  # noqa: B008  (immutable)
-        self.start, self.run = start, run
-        self._settings, self._places = settings, places
+        self.start = start
+        self.run = run
+        self._settings = settings
+        self._places = places
         self._ring_sizes = ring_sizes(settings, private=private, places=places)
         rings = [self._ring_shape(stream) for stream in start.streams]
         tables = [shape_of(table) for table in start.tables]
@@ -104,7 +106,8 @@ class SessionMemory:
             OutOfSharedMemoryError: nothing was allocated, the session goes on as it was.
         """
         messages.with_table(self.start, table)
-        shape, what = shape_of(table), "table {!r}".format(table.name)
+        shape = shape_of(table)
+        what = "table {!r}".format(table.name)
         self._make_row_files(table, [*self.start.tables, table])
         made = self._make(shape.total_bytes, what, shape.entries_offset,
                           use_memfd=memory.preflight(shape.entries_offset, what, self._places))
@@ -263,7 +266,9 @@ class SessionMemory:
         for number in list(self._row_files):
             self._close_row_files(number)
         fds = [made.fd for made in self._segments]
-        self._segments, self.rings, self.tables = [], [], []
+        self._segments = []
+        self.rings = []
+        self.tables = []
         self.session = Segment(-1, 0, None)
         for fd in fds:
             os.close(fd)

@@ -59,7 +59,8 @@ def exchanges(record: Any, now_s: float) -> Optional[Dict[str, Any]]:
         "rank", "ranks", "exchanges", "bytes_sent", "bytes_received", "slowest", "stream", "ticket")}
     for name in ("time", "waited", "slowest"):
         fields[name + "_s"] = int(record[name + "_us"]) / 1e6
-    kind, since = int(record["kind"]), int(record["since_us"])
+    kind = int(record["kind"])
+    since = int(record["since_us"])
     fields["does"] = EXCHANGE_SENTENCES.get(kind, "?")
     fields["since_s"] = max(0.0, now_s - since / 1e6) if since and kind != IDLE else None
     return fields
@@ -118,10 +119,9 @@ def _waits(memory: SessionMemory, workers: Sequence[Worker], names: Dict[int, st
     lines = []
     for index, owner in owners:
         bell = bells[index]
-        waits_for, table = int(bell["waits_for"]), int(bell["waits_table"])
         lines.append({
             "who": owner, "asleep": bool(bell["waiting"]), "sleeps": int(bell["sleeps"]), "late": int(bell["late"]),
-            "waits_for": WAIT_SENTENCES.get(waits_for, "?"), "table": names.get(table),
+            "waits_for": WAIT_SENTENCES.get(int(bell["waits_for"]), "?"), "table": names.get(int(bell["waits_table"])),
             "ticket": int(bell["waits_ticket"]),
         })
     return lines

@@ -66,7 +66,9 @@ class Supervisor:
     def __init__(self, run: RunDir, environment: Mapping[str, str],
                  commands: Mapping[str, Sequence[str]] = COMMANDS,
                  processors: Optional[Mapping[Worker, int]] = None, template: Optional[Template] = None) -> None:
-        self._run, self._environment, self._commands = run, dict(environment), commands
+        self._run = run
+        self._environment = dict(environment)
+        self._commands = commands
         self._processors = processors or {}
         self._ends = WorkerEnds(run, environment.get("NUMBA_CACHE_DIR", ""))
         self._processes: Dict[Worker, _Process] = {}
@@ -131,7 +133,8 @@ class Supervisor:
 
     def _begin(self, process: _Process) -> None:
         """Give a worker its process. Raises ``OSError``."""
-        worker, theirs = process.worker, process.theirs
+        worker = process.worker
+        theirs = process.theirs
         if theirs is None:
             return
         process.theirs = None
@@ -252,7 +255,8 @@ class Supervisor:
             if code is None and not process.cannot_start:
                 continue
             self._read_one(process)
-            pid, code = self.pid(worker), code or 0
+            pid = self.pid(worker)
+            code = code or 0
             if code == NO_ROOM_FOR_KERNELS:
                 process.report = self._ends.no_room_for_kernels(worker)
             process.channel.close()
@@ -308,7 +312,8 @@ class Supervisor:
             elif body.get("verb") == "attached":
                 process.attached = True
             elif body.get("verb") == "failed":
-                code, text = str(body.get("code")), str(body.get("text"))
+                code = str(body.get("code"))
+                text = str(body.get("text"))
                 process.report = received(code, text)
                 if not isinstance(process.report, WorkerError):
                     process.report = received(WorkerError.code, "{}: {}".format(code, text))
@@ -320,7 +325,8 @@ def bound_processors(settings: Settings) -> Dict[Worker, int]:
     Raises:
         ConfigError: one of them is not ours to run on.
     """
-    wanted, allowed = processors(settings.bind_cpu), os.sched_getaffinity(0)
+    wanted = processors(settings.bind_cpu)
+    allowed = os.sched_getaffinity(0)
     for processor in wanted:
         if processor not in allowed:
             raise ConfigError("bind_cpu", "the settings", settings.bind_cpu,

@@ -20,7 +20,9 @@ _COMMAND = (sys.executable, "-m", "ascpipe.workers.template")
 _OOM_SCORE_ADJ = "100"  # as a table worker, into which it is forked
 _FORK_S = 5.0  # a fork takes milliseconds, and longer on a busy machine
 
-LOADING, READY, GONE = "loading", "ready", "gone"
+LOADING = "loading"
+READY = "ready"
+GONE = "gone"
 
 
 class Adopted:

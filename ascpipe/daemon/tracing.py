@@ -30,9 +30,11 @@ class Tracing:
     """
 
     def __init__(self, run: RunDir, settings: Settings) -> None:
-        self._run, self._exchanges = run, settings.timeline_spans or _EXCHANGES
+        self._run = run
+        self._exchanges = settings.timeline_spans or _EXCHANGES
         self._spans = settings.timeline_spans
-        self._since_ns, self._until_ns = time.time_ns() if self._spans else 0, 0
+        self._since_ns = time.time_ns() if self._spans else 0
+        self._until_ns = 0
 
     def start(self, spans: int) -> None:
         """Keep the newest ``spans`` of each worker from now on, and none of before.
@@ -45,7 +47,9 @@ class Tracing:
                 self._spans, time.strftime("%H:%M:%S", time.localtime(self._since_ns // 10**9))))
         for name in self._run.span_files():
             os.unlink(os.path.join(self._run.path, name))
-        self._spans, self._since_ns, self._until_ns = spans, time.time_ns(), 0
+        self._spans = spans
+        self._since_ns = time.time_ns()
+        self._until_ns = 0
 
     def stop(self) -> None:
         """Keep no more; what was recorded stays until the next start, or the end of the daemon.
@@ -55,7 +59,8 @@ class Tracing:
         """
         if not self._spans:
             raise WrongStateError("stop the trace", "not recording", "start one with: ascpipe trace start")
-        self._spans, self._until_ns = 0, time.time_ns()
+        self._spans = 0
+        self._until_ns = time.time_ns()
 
     def told(self) -> Dict[str, Any]:
         """For ``status``: ``spans`` that are kept of each worker, 0 = none; ``since_ns`` and ``until_ns`` of what was

@@ -60,7 +60,8 @@ def warm_up(cache_dir: str) -> Warm:
         damaged += _compile_by_numba(folder)
     with refusing(folder):
         kernel_cache.seal(folder)
-    library, files = kernel_cache.library(folder, environment), kernel_cache.count(folder)
+    library = kernel_cache.library(folder, environment)
+    files = kernel_cache.count(folder)
     return Warm(folder, library, files, bool(library) or files > before, damaged, unlinked)
 
 

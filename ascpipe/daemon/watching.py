@@ -38,13 +38,17 @@ class Watch:
 
     def __init__(self, supervisor: Supervisor, owned: OwnedRunDir, settings: Settings, exporter: Exporter) -> None:
         self._exporter = exporter
-        self._supervisor, self._owned, self._patience_s = supervisor, owned, settings.worker_patience_s
-        self._disk_patience_s, self._silence = settings.disk_patience_s, DiskSilence()
+        self._supervisor = supervisor
+        self._owned = owned
+        self._patience_s = settings.worker_patience_s
+        self._disk_patience_s = settings.disk_patience_s
+        self._silence = DiskSilence()
         self.silent: Optional[DiskSilentError] = None
         self.hanging: Dict[Hashable, float] = {}
         self._hangs = Hangs()
         self._named: Set[int] = set()  # pids that hang, and were named
-        self._look_at, self._touch_at = 0.0, time.monotonic() + _TOUCH_S
+        self._look_at = 0.0
+        self._touch_at = time.monotonic() + _TOUCH_S
 
     def look(self, awaited: Callable[[], Collection[Worker]], memory: Optional[SessionMemory]) -> str:
         """Name processes that hang, or end them; begin a template or the exporter again.
@@ -56,7 +60,8 @@ class Watch:
         Returns:
             Path of a file of ours that was removed or is another daemon's; empty if there is none.
         """
-        now, self.silent = time.monotonic(), None
+        now = time.monotonic()
+        self.silent = None
         if now < self._look_at:
             return ""
         self._look_at = now + _WATCH_S

@@ -23,7 +23,8 @@ class WorkerEnds:
     """
 
     def __init__(self, run: RunDir, cache_dir: str) -> None:
-        self._run, self._cache_dir = run, cache_dir
+        self._run = run
+        self._cache_dir = cache_dir
         self._oom_kills = memory.oom_kills() or 0  # that were told
 
     def cause(self, worker: Worker, code: int) -> str:

@@ -4,7 +4,9 @@ from typing import Tuple
 
 from ascpipe.config import Settings
 
-KEY, TABLE, DISK = "key", "table", "disk"
+KEY = "key"
+TABLE = "table"
+DISK = "disk"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,10 @@ from ascpipe.layout.row_blocks import GROWTH_BYTES
 from ascpipe.tfops.load import DISK_LIBRARY, OpsMismatchError, OpsMissingError
 
 #: results of a row besides 0 and errnos; see ``src/disk/row_format.h``
-NEVER_WRITTEN, TORN, FOREIGN, STALE = -1, -2, -3, -4
+NEVER_WRITTEN = -1
+TORN = -2
+FOREIGN = -3
+STALE = -4
 
 _TEXT_BYTES = 1024
 _TEXT = (c_char_p, c_int)  # where an error's text goes to, and the room there
@@ -61,7 +64,9 @@ def create_file(directory: str, row_bytes: int, *, buffered: bool = False) -> Ro
     Raises:
         RowEngineError: the directory is not there, or may not be written to.
     """
-    fd, kind, text = c_int(), c_int(), ctypes.create_string_buffer(_TEXT_BYTES)
+    fd = c_int()
+    kind = c_int()
+    text = ctypes.create_string_buffer(_TEXT_BYTES)
     if _load().asc_disk_create_file(_path(directory), row_bytes, int(buffered), ctypes.byref(fd), ctypes.byref(kind),
                                     text, len(text)) != 0:
         raise RowEngineError(text.value.decode("utf-8", "replace"))
@@ -112,7 +117,9 @@ class Batch:
 
     def __init__(self, engine: "RowEngine", rows: Rows) -> None:
         self.results = np.full(len(rows.slots), -100, np.int32)
-        self._engine, self._rows, self.number = engine, rows, 0
+        self._engine = engine
+        self._rows = rows
+        self.number = 0
 
     def arguments(self) -> DiskBatch:
         """The batch as the library takes it."""
@@ -207,7 +214,8 @@ class RowEngine:
         self._engine = None
 
     def _submit(self, file: int, rows: Rows, writes: int) -> Batch:
-        batch, number = Batch(self, rows), c_int64()
+        batch = Batch(self, rows)
+        number = c_int64()
         self._call("asc_disk_submit", file, writes, ctypes.byref(batch.arguments()), ctypes.byref(number))
         batch.number = number.value
         self._batches[batch.number] = batch
@@ -227,10 +235,13 @@ def _load() -> ctypes.CDLL:
     built = library.asc_disk_layout_hash()
     if built != structs.layout_hash():
         raise OpsMismatchError("shared-memory layout", built, structs.layout_hash())
-    library.asc_disk_new.argtypes, library.asc_disk_new.restype = (c_int,), c_void_p
-    library.asc_disk_free.argtypes, library.asc_disk_free.restype = (c_void_p,), None
+    library.asc_disk_new.argtypes = (c_int,)
+    library.asc_disk_new.restype = c_void_p
+    library.asc_disk_free.argtypes = (c_void_p,)
+    library.asc_disk_free.restype = None
     library.asc_disk_wait.argtypes = (c_void_p, c_int64, c_int64)
-    library.asc_disk_cancel.argtypes, library.asc_disk_cancel.restype = (c_void_p, c_int64), None
+    library.asc_disk_cancel.argtypes = (c_void_p, c_int64)
+    library.asc_disk_cancel.restype = None
     library.asc_disk_create_file.argtypes = (c_char_p, c_int64, c_int, POINTER(c_int), POINTER(c_int), *_TEXT)
     for name, arguments in _CALLS.items():
         getattr(library, name).argtypes = (c_void_p, *arguments, *_TEXT)

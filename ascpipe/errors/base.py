@@ -58,7 +58,10 @@ def shortened(text: str, most: int) -> str:
 class _Short(reprlib.Repr):
     def __init__(self) -> None:
         super().__init__()
-        self.maxlevel, self.maxlong, self.maxstring, self.maxother = 4, 60, _MAX_VALUE, _MAX_VALUE
+        self.maxlevel = 4
+        self.maxlong = 60
+        self.maxstring = _MAX_VALUE
+        self.maxother = _MAX_VALUE
         self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = 10
 
     def repr_int(self, x: int, level: int) -> str:

@@ -26,14 +26,18 @@ def assign_homes(planner, tier, number, record):
         number: of the frame, which holds the entries.
         record: of the frame.
     """
-    entries, requests = entries_of(planner), requests_of(tier)
+    entries = entries_of(planner)
+    requests = requests_of(tier)
     if tier["is_derived"] == 0:
         for i in range(record.held.shape[0]):
             known = entries[np.uint64(record.held[i])]
             if record.homes[i] >= 0 and known["home"] != record.homes[i]:
                 store_home(known, TRAINED, known["generation"], record.homes[i])
         return
-    status, owners, fetch, listed = status_of(tier), owners_of(tier), fetch_of(tier), held_rows_of(planner, number)
+    status = status_of(tier)
+    owners = owners_of(tier)
+    fetch = fetch_of(tier)
+    listed = held_rows_of(planner, number)
     left = np.int64(0)
     for i in range(record.held.shape[0]):
         home = record.homes[i]

@@ -41,46 +41,47 @@ def _word_of(record: Any, field: Any) -> Any:
 
 def _field_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Address of ``record[field]``, or of ``record[field][index]``, no wrap-around and no bounds check."""
-    record, field = signature.args[0], signature.args[1].literal_value
+    record = signature.args[0]
+    field = signature.args[1].literal_value
     first = cgutils.get_record_member(
         builder, args[0], record.offset(field), context.get_value_type(_word_of(record, signature.args[1])))
     return builder.gep(first, [args[2]])
 
 
 @intrinsic
-def load_acquire(typing_context, record, field, index):  # type: ignore[no-untyped-def]
+def load_acquire(typing_context, record, field, index):
     """What a field holds, and all that its writer wrote before its release store."""
     word = _word_of(record, field)
     if word is None:
         return None
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return builder.load_atomic(_field_pointer(context, builder, signature, args), "acquire", _BYTES[word.name])
 
     return word(record, field, types.intp), generate
 
 
 @intrinsic
-def exchange(typing_context, record, field, index, value):  # type: ignore[no-untyped-def]
+def exchange(typing_context, record, field, index, value):
     """Store ``value`` in a field; returns what was there before."""
     word = _word_of(record, field)
     if word is None:
         return None
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return builder.atomic_rmw("xchg", _field_pointer(context, builder, signature, args), args[3], "seq_cst")
 
     return word(record, field, types.intp, word), generate
 
 
 @intrinsic
-def compare_exchange(typing_context, record, field, index, expected, desired):  # type: ignore[no-untyped-def]
+def compare_exchange(typing_context, record, field, index, expected, desired):
     """Store ``desired`` in a field if ``expected`` is there; returns whether it was."""
     word = _word_of(record, field)
     if word is None:
         return None
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         pair = builder.cmpxchg(_field_pointer(context, builder, signature, args), args[3], args[4], "seq_cst",
                                "seq_cst")
         return builder.extract_value(pair, 1)
@@ -89,7 +90,7 @@ def compare_exchange(typing_context, record, field, index, expected, desired):  
 
 
 @intrinsic
-def store_home(typing_context, known, state, generation, home):  # type: ignore[no-untyped-def]
+def store_home(typing_context, known, state, generation, home):
     """Store where the row of an entry is, with its state and generation, by one release store of 8 bytes.
 
     Args:
@@ -99,8 +100,9 @@ def store_home(typing_context, known, state, generation, home):  # type: ignore[
     if not isinstance(known, types.Record):
         return None
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        word, offset = ir.IntType(64), signature.args[0].offset("state")
+    def generate(context, builder, signature, args):
+        word = ir.IntType(64)
+        offset = signature.args[0].offset("state")
         low, middle, high = (builder.trunc(value, ir.IntType(bits)) for value, bits in zip(args[1:], (16, 16, 32)))
         value = builder.or_(builder.zext(low, word), builder.shl(builder.zext(middle, word), word(16)))
         value = builder.or_(value, builder.shl(builder.zext(high, word), word(32)))
@@ -111,22 +113,22 @@ def store_home(typing_context, known, state, generation, home):  # type: ignore[
 
 
 @intrinsic
-def _load_acquire(typing_context, array, index):  # type: ignore[no-untyped-def]
+def _load_acquire(typing_context, array, index):
     if not _is_word_array(array):
         return None
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return builder.load_atomic(_pointer(context, builder, signature, args), "acquire", _BYTES[array.dtype.name])
 
     return array.dtype(array, types.intp), generate
 
 
 @intrinsic
-def _store_release(typing_context, array, index, value):  # type: ignore[no-untyped-def]
+def _store_release(typing_context, array, index, value):
     if not _is_word_array(array):
         return None
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         builder.store_atomic(args[2], _pointer(context, builder, signature, args), "release", _BYTES[array.dtype.name])
         return context.get_dummy_value()
 
@@ -134,33 +136,33 @@ def _store_release(typing_context, array, index, value):  # type: ignore[no-unty
 
 
 @intrinsic
-def _exchange(typing_context, array, index, value):  # type: ignore[no-untyped-def]
+def _exchange(typing_context, array, index, value):
     if not _is_word_array(array):
         return None
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return builder.atomic_rmw("xchg", _pointer(context, builder, signature, args), args[2], "seq_cst")
 
     return array.dtype(array, types.intp, array.dtype), generate
 
 
 @intrinsic
-def _add(typing_context, array, index, value):  # type: ignore[no-untyped-def]
+def _add(typing_context, array, index, value):
     if not _is_word_array(array):
         return None
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return builder.atomic_rmw("add", _pointer(context, builder, signature, args), args[2], "seq_cst")
 
     return array.dtype(array, types.intp, array.dtype), generate
 
 
 @intrinsic
-def _compare_exchange(typing_context, array, index, expected, desired):  # type: ignore[no-untyped-def]
+def _compare_exchange(typing_context, array, index, expected, desired):
     if not _is_word_array(array):
         return None
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         pair = builder.cmpxchg(_pointer(context, builder, signature, args), args[2], args[3], "seq_cst", "seq_cst")
         return builder.extract_value(pair, 1)
 
@@ -176,45 +178,45 @@ _SWAP_I64 = ["int64(int64[::1], int64, int64)", "int64(int64[:], int64, int64)"]
 
 if is_off():
 
-    def _at(record, field, index):  # type: ignore[no-untyped-def]
+    def _at(record, field, index):
         """(what holds the word, where in it)"""
         return (record[field], index) if record.dtype[field].shape else (record, field)
 
-    def load_acquire(record, field, index):  # type: ignore[no-untyped-def]
+    def load_acquire(record, field, index):
         """What a field holds, and all that its writer wrote before its release store."""
         return _load_acquire(*_at(record, field, index))
 
-    def exchange(record, field, index, value):  # type: ignore[no-untyped-def]
+    def exchange(record, field, index, value):
         """Store ``value`` in a field; returns what was there before."""
         return _exchange(*_at(record, field, index), value)
 
-    def compare_exchange(record, field, index, expected, desired):  # type: ignore[no-untyped-def]
+    def compare_exchange(record, field, index, expected, desired):
         """Store ``desired`` in a field if ``expected`` is there; returns whether it was."""
         return _compare_exchange(*_at(record, field, index), expected, desired)
 
-    def store_home(known, state, generation, home):  # type: ignore[no-untyped-def]
+    def store_home(known, state, generation, home):
         """Store where the row of an entry is, with its state and generation."""
         known["state"] = int(state)
         known["generation"] = int(generation) & 0xFFFF
         known["home"] = int(home)
 
-    def _load_acquire(array, index):  # type: ignore[no-untyped-def]
+    def _load_acquire(array, index):
         return array[index]
 
-    def _store_release(array, index, value):  # type: ignore[no-untyped-def]
+    def _store_release(array, index, value):
         array[index] = value
 
-    def _exchange(array, index, value):  # type: ignore[no-untyped-def]
+    def _exchange(array, index, value):
         old = array[index]
         array[index] = value
         return old
 
-    def _add(array, index, value):  # type: ignore[no-untyped-def]
+    def _add(array, index, value):
         old = array[index]
         array[index] = (int(old) + int(value)) & 0xFFFFFFFF
         return old
 
-    def _compare_exchange(array, index, expected, desired):  # type: ignore[no-untyped-def]
+    def _compare_exchange(array, index, expected, desired):
         if array[index] != expected:
             return False
         array[index] = desired
@@ -222,13 +224,13 @@ if is_off():
 
 
 @entry(*_LOAD_U32)
-def load_acquire_u32(array, index):  # type: ignore[no-untyped-def]
+def load_acquire_u32(array, index):
     """``array[index]``, and all that its writer wrote before its release store."""
     return _load_acquire(array, index)
 
 
 @entry(*_SWAP_U32)
-def exchange_u32(array, index, value):  # type: ignore[no-untyped-def]
+def exchange_u32(array, index, value):
     """Store ``value``; returns what was there before.
 
     Args:
@@ -240,7 +242,7 @@ def exchange_u32(array, index, value):  # type: ignore[no-untyped-def]
 
 
 @entry(*_SWAP_U32)
-def add_u32(array, index, value):  # type: ignore[no-untyped-def]
+def add_u32(array, index, value):
     """Add ``value`` modulo 2**32; returns what was there before.
 
     Args:
@@ -252,7 +254,7 @@ def add_u32(array, index, value):  # type: ignore[no-untyped-def]
 
 
 @entry(*_CAS_U32)
-def compare_exchange_u32(array, index, expected, desired):  # type: ignore[no-untyped-def]
+def compare_exchange_u32(array, index, expected, desired):
     """Store ``desired`` if ``expected`` is there; returns whether it was.
 
     Args:
@@ -264,13 +266,13 @@ def compare_exchange_u32(array, index, expected, desired):  # type: ignore[no-un
 
 
 @entry(*_LOAD_I64)
-def load_acquire_i64(array, index):  # type: ignore[no-untyped-def]
+def load_acquire_i64(array, index):
     """``array[index]``, and all that its writer wrote before its release store."""
     return _load_acquire(array, index)
 
 
 @entry(*_STORE_I64)
-def store_release_i64(array, index, value):  # type: ignore[no-untyped-def]
+def store_release_i64(array, index, value):
     """Publish ``value`` after everything written before.  Not a full fence: a bell needs ``exchange_i64``.
 
     Args:
@@ -282,7 +284,7 @@ def store_release_i64(array, index, value):  # type: ignore[no-untyped-def]
 
 
 @entry(*_SWAP_I64)
-def exchange_i64(array, index, value):  # type: ignore[no-untyped-def]
+def exchange_i64(array, index, value):
     """Store ``value``; returns what was there before.
 
     Args:

@@ -60,7 +60,7 @@ def touch(planner, number, unique, out_held):
     n = unique.shape[0]
     if n > planner["scratch_room"]:
         return LACKS_SCRATCH
-    index, entries = index_of(planner), entries_of(planner)
+    index = index_of(planner)
     missing = planner["missing"] = find_keys(unique, n, index, out_held)
     if missing:
         header = header_of(planner)
@@ -70,7 +70,7 @@ def touch(planner, number, unique, out_held):
             return LACKS_ENTRIES
         if reach > used:
             header["entries_used"] = reach  # before their state is stored
-        name_keys(planner, unique, used, index, entries, free_entries_of(planner), out_held)
+        name_keys(planner, unique, used, index, entries_of(planner), free_entries_of(planner), out_held)
     take_into_window(planner, number, out_held)
     return LACKS_NOTHING
 
@@ -81,7 +81,8 @@ def rules_of(planner, sequence):
     header = header_of(planner)
     threshold = header["access_threshold"]
     counts = threshold < 0 or header["counting"] != 0
-    has_homes, has_slots = planner["home_rows"] > 0, planner["device_rows"] > 0
+    has_homes = planner["home_rows"] > 0
+    has_slots = planner["device_rows"] > 0
     return Rules(np.int64(has_homes), np.int64(has_slots), threshold,
                  header["faae_coefficient"] if counts else np.int64(0),
                  np.int64(sequence) if has_homes and has_slots else np.int64(-1))
@@ -160,7 +161,8 @@ def complete(planner, number, fresh, record):
     Returns:
         How many victims there are.
     """
-    move_in, outs = record.move_in, np.int64(0)
+    move_in = record.move_in
+    outs = np.int64(0)
     if planner["device_rows"] > 0:
         m = np.int64(move_in.shape[0])
         free = min(m, planner["free_slots"])
@@ -215,7 +217,8 @@ def put_on(planner, number, record, rows, time):
         record: of the frame.
         rows, time: of the table after it.
     """
-    view, listed = view_of(planner), held_rows_of(planner, number)
+    view = view_of(planner)
+    listed = held_rows_of(planner, number)
     if listed.shape[0] != record.held.shape[0]:  # a count-only record of a frame whose touch found no room
         hold_others(planner, number, record.held)
         listed = other_rows_of(planner, number)
@@ -274,7 +277,8 @@ def assign(planner, number, record, ticket, time):
         ticket: the batch.
         time: of the table after it.
     """
-    entries, slot_entries = entries_of(planner), slot_entries_of(planner)
+    entries = entries_of(planner)
+    slot_entries = slot_entries_of(planner)
     assign_outs(record.out_slots, record.out_entries, entries, slot_entries)
     if planner["tier_at"] != 0:
         assign_homes(planner, tier_at(planner["tier_at"]), number, record)

@@ -30,7 +30,7 @@ def _digest(path: str) -> str:
         return hashlib.sha256(file.read()).hexdigest()
 
 
-class _Locator(caching._CacheLocator):  # type: ignore[misc]  # numba has no types
+class _Locator(caching._CacheLocator):
     """Finds what numba keeps of a function by the content of its source, so that a copy of the tree finds it, too.
 
     numba's own locators go by the path and the time stamp of the source.
@@ -54,15 +54,15 @@ class _Locator(caching._CacheLocator):  # type: ignore[misc]  # numba has no typ
         return str(self._line)
 
 
-class _Found(caching.CompileResultCacheImpl):  # type: ignore[misc]
+class _Found(caching.CompileResultCacheImpl):
     _locator_classes = [_Locator, *caching.CacheImpl._locator_classes]
 
 
-class _Cache(caching.FunctionCache):  # type: ignore[misc]
+class _Cache(caching.FunctionCache):
     _impl_class = _Found
 
 
-class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
+class Kernel(CPUDispatcher):
     """A function with the signatures that it was declared with, and no others.
 
     Args:

@@ -37,9 +37,10 @@ def complete_read(planner, tier, home):
         tier: of the table; ``lost`` receives the number if the row cannot be read.
         home: number of the request, which is DONE or FAILED.
     """
-    request, status = requests_of(tier)[home], status_of(tier)
-    known, view = entries_of(planner)[np.uint64(request["entry"])], view_of(planner)
-    if counts(request, home, known):
+    request = requests_of(tier)[home]
+    status = status_of(tier)
+    view = view_of(planner)
+    if counts(request, home, entries_of(planner)[np.uint64(request["entry"])]):
         if request["word"] != REQUEST_DONE:
             tier["lost"] = home
             return
@@ -63,9 +64,12 @@ def complete_write(planner, tier, home):
         tier: of the table.
         home: number of the request, which is DONE or FAILED.
     """
-    request, status, view = requests_of(tier)[home], status_of(tier), view_of(planner)
+    request = requests_of(tier)[home]
+    status = status_of(tier)
+    view = view_of(planner)
     known = entries_of(planner)[np.uint64(request["entry"])]
-    is_done, of_use = request["word"] == REQUEST_DONE, counts(request, home, known)
+    is_done = request["word"] == REQUEST_DONE
+    of_use = counts(request, home, known)
     if of_use and is_done:
         on_disk = HOME_DISK - request["slot"]
         store_home(known, known["state"], request["generation"], on_disk)
@@ -106,8 +110,10 @@ def complete_requests(planner, tier):
     Returns:
         How many there were.
     """
-    in_flight, requests = in_flight_of(tier), requests_of(tier)
-    left, n = np.int64(0), tier["in_flight"]
+    in_flight = in_flight_of(tier)
+    requests = requests_of(tier)
+    left = np.int64(0)
+    n = tier["in_flight"]
     for i in range(n):
         home = in_flight[i]
         word = load_acquire(requests[home], "word", 0)  # SYNC request-done: load

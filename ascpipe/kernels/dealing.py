@@ -42,7 +42,9 @@ def deal_keys(dedup, n_unique, ranks):
         n_unique: how many distinct keys there are.
         ranks: 2 to 4095.
     """
-    unique, restore, occurrences = dedup.unique[:n_unique], dedup.restore, dedup.occurrences[:n_unique]
+    unique = dedup.unique[:n_unique]
+    restore = dedup.restore
+    occurrences = dedup.occurrences[:n_unique]
     keys = dedup.cells[:2 * n_unique].view(np.int64)  # the distinct keys as they will be
     indexes = dedup.cells[2 * n_unique:3 * n_unique]  # of each distinct key: its owner, then where it will be
     next_indexes = dedup.cells[3 * n_unique:3 * n_unique + ranks]  # of each owner: where its next key will be

@@ -41,9 +41,10 @@ _LOW = np.uint64(63)
 @inner("void(Tier, int64)")
 def use_slot(tier, slot):
     """Note that a disk slot is in use; ``order_blocks`` follows."""
-    room, per_block = room_of(tier), tier["per_block"]
-    words, own = (per_block + 63) // 64, slot % per_block
-    room.masks[slot // per_block * words + (own >> 6)] |= _ONE << (np.uint64(own) & _LOW)
+    per_block = tier["per_block"]
+    words = (per_block + 63) // 64
+    own = slot % per_block
+    room_of(tier).masks[slot // per_block * words + (own >> 6)] |= _ONE << (np.uint64(own) & _LOW)
 
 
 @inner("void(Planner, Tier, int64)")
@@ -55,7 +56,8 @@ def derive_request(planner, tier, home):
         tier: of the table; home rows of entries are PINNED already.
         home: number of the request.
     """
-    request, status = requests_of(tier)[home], status_of(tier)
+    request = requests_of(tier)[home]
+    status = status_of(tier)
     known = entries_of(planner)[np.uint64(request["entry"])]
     of_use = counts(request, home, known)
     in_flight_of(tier)[tier["in_flight"]] = home
@@ -87,7 +89,9 @@ def derive_tier(planner, tier, used):
         tier: of the table.
         used: entries that were ever used.
     """
-    status, owners, room = status_of(tier), owners_of(tier), room_of(tier)
+    status = status_of(tier)
+    owners = owners_of(tier)
+    room = room_of(tier)
     status[:] = FREE
     owners[:] = -1
     fetch_of(tier)[:tier["fetch_end"]] = NO_FETCH
@@ -114,8 +118,8 @@ def derive_tier(planner, tier, used):
         elif known["home"] <= HOME_DISK:
             use_slot(tier, HOME_DISK - known["home"])
             tier["disk_rows"] += 1
-    requests, ready = requests_of(tier), header_of(planner)["homes_ready"]
-    for home in range(ready):
+    requests = requests_of(tier)
+    for home in range(header_of(planner)["homes_ready"]):
         if requests[home]["word"] != REQUEST_EMPTY:
             derive_request(planner, tier, home)
     order_blocks(room)
@@ -133,7 +137,9 @@ def derive_record(planner, tier, number, record):
         number: of the frame.
         record: of the frame.
     """
-    status, fetch, listed = status_of(tier), fetch_of(tier), held_rows_of(planner, number)
+    status = status_of(tier)
+    fetch = fetch_of(tier)
+    listed = held_rows_of(planner, number)
     for i in range(record.homes.shape[0]):
         home = record.homes[i]
         if home < 0:
@@ -157,9 +163,10 @@ def free_the_rest(planner, tier):
         planner: of the table; receives them.
         tier: of the table; ``derive_tier`` and ``derive_record`` have noted what is in use.
     """
-    status, stack, ready = status_of(tier), free_homes_of(planner), header_of(planner)["homes_ready"]
+    status = status_of(tier)
+    stack = free_homes_of(planner)
     high = np.int64(0)
-    for home in range(ready):
+    for home in range(header_of(planner)["homes_ready"]):
         if status[home] != FREE:
             high = home + 1
     free = np.int64(0)

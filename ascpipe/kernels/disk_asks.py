@@ -46,9 +46,10 @@ def take_asked(table, asks, requests, out_reads, out_writes):
     Returns:
         (how many rows are to be read, how many to be written).
     """
-    counts, taken, room = np.int64(0), table["taken"], np.int64(out_reads.shape[0])
+    counts = np.int64(0)
+    taken = table["taken"]
     asked = load_acquire(table, "asked", 0)  # SYNC asked: load
-    until = min(asked, taken + room)
+    until = min(asked, taken + np.int64(out_reads.shape[0]))
     for position in range(taken, until):
         home = asks[np.uint64(position) & np.uint64(asks.shape[0] - 1)]
         counts = take_request(requests[home], home, counts, out_reads, out_writes)

@@ -53,7 +53,8 @@ def room_for_asks(tier):
 @inner("void(Tier, int64)")
 def tell(tier, home):
     """Put the number of a request into the ring."""
-    table, ring = disk_table_of(tier), asks_of(tier)
+    table = disk_table_of(tier)
+    ring = asks_of(tier)
     ring[np.uint64(table["asked"]) & np.uint64(ring.shape[0] - 1)] = home
     exchange(table, "asked", 0, table["asked"] + 1)  # SYNC asked: store
 

@@ -40,7 +40,8 @@ def _link(room, block):
 @inner("void(DiskRoom, int64)")
 def _unlink(room, block):
     """Take a block out of the list of its count."""
-    before, follows = room.before[block], room.following[block]
+    before = room.before[block]
+    follows = room.following[block]
     if before != _NO_BLOCK:
         room.following[before] = follows
     else:
@@ -79,12 +80,12 @@ def order_blocks(room):
 @inner("int64(DiskRoom, int64, int64[::1], int64)")
 def _take_in_block(room, block, out_slots, taken):
     """Take the lowest free slots of a block, until it or ``out_slots`` is full; returns how many are taken then."""
-    per_block, n = room.first.shape[0] - 1, out_slots.shape[0]
+    per_block = room.first.shape[0] - 1
     words = room.masks.shape[0] // room.counts.shape[0]
     for word in range(words):
         at = block * words + word
         free = ~room.masks[at]
-        while free != _NONE and taken < n:
+        while free != _NONE and taken < out_slots.shape[0]:
             slot = word * 64 + np.int64(lowest_bit(free))
             if slot >= per_block:
                 break
@@ -108,9 +109,10 @@ def place_rows(room, out_slots, out_alone):
     Returns:
         How many were taken: n, or all that were free if those are fewer.
     """
-    per_block, n = room.first.shape[0] - 1, out_slots.shape[0]
-    count, taken = 0, np.int64(0)
-    while taken < n:
+    per_block = room.first.shape[0] - 1
+    count = 0
+    taken = np.int64(0)
+    while taken < out_slots.shape[0]:
         while count < per_block and room.first[count] == _NO_BLOCK:
             count += 1
         if count == per_block:
@@ -135,13 +137,15 @@ def free_disk_slots(room, slots):
     Returns:
         n; or the index of the first slot that is free already or not of this file, those before it are given back.
     """
-    per_block, blocks = room.first.shape[0] - 1, room.counts.shape[0]
+    per_block = room.first.shape[0] - 1
+    blocks = room.counts.shape[0]
     words = room.masks.shape[0] // max(1, blocks)
     for i in range(slots.shape[0]):
         slot = slots[i]
         if slot < 0 or slot >= blocks * per_block:
             return i
-        block, own = slot // per_block, slot % per_block
+        block = slot // per_block
+        own = slot % per_block
         word = block * words + (own >> 6)
         bit = _ONE << (np.uint64(own) & _LOW)
         if room.masks[word] & bit == _NONE:

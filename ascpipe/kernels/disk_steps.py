@@ -61,7 +61,8 @@ def move_table_rows(turns):
         moved += complete_requests(planner, tier)
         pin_frames(turn, planner, tier)
         moved += move_rows(planner, tier)
-        ready, high = header_of(planner)["homes_ready"], planner["home_high_water"]
+        ready = header_of(planner)["homes_ready"]
+        high = planner["home_high_water"]
         if tier["fetch_queue_next"] < tier["fetch_queue_end"] and planner["free_homes"] == 0 and high == ready and (
                 ready < planner["home_rows"]):
             planner["home_reach"] = min(planner["home_rows"], high + tier["lacking"])

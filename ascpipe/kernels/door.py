@@ -47,6 +47,6 @@ def inner(*signatures: str) -> Callable[[Function], Function]:
         if compiler.is_off():
             return function
         kernel = compiled.KERNELS[library.name_of(function)] = compiled.Kernel(function, signatures)
-        return kernel  # type: ignore[return-value]
+        return kernel
 
     return declare

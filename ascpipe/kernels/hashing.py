@@ -15,7 +15,8 @@ from ascpipe.kernels.door import inner
 
 _ALL = 2**64 - 1
 _STEP = 0x9E3779B97F4A7C15  # of splitmix64, as the two of its finaliser are
-_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_FIRST = 0xBF58476D1CE4E5B9
+_SECOND = 0x94D049BB133111EB
 
 HASH_BITS = np.uint64(32)  #: of a hash
 

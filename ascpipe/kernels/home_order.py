@@ -28,7 +28,8 @@ def may_spill(planner, tier, home):
         tier: of the table.
         home: a home row that is PINNED or a CANDIDATE.
     """
-    owner, view = np.uint64(owners_of(tier)[home]), view_of(planner)
+    owner = np.uint64(owners_of(tier)[home])
+    view = view_of(planner)
     known = entries_of(planner)[owner]
     if known["slot"] >= 0 or known["home"] != home:  # not yet: a record gives it to the entry
         return False

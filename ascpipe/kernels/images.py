@@ -47,7 +47,8 @@ def keep_images(changed, copied, marks, entries, log, end):
     for i in range(changed.shape[0]):
         number = changed[i]
         if copied <= number < bound and marks[number] == 0:
-            image, known = log[end], entries[number]
+            image = log[end]
+            known = entries[number]
             image["entry"] = number
             image["key"] = known["key"]
             image["count"] = known["count"]

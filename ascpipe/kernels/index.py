@@ -50,8 +50,10 @@ def home_line(key, extent):
 @inner("void(int64[::1], Extent, int32[::1])")
 def _home_lines(keys, extent, out_lines):
     spread = extent["spread"]
-    numbers, frontier = (spread[0], spread[1], spread[2]), extent["frontier"]
-    lines, before = extent["lines"], extent["lines_before"]
+    numbers = (spread[0], spread[1], spread[2])
+    frontier = extent["frontier"]
+    lines = extent["lines"]
+    before = extent["lines_before"]
     for j in range(keys.shape[0]):
         i = np.uint64(j)
         hashed = hash_key(keys[i], numbers)
@@ -146,7 +148,8 @@ def insert_key(key, number, index):
 def _take_out(line, lane):
     """Take one key out of a line; was it full?"""
     count = line["count"]
-    hole, last = np.uint64(lane), np.uint64(count - 1)
+    hole = np.uint64(lane)
+    last = np.uint64(count - 1)
     line["keys"][hole] = line["keys"][last]
     line["entries"][hole] = line["entries"][last]
     line["count"] = count - np.int32(1)
@@ -174,7 +177,9 @@ def remove_keys(keys, n, index):
     Returns:
         How many keys were removed.
     """
-    extent, lines, removed = index.extent[0], index.lines, 0
+    extent = index.extent[0]
+    lines = index.lines
+    removed = 0
     for i in range(n):
         prefetch(lines, home_line(keys[min(i + _AHEAD, n - 1)], extent))
         found, lane = find_place(keys[i], home_line(keys[i], extent), lines)
@@ -225,11 +230,13 @@ def move_lines(n, index):
         n: lines at least, or all that have not moved.
         index: is complete before and after.
     """
-    extent, lines = index.extent[0], index.lines
+    extent = index.extent[0]
+    lines = index.lines
     end = max(np.int64(0), extent["unmoved"] - n)
     if extent["unmoved"] <= end:
         return
-    keys, numbers = np.empty(_RUN, np.int64), np.empty(_RUN, np.int32)
+    keys = np.empty(_RUN, np.int64)
+    numbers = np.empty(_RUN, np.int32)
     while extent["unmoved"] > end:
         last = first = extent["unmoved"] - 1
         while first > 0 and lines[np.uint64(first - 1)]["count"] == _FULL:

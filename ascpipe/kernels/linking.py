@@ -160,7 +160,7 @@ def _set_linkage(module: Any, linkage: str) -> None:
             function.linkage = linkage
 
 
-@global_compiler_lock  # type: ignore[misc]  # numba has no types
+@global_compiler_lock
 def _emit(codegen: Any, module: Any, level: str, folder: str) -> str:
     """Optimize a module as numba does; returns the path of an object file of its machine code for a level."""
     processor, features = ((llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()) if level == NATIVE else

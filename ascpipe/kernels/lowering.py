@@ -33,7 +33,7 @@ class Overload(NamedTuple):
     objectmode: bool = False
 
 
-class _Code(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
+class _Code(JITCodeLibrary):
     """LLVM code that never becomes machine code in this process."""
 
     def add_linking_library(self, library: Any) -> None:
@@ -54,7 +54,8 @@ def declare(kernels: Sequence[Kernel]) -> None:
     def mangled(name: str, types: Sequence[Any], *, abi_tags: Sequence[str] = (), uid: Any = None) -> str:
         # numba numbers functions in the order in which a process meets them
         if name.replace(".NumbaEnv.", "", 1) in names:
-            abi_tags, uid = (), None
+            abi_tags = ()
+            uid = None
         return str(itanium_mangler.mangle(name, types, abi_tags=abi_tags, uid=uid))
 
     context.mangler = mangled
@@ -76,7 +77,7 @@ def _described(kernel: Kernel, signature: Any, mangler: Any) -> Any:
         argtypes=tuple(signature.args))
 
 
-@global_compiler_lock  # type: ignore[misc]
+@global_compiler_lock
 def lower(kernel: Kernel) -> bytes:
     """LLVM bitcode of all signatures of a kernel, with what of numba it calls; other kernels are external.
 

@@ -56,7 +56,9 @@ def accessor(arrays: Sequence[Lent], name: str) -> Callable[[Any], Any]:
     It is inlined.
     """
     declared = {array.name: array for array in arrays}[name]
-    field, kind, length = name + "_at", declared.kind, declared.length
+    field = name + "_at"
+    kind = declared.kind
+    length = declared.length
 
     def struct(owner: Any) -> Any:
         return array_at(owner[field], 1, kind)[0]

@@ -31,7 +31,10 @@ def next_train_action(turn, look_ahead, plan_ahead):
     Returns:
         (action, index of its frame or -1).
     """
-    words, closed, trained, frame_count = turn["words"], turn["closed"], turn["trained"], turn["count"]
+    words = turn["words"]
+    closed = turn["closed"]
+    trained = turn["trained"]
+    frame_count = turn["count"]
     touch_blocked = turn["touch_blocked"] != 0
     head = -1
     newest_plan = -1
@@ -109,10 +112,12 @@ def next_train_actions(turns, look_ahead, plan_ahead):
     Returns:
         (how many tables have something to do, how many plans stand unclaimed for each table at least).
     """
-    ready, plans = 0, plan_ahead
+    ready = 0
+    plans = plan_ahead
     for i in range(turns.shape[0]):
         turn = turns[i]
-        action, index = NOTHING, -1
+        action = NOTHING
+        index = -1
         turn["plans"] = 0
         if not turn["is_loading"]:
             action, index = next_train_action(turn, look_ahead, plan_ahead)
@@ -134,7 +139,8 @@ def next_eval_action(turn, readable):
     Returns:
         (action, index of its frame or -1).
     """
-    words, closed = turn["words"], turn["closed"]
+    words = turn["words"]
+    closed = turn["closed"]
     for i in range(turn["count"]):
         word = words[i]
         if closed[i] != 0 and (word == DEDUPED or word == ASKED or word == ANSWERED or word == DONE):
@@ -153,7 +159,9 @@ def is_readable(turn):
     Args:
         turn: the frames that were seen.
     """
-    words, closed, trained = turn["words"], turn["closed"], turn["trained"]
+    words = turn["words"]
+    closed = turn["closed"]
+    trained = turn["trained"]
     for i in range(turn["count"]):
         if words[i] == CLAIMED or words[i] == DONE:
             return False

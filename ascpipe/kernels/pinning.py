@@ -58,9 +58,13 @@ def have_room(planner, tier, listed):
         tier: of the table; receives a victim order, if candidates must be spilled to make room.
         listed: int32[n]; rows of the frame's keys.
     """
-    rows, status, fetch = view_of(planner).rows, status_of(tier), fetch_of(tier)
+    rows = view_of(planner).rows
+    status = status_of(tier)
+    fetch = fetch_of(tier)
     while True:
-        lacks, own_candidates, own_spilling = tier["lacking"], np.int64(0), np.int64(0)
+        lacks = tier["lacking"]
+        own_candidates = np.int64(0)
+        own_spilling = np.int64(0)
         for i in range(listed.shape[0]):
             number = np.uint64(listed[i])
             home = rows[number]["home"]
@@ -90,10 +94,14 @@ def pin_frame(planner, tier, number):
         tier: of the table, with room for the frame's rows, and for all of its keys in the fetch queue.
         number: of the frame.
     """
-    rows, entries = view_of(planner).rows, entries_of(planner)
-    listed, status, fetch = held_rows_of(planner, number), status_of(tier), fetch_of(tier)
+    rows = view_of(planner).rows
+    entries = entries_of(planner)
+    listed = held_rows_of(planner, number)
+    status = status_of(tier)
+    fetch = fetch_of(tier)
     queue = fetch_queue_of(tier)
-    last, new = np.uint64(queue.shape[0] - 1), np.int64(0)
+    last = np.uint64(queue.shape[0] - 1)
+    new = np.int64(0)
     for i in range(listed.shape[0]):
         at = np.uint64(listed[i])
         row = rows[at]
@@ -132,7 +140,8 @@ def rows_are_resident(planner, tier, number):
     if tier["resident_frame"] != number:
         tier["resident_frame"] = number
         tier["resident_keys"] = 0
-    rows, listed = view_of(planner).rows, held_rows_of(planner, number)
+    rows = view_of(planner).rows
+    listed = held_rows_of(planner, number)
     while tier["resident_keys"] < listed.shape[0]:
         if rows[np.uint64(listed[np.uint64(tier["resident_keys"])])]["home"] <= HOME_DISK:
             return False
@@ -163,7 +172,10 @@ def unpin_frame(planner, tier, number):
     forget_new_keys(tier, number)
     if tier["resident_frame"] == number:
         tier["resident_frame"] = -1
-    rows, status, fetch, entries = view_of(planner).rows, status_of(tier), fetch_of(tier), entries_of(planner)
+    rows = view_of(planner).rows
+    status = status_of(tier)
+    fetch = fetch_of(tier)
+    entries = entries_of(planner)
     listed = list_of(planner, number)[:planner["listed_count"][number % MAX_FRAMES]]
     for i in range(listed.shape[0]):
         at = np.uint64(listed[i])

@@ -29,16 +29,23 @@ def draft_record(planner, view, rules, listed, occurrences, record):
     Returns:
         (how many keys are admitted, how many of them have no row, how many have theirs at home).
     """
-    slots, homes, move_in = record.slots, record.homes, record.move_in
-    counts, frequencies, rows, changes = record.counts, record.frequencies, view.rows, view.changes
-    n, change = listed.shape[0], planner["next_change"]
+    slots = record.slots
+    homes = record.homes
+    move_in = record.move_in
+    counts = record.counts
+    frequencies = record.frequencies
+    rows, changes, _ = view
+    n = listed.shape[0]
+    change = planner["next_change"]
     moves = rules.has_homes != 0 and rules.has_slots != 0
     admitted = fresh = loads = 0
     for j in range(n):
         i = np.uint64(j)
         prefetch_row(listed, j, rows)
         row = rows[np.uint64(listed[i])]
-        slot, home, frequency = row["slot"], row["home"], row["frequency"]
+        slot = row["slot"]
+        home = row["home"]
+        frequency = row["frequency"]
         count = row["count"] + rules.coefficient * occurrences[i]
         keep_row(listed[i], row, change + j, changes)
         row["count"] = count

@@ -105,9 +105,10 @@ def release(planner, tier):
         planner: of the table.
         tier: of the table.
     """
-    homes, slots = quarantined_homes_of(tier), quarantined_slots_of(tier)
-    next_home, homes_end = tier["quarantined_homes_next"], tier["quarantined_homes_end"]
-    if next_home == homes_end and tier["quarantined_slots_next"] == tier["quarantined_slots_end"]:
+    homes = quarantined_homes_of(tier)
+    slots = quarantined_slots_of(tier)
+    next_home = tier["quarantined_homes_next"]
+    if next_home == tier["quarantined_homes_end"] and tier["quarantined_slots_next"] == tier["quarantined_slots_end"]:
         return
     oldest = oldest_reader(disk_table_of(tier))
     while tier["quarantined_homes_next"] < tier["quarantined_homes_end"]:

@@ -197,7 +197,7 @@ class View(NamedTuple):
 MOST_SORTED = 1 << 16  #: about as many slots of a victim order are sorted at once: more would take long
 
 
-@register_jitable  # type: ignore[misc]  # numba has no types
+@register_jitable
 def late_room(rows: int) -> int:
     """Late slots that a victim order of ``rows`` slots has room for."""
     return 64 + min(rows, MOST_SORTED)

@@ -88,9 +88,12 @@ def keep_least(planner, owners, ahead, first_use, victims, numbers):
     Returns:
         How many are kept.
     """
-    entries, view, n = entries_of(planner), view_of(planner), numbers.shape[0]
+    entries = entries_of(planner)
+    view = view_of(planner)
+    n = numbers.shape[0]
     expect_slots(n, victims)
-    least, kept = np.int64(2**63 - 1), 0  # least: of those that are put back
+    least = np.int64(2**63 - 1)  # of those that are put back
+    kept = 0
     for i in range(n):
         later = np.uint64(numbers[np.uint64(min(i + AHEAD, n - 1))] & SLOT_MASK)
         prefetch_end(entries, np.uint64(owners[later]))  # where the frequency is
@@ -120,7 +123,8 @@ def take_victims(planner, owners, ahead, first_use, victims, out_slots):
     Returns:
         How many there are: n, or all that were in the queue if those are fewer.
     """
-    n, chosen = out_slots.shape[0], np.int64(0)
+    n = out_slots.shape[0]
+    chosen = np.int64(0)
     while chosen < n:
         taken = take_least(out_slots[chosen:], victims)
         if taken == 0:

@@ -40,7 +40,11 @@ def assign_keys(record, ticket, time, entries, slot_entries):
         slot_entries: int32[device rows]; entry of each slot, -1 = empty.  Those of keys that move in are assigned, the
             others know their entries.
     """
-    held, slots, homes, counts, move_in = record.held, record.slots, record.homes, record.counts, record.move_in
+    held = record.held
+    slots = record.slots
+    homes = record.homes
+    counts = record.counts
+    move_in = record.move_in
     n = held.shape[0]
     for i in range(n):
         prefetch_entry(held, min(i + AHEAD, n - 1), entries)

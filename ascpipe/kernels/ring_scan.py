@@ -31,8 +31,11 @@ def look(memory, column, out_turn):
         out_turn: receives the number of the oldest frame, how many frames there are, the word of each, and which of
             them a claim of the table waits for.
     """
-    ring, table = ring_of(memory), table_of(memory, column)
-    words, closed, trained = out_turn["words"], out_turn["closed"], out_turn["trained"]
+    ring = ring_of(memory)
+    table = table_of(memory, column)
+    words = out_turn["words"]
+    closed = out_turn["closed"]
+    trained = out_turn["trained"]
     while True:
         # the tail first: the ring may move on in between, and the other way round would see too many frames
         tail = load_acquire(ring, "tail", 0)  # SYNC frame-published: load
@@ -136,7 +139,8 @@ def dedup_parts(memory, number, columns, cells, spread, out_counts):
         spread: three numbers (see ``hashing``); no result depends on them.
         out_counts: int64[n]; receives how many distinct keys each part has.
     """
-    frame, ranks = frame_of(memory, number), ring_of(memory)["rank_size"]
+    frame = frame_of(memory, number)
+    ranks = ring_of(memory)["rank_size"]
     for i in range(columns.shape[0]):
         part = part_of(memory, frame, columns[i])
         n = part["id_count"]

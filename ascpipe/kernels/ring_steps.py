@@ -132,7 +132,8 @@ def draft_plan(memory, number, frame, part, planner):
         (what the plan lacks, status, need, admitted, fresh, loads); if it lacks something, or its status is not
         PLAN_OK, nothing has changed.
     """
-    n, none = part["unique_count"], np.int64(0)
+    n = part["unique_count"]
+    none = np.int64(0)
     most_outs = n if planner["home_rows"] > 0 and planner["device_rows"] > 0 else none
     if n > planner["scratch_room"]:
         return LACKS_SCRATCH, PLAN_OK, none, none, none, none
@@ -170,7 +171,8 @@ def plan_frame(memory, turn, planner):
     Returns:
         What the plan lacks; then nothing has changed.
     """
-    number, column = turn["number"], turn["column"]
+    number = turn["number"]
+    column = turn["column"]
     frame = frame_of(memory, number)
     part = part_of(memory, frame, column)
     n = part["unique_count"]
@@ -178,12 +180,15 @@ def plan_frame(memory, turn, planner):
     if lacks != LACKS_NOTHING:
         return lacks
     outs = np.int64(0)
-    rows, time = planner["rows"], planner["time"]
+    rows = planner["rows"]
+    time = planner["time"]
     part["base"] = base_of_plan(memory, column, planner)
     if status == PLAN_OK:
         outs = batch_steps.complete(planner, number, fresh, record_of(memory, frame, part, n, fresh + loads, n))
         made = record_of(memory, frame, part, n, fresh + loads, outs)
-        rows, time, need = rows + fresh, max(time, frame["timestamp"]), np.int64(0)
+        rows += fresh
+        time = max(time, frame["timestamp"])
+        need = np.int64(0)
         put_outs(planner, view_of(planner), other_rows_of(planner, number), made.out_homes)
         put_moves(made, held_rows_of(planner, number), view_of(planner).rows)
     else:
@@ -270,7 +275,8 @@ def assign_frame(memory, turn, planner):
             # SYNC snapshot-copied: load
             planner["has_images"] != 0 or load_acquire(header, "snapshot_copied", 0) < header["snapshot_bound"]):
         return LACKS_IMAGES
-    record, ticket = published_record(memory, frame, part), frame["ticket"]
+    record = published_record(memory, frame, part)
+    ticket = frame["ticket"]
     batch_steps.assign(planner, turn["number"], record, ticket, part["time"])
     batch_steps.forget(planner, np.int64(record.held.shape[0] + record.out_slots.shape[0]))
     count_batch(header, part, ticket)

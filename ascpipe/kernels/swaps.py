@@ -34,8 +34,10 @@ def rank_slots(planner, listed, future):
     """
     if planner["victims_filled"] == 0:
         return
-    rows, victims = view_of(planner).rows, victims_of(planner)
-    newest, first_use = planner["newest"], planner["first_use"]
+    rows = view_of(planner).rows
+    victims = victims_of(planner)
+    newest = planner["newest"]
+    first_use = planner["first_use"]
     expect_slots(listed.shape[0], victims)
     for i in range(listed.shape[0]):
         prefetch_row(listed, i, rows)
@@ -53,7 +55,10 @@ def rank_all(planner):
     Args:
         planner: of the table, which has memory for it.
     """
-    entries, owners, view, victims = entries_of(planner), slot_owners_of(planner), view_of(planner), victims_of(planner)
+    entries = entries_of(planner)
+    owners = slot_owners_of(planner)
+    view = view_of(planner)
+    victims = victims_of(planner)
     clear_order(victims)
     planner["victims_filled"] = 1
     newest = planner["newest"]
@@ -98,7 +103,8 @@ def choose_victims(planner, number, record, out_slots):
         record: its keys, and the slots of those that are on the device, -1 for the others.
         out_slots: int32[n]; receives the slots; n rows can leave.
     """
-    future, victims = planner["unplanned"] & ~frame_bit(number), victims_of(planner)
+    future = planner["unplanned"] & ~frame_bit(number)
+    victims = victims_of(planner)
     if planner["victims_filled"] == 0 or planner["newest"] - planner["first_use"] > MOST_USES:
         rank_all(planner)
     if header_of(planner)["access_threshold"] >= 0:

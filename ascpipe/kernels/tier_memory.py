@@ -148,7 +148,8 @@ def home_order_of(tier):
 @register_jitable
 def room_of(tier):
     """The slots of the row files."""
-    blocks, per_block = tier["blocks"], tier["per_block"]
+    blocks = tier["blocks"]
+    per_block = tier["per_block"]
     return DiskRoom(array_at(tier["masks_at"], blocks * ((per_block + 63) // 64), np.uint64),
                     array_at(tier["counts_at"], blocks, np.int32), array_at(tier["following_at"], blocks, np.int32),
                     array_at(tier["before_at"], blocks, np.int32),

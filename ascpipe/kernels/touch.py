@@ -68,7 +68,11 @@ def leave_window(planner, view, listed, bit, entries, out_keys, free_stack):
     Returns:
         How many entries were freed.
     """
-    rows, freed, gone, top, keep = view.rows, 0, np.int64(0), planner["free_entries"], ~bit
+    rows = view.rows
+    freed = 0
+    gone = np.int64(0)
+    top = planner["free_entries"]
+    keep = ~bit
     for i in range(listed.shape[0]):
         prefetch_row(listed, i, rows)
         row = rows[np.uint64(listed[np.uint64(i)])]

@@ -53,8 +53,12 @@ def fetch_rows(planner, tier):
     """
     if tier["fetch_queue_next"] == tier["fetch_queue_end"] or not may_take_free(tier) or not quarantine_has_room(tier):
         return np.int64(0)
-    queue, view, entries = fetch_queue_of(tier), view_of(planner), entries_of(planner)
-    fetch, last, asked = fetch_of(tier), np.uint64(queue.shape[0] - 1), np.int64(0)
+    queue = fetch_queue_of(tier)
+    view = view_of(planner)
+    entries = entries_of(planner)
+    fetch = fetch_of(tier)
+    last = np.uint64(queue.shape[0] - 1)
+    asked = np.int64(0)
     most = room_for_asks(tier)
     while tier["fetch_queue_next"] < tier["fetch_queue_end"] and asked < most:
         number = queue[np.uint64(tier["fetch_queue_next"]) & last]
@@ -91,10 +95,14 @@ def spill_rows(planner, tier):
         return np.int64(0)
     if tier["ordered"] == 0:
         order_homes(planner, tier)
-    homes, slots, alone = np.empty(short, np.int64), np.empty(short, np.int64), np.empty(short, np.uint8)
+    homes = np.empty(short, np.int64)
+    slots = np.empty(short, np.int64)
+    alone = np.empty(short, np.uint8)
     n = take_candidates(planner, tier, homes)
     placed = place_rows(room_of(tier), slots[:n], alone[:n])
-    entries, owners, status = entries_of(planner), owners_of(tier), status_of(tier)
+    entries = entries_of(planner)
+    owners = owners_of(tier)
+    status = status_of(tier)
     for i in range(placed):
         home = homes[i]
         number = owners[home]

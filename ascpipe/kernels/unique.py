@@ -31,7 +31,7 @@ def scratch_cells(n: int) -> int:
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
 def _find_indexes(dedup, block, n_unique, mask):
     """Replace the home cells of a block in ``restore`` by indexes; returns how many distinct keys there are then."""
-    keys, unique, restore, cells = dedup.keys, dedup.unique, dedup.restore, dedup.cells
+    keys, unique, restore, _, cells = dedup
     i, end, ahead = block
     while i < end:
         prefetch(cells, np.uint64(restore[i + ahead]))
@@ -56,8 +56,7 @@ def _find_indexes(dedup, block, n_unique, mask):
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
 def _find_and_count(dedup, block, n_unique, mask):
     """Do what ``_find_indexes`` does, and count the block: faster where nearly all keys are new, or nearly none."""
-    keys, unique, restore, cells, occurrences = (
-        dedup.keys, dedup.unique, dedup.restore, dedup.cells, dedup.occurrences)
+    keys, unique, restore, occurrences, cells = dedup
     i, end, ahead = block
     while i < end:
         prefetch(cells, np.uint64(restore[i + ahead]))
@@ -116,9 +115,10 @@ def unique_keys(dedup, spread):
     Returns:
         How many distinct keys there are, 0 to n.
     """
-    keys, out_restore, out_occurrences, cells = dedup.keys, dedup.restore, dedup.occurrences, dedup.cells
+    keys, _, out_restore, out_occurrences, cells = dedup
     n = keys.shape[0]
-    in_use, bits = 1, 0  # a power of two, at least 2 n: as scratch_cells
+    in_use = 1  # a power of two, at least 2 n: as scratch_cells
+    bits = 0
     while in_use < 2 * n:
         in_use *= 2
         bits += 1
@@ -126,7 +126,8 @@ def unique_keys(dedup, spread):
     cells[:in_use] = -1
     mask = np.uint64(in_use - 1)
     n_unique = 0
-    counted, counted_unique = 0, 0  # keys, and distinct ones among them, that are in out_occurrences
+    counted = 0  # keys that are in out_occurrences
+    counted_unique = 0  # distinct ones among them
     new = _BLOCK // 2  # of the block before; not known yet
     for begin in range(0, n, _BLOCK):
         end = min(begin + _BLOCK, n)
@@ -137,7 +138,8 @@ def unique_keys(dedup, spread):
         else:
             _count(counted, begin, counted_unique, n_unique, out_restore, out_occurrences)
             n_unique = _find_and_count(dedup, block, n_unique, mask)
-            counted, counted_unique = end, n_unique
+            counted = end
+            counted_unique = n_unique
         new = n_unique - before
     _count(counted, n, counted_unique, n_unique, out_restore, out_occurrences)
     return n_unique

@@ -75,7 +75,8 @@ def put_slot(slot, score, yes, victims):
         yes: whether to put it in.
         victims: the order.
     """
-    order, scores = victims.order[0], victims.scores
+    order = victims.order[0]
+    scores = victims.scores
     scores[np.uint64(slot if yes else scores.shape[0] - 1)] = score
     end = order["late_end"]
     victims.late[np.uint64(end)] = (np.int64(score) << 32) | slot
@@ -102,7 +103,8 @@ def _sort(n, low, numbers):
     if n < _FEW:
         numbers[:n].sort()
         return
-    source, target = np.int64(0), np.int64(numbers.shape[0] // 2)
+    source = np.int64(0)
+    target = np.int64(numbers.shape[0] // 2)
     different = np.int64(0)
     for i in range(n):
         different |= numbers[i] ^ numbers[0]
@@ -111,7 +113,8 @@ def _sort(n, low, numbers):
             continue
         # the highest digit has the sign: those below 0 come before the others
         lift = _DIGITS // 2 if shift + _DIGIT_BITS == 64 else 0
-        counts, begin = np.zeros(_DIGITS, np.int64), target
+        counts = np.zeros(_DIGITS, np.int64)
+        begin = target
         for i in range(source, source + n):
             counts[np.uint64(((numbers[np.uint64(i)] >> shift) + lift) & (_DIGITS - 1))] += 1
         for digit in range(_DIGITS):
@@ -129,7 +132,9 @@ def _sort(n, low, numbers):
 @inner("void(Victims)")
 def _sort_late(victims):
     """Put the late slots in order, those that are still in."""
-    order, scores, late = victims.order[0], victims.scores, victims.late
+    order = victims.order[0]
+    scores = victims.scores
+    late = victims.late
     n = 0
     for i in range(order["late_next"], order["late_end"]):
         number = late[np.uint64(i)]
@@ -148,7 +153,10 @@ def _collect(victims):
     Returns:
         How many there are: 0 if no slot is in.
     """
-    order, scores, numbers, rows = victims.order[0], victims.scores, victims.numbers, victims.scores.shape[0] - 1
+    order = victims.order[0]
+    scores = victims.scores
+    numbers = victims.numbers
+    rows = victims.scores.shape[0] - 1
     sample = np.full(_RANK * max(_PART, rows // MOST_SORTED), 2**31 - 1, np.int32)
     for i in range(min(rows, sample.shape[0])):
         score = scores[i * max(1, rows // sample.shape[0])]
@@ -178,16 +186,24 @@ def take_least(out_numbers, victims):
     Returns:
         How many were taken: n, or all that were in if those are fewer.
     """
-    order, scores, numbers, late = victims.order[0], victims.scores, victims.numbers, victims.late
+    order = victims.order[0]
+    _, scores, numbers, late = victims
     if order["late_sorted"] < order["late_end"]:
         _sort_late(victims)
-    taken, run, of_late = np.int64(0), order["run_next"], order["late_next"]
-    run_end, late_end = order["run_end"], order["late_end"]  # in registers: to the compiler, a store could change them
+    taken = np.int64(0)
+    run = order["run_next"]
+    of_late = order["late_next"]
+    # in registers: to the compiler, a store could change them
+    run_end = order["run_end"]
+    late_end = order["late_end"]
     while taken < out_numbers.shape[0]:
         first = numbers[np.uint64(run)] if run < run_end else _END
         number = min(first, late[np.uint64(of_late)]) if of_late < late_end else first
         if number == _END:
-            run, run_end, of_late, late_end = np.int64(0), _collect(victims), np.int64(0), np.int64(0)
+            run = np.int64(0)
+            run_end = _collect(victims)
+            of_late = np.int64(0)
+            late_end = np.int64(0)
             if run_end == 0:
                 break
             continue

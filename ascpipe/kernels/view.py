@@ -84,13 +84,17 @@ def choose_rows(planner, view, out_rows):
         planner, view: of the table.
         out_rows: int32[n]; receives the numbers of free rows.
     """
-    rows, row_of, n, last = view.rows, view.row_of, out_rows.shape[0], planner["rows_used"] - 1
+    rows = view.rows
+    row_of = view.row_of
+    n = out_rows.shape[0]
+    last = planner["rows_used"] - 1
     most = min(max(planner["least_rows"], _ROWS_PER_HELD * (planner["rows_held"] + n)), rows.shape[0])
     new = max(np.int64(0), min(n, most - planner["rows_used"]))
     for i in range(new):
         out_rows[i] = planner["rows_used"] + i
     planner["rows_used"] += new
-    hand, chosen = planner["row_hand"], new
+    hand = planner["row_hand"]
+    chosen = new
     while chosen < n:
         hand = hand + 1 if hand < last else np.int64(0)
         out_rows[np.uint64(chosen)] = hand  # the next one overwrites it if it is needed: no branch
@@ -134,8 +138,12 @@ def hold_entries(planner, view, entries, bit, numbers, out_listed, scratch):
         out_listed: int32[>= n]; receives the numbers of their rows.
         scratch: int32[>= 2 n].
     """
-    row_of, rows, n = view.row_of, view.rows, numbers.shape[0]
-    without, marked, more = 0, 0, np.int64(0)
+    row_of = view.row_of
+    rows = view.rows
+    n = numbers.shape[0]
+    without = 0
+    marked = 0
+    more = np.int64(0)
     for j in range(n):
         i = np.uint64(j)
         prefetch(row_of, np.uint64(numbers[np.uint64(min(j + _FAR, n - 1))]))
@@ -153,7 +161,8 @@ def hold_entries(planner, view, entries, bit, numbers, out_listed, scratch):
         more += np.int64(row["mask"] == _NONE)
         row["mask"] |= bit
     planner["rows_held"] += more
-    indexes, chosen = scratch[:without], scratch[n:n + without]
+    indexes = scratch[:without]
+    chosen = scratch[n:n + without]
     choose_rows(planner, view, chosen)
     for i in range(without):
         prefetch_entry(numbers, indexes[np.uint64(min(i + AHEAD, without - 1))], entries)
@@ -241,7 +250,10 @@ def keep_row(number, row, change, changes):
     """
     kept = changes[np.uint64(change) & np.uint64(changes.shape[0] - 1)]
     # read first: to the compiler, a store could change what is read after it
-    count, slot, home, frequency = row["count"], row["slot"], row["home"], row["frequency"]
+    count = row["count"]
+    slot = row["slot"]
+    home = row["home"]
+    frequency = row["frequency"]
     kept["count"] = count
     kept["slot"] = slot
     kept["home"] = home
@@ -259,7 +271,8 @@ def put_outs(planner, view, listed, out_homes):
         listed: int32[n]; their rows of the view.
         out_homes: int32[n]; receives their home rows.
     """
-    n, change = listed.shape[0], planner["next_change"]
+    n = listed.shape[0]
+    change = planner["next_change"]
     for i in range(n):
         prefetch_row(listed, i, view.rows)
         row = view.rows[np.uint64(listed[i])]
@@ -279,17 +292,17 @@ def put_keys(planner, view, listed, record):
         listed: int32[n]; rows of its keys.
         record: of n keys; a slot and a home row that are both -1 leave the row where it was.
     """
-    slots, homes = record.slots, record.homes
-    n, change = listed.shape[0], planner["next_change"]
+    n = listed.shape[0]
+    change = planner["next_change"]
     for i in range(n):
         prefetch_row(listed, i, view.rows)
         row = view.rows[np.uint64(listed[i])]
         keep_row(listed[i], row, change + i, view.changes)
         row["count"] = record.counts[i]
         row["frequency"] = record.frequencies[i]
-        if slots[i] >= 0 or homes[i] >= 0:  # a table without slots, or without home rows, has one of the two
-            row["slot"] = slots[i]
-            row["home"] = homes[i]
+        if record.slots[i] >= 0 or record.homes[i] >= 0:  # a table without slots, or home rows, has one of the two
+            row["slot"] = record.slots[i]
+            row["home"] = record.homes[i]
     planner["next_change"] = change + n
 
 

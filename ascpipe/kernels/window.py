@@ -36,7 +36,8 @@ def take_into_window(planner, number, held):
         number: of the frame.
         held: int32[n]; its entry numbers.
     """
-    bit, scratch = frame_bit(number), array_at(planner["lists_scratch_at"], 2 * planner["list_room"], np.int32)
+    bit = frame_bit(number)
+    scratch = array_at(planner["lists_scratch_at"], 2 * planner["list_room"], np.int32)
     hold_entries(planner, view_of(planner), entries_of(planner), bit, held, list_of(planner, number), scratch)
     planner["held_count"][number % MAX_FRAMES] = held.shape[0]
     planner["listed_count"][number % MAX_FRAMES] = held.shape[0]
@@ -83,7 +84,9 @@ def drop_others(planner, number):
         planner: of the table.
         number: of the frame.
     """
-    rows, held, others = view_of(planner).rows, held_rows_of(planner, number), other_rows_of(planner, number)
+    rows = view_of(planner).rows
+    held = held_rows_of(planner, number)
+    others = other_rows_of(planner, number)
     bit = frame_bit(number)
     for i in range(others.shape[0]):
         rows[others[i]]["mask"] &= ~bit
@@ -108,8 +111,8 @@ def leave(planner, number):
     pass_by(planner, number)
     if planner["tier_at"] != 0:
         unpin_frame(planner, tier_at(planner["tier_at"]), number)
-    view, listed = view_of(planner), list_of(planner, number)[:planner["listed_count"][number % MAX_FRAMES]]
+    listed = list_of(planner, number)[:planner["listed_count"][number % MAX_FRAMES]]
     keys = array_at(planner["freed_keys_at"], planner["list_room"], np.int64)
-    freed = leave_window(planner, view, listed, bit, entries_of(planner), keys, free_entries_of(planner))
+    freed = leave_window(planner, view_of(planner), listed, bit, entries_of(planner), keys, free_entries_of(planner))
     remove_keys(keys, freed, index_of(planner))
     planner["touched"] &= ~bit

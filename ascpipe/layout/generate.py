@@ -93,7 +93,7 @@ def _member(name: str, kind: np.dtype) -> str:
 
 
 def _struct(struct: str) -> Iterator[str]:
-    dtype, comments = declaring.STRUCTS[struct], declaring.COMMENTS[struct]
+    dtype = declaring.STRUCTS[struct]
     fields = sorted((dtype.fields[name][1], name, dtype.fields[name][0]) for name in dtype.names)
     yield "struct {} {{".format(struct)
     end = 0
@@ -101,7 +101,7 @@ def _struct(struct: str) -> Iterator[str]:
         if offset > end:
             yield "  std::uint8_t unused{}[{}];".format(end, offset - end)
         if name:
-            yield "  {}  // {}".format(_member(name, kind), comments[name])
+            yield "  {}  // {}".format(_member(name, kind), declaring.COMMENTS[struct][name])
         end = offset + kind.itemsize
     yield "};"
     yield 'static_assert(sizeof({0}) == {1}, "{0}");'.format(struct, dtype.itemsize)

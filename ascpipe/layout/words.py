@@ -21,13 +21,16 @@ WORD_NAMES = {
 }
 
 # Channels of a stream.
-TRAIN, EVAL = 0, 1
+TRAIN = 0
+EVAL = 1
 LOCAL = 2  # the ids of one rank's batches, of either: only key workers serve it
 CHANNELS = 3
 
 # States of an entry: no key; a key without trained state, held by frames of the window only; a key with
 # trained state.
-FREE, NAMED, TRAINED = 0, 1, 2
+FREE = 0
+NAMED = 1
+TRAINED = 2
 
 # Where the row of an entry is, if it is at home or on disk: a home row (0 or more), neither, or a disk slot.
 HOME_NONE = -1
@@ -36,7 +39,8 @@ HOME_DISK = -2  # disk slot s is HOME_DISK - s (and all below)
 # Words of a request to the disk worker: table worker EMPTY to ASKED, disk worker ASKED to TAKEN and to DONE or FAILED,
 # table worker to EMPTY.  Kinds: a row is to be read from its disk slot into its home row, or written.
 REQUEST_EMPTY, REQUEST_ASKED, REQUEST_TAKEN, REQUEST_DONE, REQUEST_FAILED = range(5)
-REQUEST_READ, REQUEST_WRITE = 1, 2
+REQUEST_READ = 1
+REQUEST_WRITE = 2
 
 # Status of a record; everything but PLAN_OK is an error of the step that wants the plan.
 PLAN_OK = 0

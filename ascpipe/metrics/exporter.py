@@ -48,14 +48,17 @@ class Answers:
     """
 
     def __init__(self, run: RunDir, clock: Callable[[], float] = time.monotonic) -> None:
-        self._run, self._clock = run, clock
-        self._text, self._asked_at = b"", -FRESH_S
+        self._run = run
+        self._clock = clock
+        self._text = b""
+        self._asked_at = -FRESH_S
         self._silent = ""
 
     def text(self) -> bytes:
         """Of ``FRESH_S`` ago at most; takes ``ASK_S`` at most, and says that there is no answer then."""
         if self._clock() - self._asked_at >= FRESH_S:
-            silent, status = "", None
+            silent = ""
+            status = None
             try:
                 status = ask(self._run, messages.Status(), ASK_S)
             except AscpipeError as error:
@@ -78,7 +81,8 @@ class File:
     """
 
     def __init__(self, path: str) -> None:
-        self._path, self._beside = path, path + ".tmp"
+        self._path = path
+        self._beside = path + ".tmp"
         self._reason = ""
         self._written: Optional[BinaryIO] = None  # what we wrote last, locked
 

@@ -26,7 +26,8 @@ def text(daemon: str, status: Optional[Status]) -> bytes:
 
 class _Answer(Collector):
     def __init__(self, daemon: str, status: Optional[Status]) -> None:
-        self._daemon, self._status = daemon, status
+        self._daemon = daemon
+        self._status = status
 
     def collect(self) -> Iterator[Family]:
         up = GaugeMetricFamily(UP.name, UP.text, labels=[DAEMON])

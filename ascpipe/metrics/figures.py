@@ -6,7 +6,8 @@ lives.
 """
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Tuple
 
-COUNTER, GAUGE = "counter", "gauge"
+COUNTER = "counter"
+GAUGE = "gauge"
 DAEMON = "daemon"  #: the label that every metric has, the first one
 STATES = ("idle", "registered", "serving", "failed", "stopped")  #: that a daemon can be in
 
@@ -102,7 +103,11 @@ def _waiting(status: Status) -> List[Sample]:
             for item in status["waits"] if item["waits_for"] != _NOTHING]
 
 
-_TABLE, _DISK, _RING, _WORKER, _PROCESS = ("table",), ("disk",), ("stream", "channel"), ("worker",), ("process",)
+_TABLE = ("table",)
+_DISK = ("disk",)
+_RING = ("stream", "channel")
+_WORKER = ("worker",)
+_PROCESS = ("process",)
 
 METRICS: Tuple[Metric, ...] = (
     Metric("ascpipe_build_info", GAUGE, "", ("version",), "1; the version of ascpipe.",

@@ -30,7 +30,8 @@ class _Peer:
     """A connection: what has come, and what of the answer has not gone yet; None: there is no answer yet."""
 
     def __init__(self, sock: socket.socket, came: float) -> None:
-        self.sock, self.came = sock, came
+        self.sock = sock
+        self.came = came
         self.request = b""
         self.answer: Optional[memoryview] = None
 
@@ -47,7 +48,10 @@ class Scrapes:
 
     def __init__(self, listener: socket.socket, content: Callable[[], bytes], content_type: str,
                  clock: Callable[[], float] = time.monotonic) -> None:
-        self._listener, self._content, self._content_type, self._clock = listener, content, content_type, clock
+        self._listener = listener
+        self._content = content
+        self._content_type = content_type
+        self._clock = clock
         self._listener.setblocking(False)
         self._is_loopback = ipaddress.ip_address(listener.getsockname()[0]).is_loopback
         self._peers: Dict[int, _Peer] = {}  # by descriptor, the oldest first
@@ -120,9 +124,12 @@ class Scrapes:
         return True
 
     def _answer(self, request: bytes) -> bytes:
-        status, content_type, more = status_of(request, any_host=not self._is_loopback), _PLAIN, ""
+        status = status_of(request, any_host=not self._is_loopback)
+        content_type = _PLAIN
+        more = ""
         if status == 200:
-            body, content_type = self._content(), self._content_type
+            body = self._content()
+            content_type = self._content_type
         else:
             why = "only GET {} is answered here".format(PATH) if status != 403 else (
                 "the Host header must be localhost, an IP address or the name of this machine")

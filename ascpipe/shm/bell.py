@@ -127,7 +127,8 @@ class Bell:
 
     def _sleep_once(self, ready: Callable[[], bool], stop: Callable[[], bool], longest_s: float) -> bool:
         """Sleep once; returns whether the condition holds afterwards."""
-        words, load = self._words, self._atomics.load_acquire_u32
+        words = self._words
+        load = self._atomics.load_acquire_u32
         self._atomics.exchange_u32(words, _WAITING, bells.ASLEEP)  # SYNC bell: store
         self._woken = time.perf_counter_ns()
         try:

@@ -67,7 +67,9 @@ def create(path: str, capacity: int, pid: int) -> Tuple[int, int]:
     """
     size = structs.EXCHANGE_SPANS.itemsize + capacity * structs.EXCHANGE_SPAN.itemsize
     header = np.zeros((), structs.EXCHANGE_SPANS)
-    header["version"], header["magic"], header["capacity"] = structs.VERSION, structs.MAGIC, capacity
+    header["version"] = structs.VERSION
+    header["magic"] = structs.MAGIC
+    header["capacity"] = capacity
     header["pid"] = pid
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -95,5 +97,6 @@ def read(path: str) -> Optional[RecordedExchanges]:
 
 def _span(written: np.void) -> ExchangeSpan:
     fields = {name: int(written[name]) for name in structs.EXCHANGE_SPAN.names}
-    kind, last = EXCHANGE_KINDS.get(fields.pop("kind"), "?"), fields.pop("last")
+    kind = EXCHANGE_KINDS.get(fields.pop("kind"), "?")
+    last = fields.pop("last")
     return ExchangeSpan(kind=kind, last=None if last < 0 else last, **fields)

@@ -36,7 +36,10 @@ class GrowingPart:
     """
 
     def __init__(self, fd: int, offset: int, item_bytes: int, limit: int) -> None:
-        self._fd, self._offset, self._item_bytes, self._limit = fd, offset, item_bytes, limit
+        self._fd = fd
+        self._offset = offset
+        self._item_bytes = item_bytes
+        self._limit = limit
 
     def ready(self, ready: int, wanted: int) -> int:
         """Ensure memory for ``wanted`` items.

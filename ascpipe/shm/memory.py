@@ -94,7 +94,8 @@ def process_room(places: Places) -> Optional[Room]:
     used = re.match(r"\d+", _read(places.own_size) or "")
     if limit is None or used is None:
         return None
-    most, mapped = int(limit.group(1)), int(used.group()) * os.sysconf("SC_PAGE_SIZE")
+    most = int(limit.group(1))
+    mapped = int(used.group()) * os.sysconf("SC_PAGE_SIZE")
     return Room(max(0, most - mapped), most, "the address space of this process is limited to {:.2f} GiB (ulimit -v), "
                                              "used {:.2f} GiB".format(most / _GIB, mapped / _GIB))
 
@@ -107,7 +108,8 @@ def shm_room(shm_dir: str) -> Room:
         return Room(0, 0, "{}: {}".format(shm_dir, error.strerror))
     if not os.access(shm_dir, os.W_OK | os.X_OK):  # mounted read-only, or not for this user
         return Room(0, 0, "{} may not be written to".format(shm_dir))
-    free, total = status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
+    free = status.f_bavail * status.f_frsize
+    total = status.f_blocks * status.f_frsize
     return Room(free, total, "{} has {:.2f} of {:.2f} GiB free".format(shm_dir, free / _GIB, total / _GIB))
 
 
@@ -165,7 +167,8 @@ def _group_room(directory: str, names: Tuple[str, str]) -> Optional[Room]:
     limit_text, used_text = (_read("{}/{}".format(directory, name)) for name in names)
     if not limit_text or not used_text or limit_text.strip() == "max":
         return None
-    limit, used = int(limit_text), int(used_text)
+    limit = int(limit_text)
+    used = int(used_text)
     if limit >= _NO_LIMIT:
         return None
     used = max(0, used - _reclaimable(directory))

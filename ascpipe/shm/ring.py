@@ -31,7 +31,9 @@ class PartView:
     def __init__(self, longs: np.ndarray, ints: np.ndarray, frame_offset: int, column: int) -> None:
         start = (frame_offset + column * structs.PART.itemsize) // 8
         self._fields = longs[start:start + _PART_LONGS]  # by number: a record takes three times as long
-        self._longs, self._ints, self._frame = longs, ints, frame_offset
+        self._longs = longs
+        self._ints = ints
+        self._frame = frame_offset
 
     @property
     def fields(self) -> Any:
@@ -88,9 +90,12 @@ class RingView:
     """
 
     def __init__(self, memory: np.ndarray) -> None:
-        self.memory, self._longs, self._ints = memory, memory.view(np.int64), memory.view(np.int32)
+        self.memory = memory
+        self._longs = memory.view(np.int64)
+        self._ints = memory.view(np.int32)
         self.header: Any = memory[:structs.RING.itemsize].view(structs.RING)[0]
-        frames, tables = int(self.header["frames_offset"]), int(self.header["tables_offset"])
+        frames = int(self.header["frames_offset"])
+        tables = int(self.header["tables_offset"])
         self.table_count = int(self.header["table_count"])
         self.frames = memory[frames:frames + structs.MAX_FRAMES * structs.FRAME.itemsize].view(structs.FRAME)
         self.tables = memory[tables:tables + self.table_count * structs.RING_TABLE.itemsize].view(structs.RING_TABLE)
@@ -178,11 +183,14 @@ class TableView:
     """
 
     def __init__(self, memory: np.ndarray, fd: int = -1, name: str = "", directories: Sequence[str] = ()) -> None:
-        self.memory, self.name, self.directories = memory, name, directories
+        self.memory = memory
+        self.name = name
+        self.directories = directories
         self.header: Any = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
         self.header_at = int(memory.ctypes.data)
         self._longs = memory[:structs.TABLE.itemsize].view(np.int64)
-        header, entry = self.header, structs.ENTRY.itemsize
+        header = self.header
+        entry = structs.ENTRY.itemsize
         capacity, home_capacity, floats = (
             int(header[name]) for name in ("entry_capacity", "home_capacity", "row_floats"))
         start, slots, homes = (int(header[name]) for name in ("entries_offset", "slots_offset", "home_offset"))
@@ -194,16 +202,19 @@ class TableView:
             if disk else None
         self.requests: Any = None
         if disk:
-            asks, requests = int(self.disk_table["asks_offset"]), int(self.disk_table["requests_offset"])
+            asks = int(self.disk_table["asks_offset"])
+            requests = int(self.disk_table["requests_offset"])
             self.asks = memory[asks:asks + 4 * int(self.disk_table["asks_room"])].view("<i4")
             self.requests = memory[requests:requests + home_capacity * structs.REQUEST.itemsize].view(structs.REQUEST)
             self._reads_asked = memory[disk:disk + structs.DISK_TABLE.itemsize].view(structs.DISK_TABLE)[
                 "reads_asked"][0]
-            reads, rows = int(self.disk_table["reads_offset"]), int(self.disk_table["read_rows_offset"])
+            reads = int(self.disk_table["reads_offset"])
+            rows = int(self.disk_table["read_rows_offset"])
             self.reads = memory[reads:rows].view(structs.REQUEST).reshape(structs.DISK_READERS, structs.DISK_READS)
             self.read_rows = memory[rows:rows + 4 * self.reads.size * floats].view("<f4").reshape(
                 *self.reads.shape, floats)
-        images, log = int(header["log_capacity"]), int(header["log_offset"])
+        images = int(header["log_capacity"])
+        log = int(header["log_offset"])
         self.log = memory[log:log + images * IMAGE.itemsize].view(IMAGE)
         self._growing_entries = GrowingPart(fd, start, entry, capacity)
         self._growing_log = GrowingPart(fd, log, IMAGE.itemsize, images)

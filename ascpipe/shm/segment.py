@@ -115,7 +115,8 @@ class _Mapping:
     """A mapping that numpy keeps alive as long as any array over it."""
 
     def __init__(self, address: int, size: int) -> None:
-        self.address, self._size = address, size
+        self.address = address
+        self._size = size
         self._unmap = syscalls.unmap  # the module may be gone when the process ends
         self.__array_interface__ = {"version": 3, "shape": (size,), "typestr": "|u1", "data": (address, False)}
 

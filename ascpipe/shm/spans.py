@@ -72,15 +72,21 @@ class SpanRing:
             os.close(fd)
         self._header = memory[:_HEADER.itemsize].view(_HEADER)[0]
         self._spans = memory[_HEADER.itemsize:].view(_SPAN)
-        self._header["capacity"], self._header["kind"], self._header["index"] = capacity, kind.encode(), index
-        self._header["pid"], self._header["magic"] = os.getpid(), MAGIC
+        self._header["capacity"] = capacity
+        self._header["kind"] = kind.encode()
+        self._header["index"] = index
+        self._header["pid"] = os.getpid()
+        self._header["magic"] = MAGIC
 
     def add(self, start_ns: int, duration_ns: int, stream: int, last: Sequence[int], batches: Sequence[int]) -> None:
         """Keep one more span; ``last`` and ``batches``: for each of the worker's stages, as in ``Span.done``."""
         count = int(self._header["count"])
         span = self._spans[count % len(self._spans)]
-        span["start_ns"], span["duration_ns"], span["stream"] = start_ns, duration_ns, stream
-        span["last"][:len(last)], span["batches"][:len(batches)] = last, batches
+        span["start_ns"] = start_ns
+        span["duration_ns"] = duration_ns
+        span["stream"] = stream
+        span["last"][:len(last)] = last
+        span["batches"][:len(batches)] = batches
         self._header["count"] = count + 1
 
 
@@ -120,7 +126,8 @@ def last_spans(path: str, header_type: np.dtype, span_type: np.dtype, **ours: in
     if len(head) < header_type.itemsize:
         raise ValueError("{}: not a file of spans".format(path))
     header = np.frombuffer(head, header_type, 1)[0]
-    capacity, count = int(header["capacity"]), int(header["count"])
+    capacity = int(header["capacity"])
+    count = int(header["count"])
     if any(header[name] != value for name, value in ours.items()) or len(data) != capacity * span_type.itemsize:
         raise ValueError("{}: not a file of spans".format(path))
     spans = np.frombuffer(data, span_type)

@@ -102,7 +102,9 @@ class RingReader:
 
     def __init__(self, read: Read, size: int, table_count: int, column: int) -> None:
         shape = ring_shape(table_count, 0)
-        self._read, self._size, self._column = read, size, column
+        self._read = read
+        self._size = size
+        self._column = column
         self._frames = shape.frames_offset
         self._table = shape.tables_offset + column * structs.RING_TABLE.itemsize
 
@@ -117,8 +119,8 @@ class RingReader:
             first, last: words of the table, both included.
         """
         header = _record(self._read, 0, structs.RING)
-        head, tail = int(header["head"]), int(header["tail"])
-        for number in range(head, min(tail, head + structs.MAX_FRAMES)):
+        head = int(header["head"])
+        for number in range(head, min(int(header["tail"]), head + structs.MAX_FRAMES)):
             word = int(self.words()[number % structs.MAX_FRAMES])
             seen = self._part(number, word) if first <= word <= last else None
             if seen is not None and int(_record(self._read, 0, structs.RING)["head"]) <= number:
@@ -156,7 +158,10 @@ class TableReader:
     """
 
     def __init__(self, name: str, read: Read, entries_offset: int, capacity: int, rings: Sequence[RingReader]) -> None:
-        self._name, self._read, self._entries, self._capacity = name, read, entries_offset, capacity
+        self._name = name
+        self._read = read
+        self._entries = entries_offset
+        self._capacity = capacity
         self._rings = rings
 
     @property
@@ -261,14 +266,13 @@ class TableReader:
 
     def _largest(self, count: int) -> List[int]:
         """Numbers of the entries with the largest counts."""
-        numbers, counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        found = np.zeros((0, 2), np.int64)  # numbers and counts
         for first, entries in self._chunks():
             at = np.flatnonzero(entries["state"] == TRAINED)
-            numbers, counts = np.append(numbers, first + at), np.append(counts, entries["count"][at])
-            if len(counts) > count:
-                kept = np.argpartition(counts, len(counts) - count)[-count:]
-                numbers, counts = numbers[kept], counts[kept]
-        return [int(number) for number in numbers]
+            found = np.append(found, np.stack([first + at, entries["count"][at]], 1), 0)
+            if len(found) > count:
+                found = found[np.argpartition(found[:, 1], len(found) - count)[-count:]]
+        return [int(number) for number in found[:, 0]]
 
     def _chunks(self) -> Iterator[Tuple[int, np.ndarray]]:
         """(number of the first, ENTRY[n]) of all that were ever used."""
@@ -333,7 +337,8 @@ def _unknown(key: int, as_of: int) -> SeenKey:
 def _seen(entry: Any, moment: Moment) -> SeenKey:
     if entry["state"] != TRAINED:
         return _unknown(int(entry["key"]), moment.batch)
-    slot, home = int(entry["slot"]), int(entry["home"])
+    slot = int(entry["slot"])
+    home = int(entry["home"])
     return SeenKey(int(entry["key"]), True, int(entry["count"]), int(entry["timestamp"]), int(entry["last"]),
                    slot if slot >= 0 else None, home if home >= 0 else None,
                    HOME_DISK - home if home <= HOME_DISK else None, moment.batch)

@@ -18,7 +18,9 @@ def _of(home: str, *names: str) -> Dict[str, str]:
     return {name: "{}:{}".format(home, name) for name in names}
 
 
-_PLUGIN, _OPS, _ITERATIONS = _ASCEND + "npu_plugin", _ASCEND + "npu_ops", _ASCEND + "iterations"
+_PLUGIN = _ASCEND + "npu_plugin"
+_OPS = _ASCEND + "npu_ops"
+_ITERATIONS = _ASCEND + "iterations"
 _CONFIG = _of(_ASCEND + "estimator", "DumpConfig", "NPURunConfig", "ProfilingConfig")
 _ESTIMATOR = _of(_ASCEND + "estimator", "NPUEstimator", "NPUEstimatorSpec")
 _OPTIMIZER = _of(_ASCEND + "estimator", "npu_distributed_optimizer_wrapper", "npu_tf_optimizer")

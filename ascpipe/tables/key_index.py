@@ -43,7 +43,8 @@ class KeyIndex:
         extent = self.index.extent
         self.index = Index(extent, lazy_arrays.zeros(0, LINE))  # before there are new lines: both would take memory
         self.index = Index(extent, lazy_arrays.zeros(self._room, LINE))
-        extent["lines_at"], extent["room"] = self.index.lines.ctypes.data, self._room
+        extent["lines_at"] = self.index.lines.ctypes.data
+        extent["room"] = self._room
         extent["lines"] = extent["lines_before"] = max(1, -int(-count // _REBUILT_LOAD))
         extent["keys"] = extent["frontier"] = extent["unmoved"] = 0
 

@@ -48,7 +48,8 @@ def take_over(truth: Truth, room: int) -> bool:
     truth.entries["state"][written:room] = FREE  # or a key named there would find what it never trained
     occupy_slots(written, truth.entries, truth.slot_entries)
     if header["load_entries"] == room:
-        header["time"], header["access_threshold"], header["counting"] = (
-            header["load_time"], header["load_threshold"], header["load_counting"])
+        header["time"] = header["load_time"]
+        header["access_threshold"] = header["load_threshold"]
+        header["counting"] = header["load_counting"]
     header["entries_used"] = written  # last: now they are seen
     return written == room

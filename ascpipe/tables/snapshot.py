@@ -27,7 +27,10 @@ class Images:
     """
 
     def __init__(self, header: Any, entries: np.ndarray, log: np.ndarray, ready_log: Callable[[int], bool]) -> None:
-        self._header, self._entries, self._log, self._ready_log = header, entries, log, ready_log
+        self._header = header
+        self._entries = entries
+        self._log = log
+        self._ready_log = ready_log
         self._marks = _NO_MARKS
         self._marked_for = 0  # no snapshot has this number
 
@@ -56,7 +59,8 @@ class Images:
 
     def forget(self) -> None:
         """Free the private memory after a snapshot."""
-        self._marks, self._marked_for = _NO_MARKS, 0
+        self._marks = _NO_MARKS
+        self._marked_for = 0
 
     def _mark(self) -> None:
         self._marks = lazy_arrays.zeros(int(self._header["snapshot_bound"]), np.uint8)

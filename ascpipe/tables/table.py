@@ -51,8 +51,10 @@ class Table:
     """
 
     def __init__(self, truth: Truth, spread: Spread) -> None:
-        self._truth, self._header = truth, truth.header
-        self._capacity, self._device_rows = len(truth.entries), len(truth.slot_entries)
+        self._truth = truth
+        self._header = truth.header
+        self._capacity = len(truth.entries)
+        self._device_rows = len(truth.slot_entries)
         self._home_rows = int(truth.header["home_capacity"])
         planner = np.zeros(1, PLANNER)
         self.planner: Any = planner[0]
@@ -125,15 +127,15 @@ class Table:
         return True
 
     def _make_entries(self, missing: int) -> bool:
-        used, free = int(self._header["entries_used"]), int(self.planner["free_entries"])
-        reach = used + max(0, missing - free)
+        reach = int(self._header["entries_used"]) + max(0, missing - int(self.planner["free_entries"]))
         return reach <= self._capacity and self._truth.ready_entries(reach)
 
     def _make_changes(self, n: int) -> None:
         """Make room for n more changes."""
         wanted = int(self.planner["next_change"] - self.planner["oldest_change"]) + n
         if wanted > self.planner["change_room"]:
-            before, room = self._memory.get("changes_at"), 1 << (wanted - 1).bit_length()
+            before = self._memory.get("changes_at")
+            room = 1 << (wanted - 1).bit_length()
             self._lend("changes_at", np.zeros(room, CHANGE))
             self.planner["change_room"] = room
             if before is not None:
@@ -150,7 +152,8 @@ class Table:
         self._lend("scratch_at", np.zeros(n, np.int32))
         self._lend("lists_scratch_at", np.zeros(4 * n, np.int32))
         self._lend("freed_keys_at", np.zeros(2 * n, np.int64))
-        self.planner["scratch_room"], self.planner["list_room"] = n, 2 * n
+        self.planner["scratch_room"] = n
+        self.planner["list_room"] = 2 * n
 
     def _make_victims(self) -> None:
         rows = self._device_rows
@@ -202,12 +205,14 @@ class Table:
         Returns:
             The record; no rows move.  It stands upon the truth: no other record may be pending.
         """
-        n, occurrences, held = len(batch.unique), batch.occurrences, batch.record.held
+        n = len(batch.unique)
+        occurrences = batch.occurrences
         if held_count < n:
             found = self._find(batch.unique)
             known = found >= 0
-            occurrences, n = batch.occurrences[known], int(known.sum())
-            held[:n] = found[known]
+            occurrences = batch.occurrences[known]
+            n = int(known.sum())
+            batch.record.held[:n] = found[known]
         record = first_keys(batch.record, n)
         draft_count_only(batch_steps.rules_of(self.planner, batch.sequence), occurrences, self._truth.entries, record)
         counted = Pending(batch.number, record, 0, self.rows, max(self.time, batch.timestamp))
@@ -299,7 +304,9 @@ class Table:
             pending: records that are not retired and may not be taken back, oldest first.
             is_indexed: the index is that of the entries already.
         """
-        planner, pending, used = self.planner, list(pending), int(self._header["entries_used"])
+        planner = self.planner
+        pending = list(pending)
+        used = int(self._header["entries_used"])
         planner["victims_filled"] = 0
         if window is None:
             planner["unplanned"] = planner["touched"]

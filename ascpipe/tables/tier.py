@@ -43,13 +43,15 @@ class Tier:
     """
 
     def __init__(self, planner: Any, truth: Truth) -> None:
-        header, header_at, table = truth.header, truth.header_at, truth.disk_table
+        header = truth.header
+        header_at = truth.header_at
+        table = truth.disk_table
         self._planner = planner
         self._requests = truth.requests
-        home_rows, slots = int(header["home_capacity"]), int(table["disk_slots"])
+        home_rows = int(header["home_capacity"])
         self._row_bytes = 4 * int(header["row_floats"])
         per_block = slots_per_block(self._row_bytes)
-        blocks = -(-slots // per_block)
+        blocks = -(-int(table["disk_slots"]) // per_block)
         tier = np.zeros(1, TIER)
         self._tier: Any = tier[0]
         self._memory: Dict[str, np.ndarray] = {"": tier}

@@ -76,7 +76,8 @@ def is_in_control_flow(graph: tf.Graph) -> bool:
 @contextlib.contextmanager
 def in_control_flow_of(op: tf.Operation) -> Iterator[None]:
     """Build ops in the block within the conditional, or none, that an op is in."""
-    graph, before = op.graph, op.graph._get_control_flow_context()
+    graph = op.graph
+    before = op.graph._get_control_flow_context()
     graph._set_control_flow_context(op._get_control_flow_context())
     try:
         yield
@@ -142,7 +143,8 @@ def kept_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:
 
 
 #: What counts the uses of Keras and of Estimators.
-KERAS_GAUGE, ESTIMATOR_GAUGE = training._keras_api_gauge, estimator._estimator_api_gauge
+KERAS_GAUGE = training._keras_api_gauge
+ESTIMATOR_GAUGE = estimator._estimator_api_gauge
 
 
 def is_counted(gauge: Any, label: str) -> bool:

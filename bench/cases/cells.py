@@ -14,14 +14,23 @@ from bench.harness import Case, Contenders
 from bench.usual_model import OURS, PLAIN, Setting
 from bench.usual_sides import LEAD, NAMES, Side
 
-DEVICE, HOST = "device", "host"  #: tiers
-TABLES, ROWS, DIMS, TIERS = (1, 4, 26, 100), (64, 256, 1024, 4096), (8, 16, 64), (DEVICE, HOST)
+# tiers
+DEVICE = "device"
+HOST = "host"
+TABLES = (1, 4, 26, 100)
+ROWS = (64, 256, 1024, 4096)
+DIMS = (8, 16, 64)
+TIERS = (DEVICE, HOST)
 
-_KEYS, _KEYS_OF_MANY, _MANY = 100000, 20000, 100  #: of a table; where there are many tables
+_KEYS = 100000  #: of a table
+_KEYS_OF_MANY = 20000  #: of a table if there are _MANY tables
+_MANY = 100
 _PART = 10  #: on the host tier, one in ten rows fits on the device
 _TURN_S = .2
-_LEAST_STEPS, _MOST_STEPS = 8, 1000
-_WARM_STEPS, _LOOK_STEPS = 8, LEAD - 8
+_LEAST_STEPS = 8
+_MOST_STEPS = 1000
+_WARM_STEPS = 8
+_LOOK_STEPS = LEAD - 8
 _REPEATS = 5
 
 

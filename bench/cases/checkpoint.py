@@ -26,7 +26,8 @@ MB = 1000000
 BATCHES = 20  #: of training, which all rows are dealt out to
 THREADS = 2
 
-_OURS, _NUMPY = "ascpipe", {"save": "np.save, fsync", "restore": "np.load"}
+_OURS = "ascpipe"
+_NUMPY = {"save": "np.save, fsync", "restore": "np.load"}
 _COPY = "np.copy"
 _BLOCK_ROWS = 1 << 16
 

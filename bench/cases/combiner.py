@@ -40,7 +40,8 @@ VARIANTS = {"sum": Variant("sum", False), "mean": Variant("mean", False), "weigh
 def prepare(variant: str) -> Iterator[Contenders]:
     drawn = _batches()
     with _ours(VARIANTS[variant], drawn) as ours, _theirs(VARIANTS[variant], drawn) as theirs:
-        count, lead = workloads.sized(6, 2), PREFETCH + 2
+        count = workloads.sized(6, 2)
+        lead = PREFETCH + 2
         yield Contenders(count, {_OURS: repeated(ours, count), _TF: repeated(theirs, count)},
                          {_OURS: repeated(ours, lead), _TF: repeated(theirs, lead)})
 

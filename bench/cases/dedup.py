@@ -11,7 +11,8 @@ from bench.harness import Case, Contenders
 KEYS = 10 ** 7  #: keys that ids are drawn from
 BATCHES = 4  #: different ones, so that no contender profits from the caches of its last call
 
-_TF, _NUMPY = "tf.unique in a graph", "np.unique with inverse"
+_TF = "tf.unique in a graph"
+_NUMPY = "np.unique with inverse"
 
 
 @contextlib.contextmanager

@@ -31,7 +31,8 @@ def prepare(variant: str) -> Iterator[Contenders]:
     rows = np.random.RandomState(1).permutation(ROWS)[stream.ranks(BATCHES * workloads.batch_ids())]
     batches = list(rows.reshape(BATCHES, workloads.batch_ids()))
     with tf.Graph().as_default(), unoptimised_session(threads=1) as running:
-        ours, theirs = _ours(batches), _theirs(batches)
+        ours = _ours(batches)
+        theirs = _theirs(batches)
         running.run(tf.global_variables_initializer())
         yield Contenders(BATCHES * workloads.batch_ids(), {
             _OURS: _all(running, ours), _TF: _all(running, theirs)})
@@ -64,12 +65,15 @@ def _ours(batches: List[np.ndarray]) -> List[Any]:
     from ascpipe.tf.running import native
     from bench.sessions import tf
 
-    ops, table, gradient = native.ops(), _table("ours"), _gradient()
+    ops = native.ops()
+    table = _table("ours")
+    gradient = _gradient()
     accumulator = tf.Variable(tf.fill([ROWS, DIM], .1), trainable=False, use_resource=False)
     steps = []
     for batch in batches:
         distinct, restore = _in_order_of_appearance(batch)
-        slots, index = _held(distinct), _held(restore)
+        slots = _held(distinct)
+        index = _held(restore)
         (found,) = ops.asc_lookup(table, slots, [index], 0.0)
         with tf.control_dependencies([found]):
             values, rows = ops.asc_lookup_grad(slots, [index], [gradient], dim=DIM)
@@ -90,7 +94,9 @@ def _in_order_of_appearance(batch: np.ndarray) -> Any:
 def _theirs(batches: List[np.ndarray]) -> List[Any]:
     from bench.sessions import tf
 
-    table, gradient, optimizer = _table("theirs"), _gradient(), tf.train.AdagradOptimizer(RATE)
+    table = _table("theirs")
+    gradient = _gradient()
+    optimizer = tf.train.AdagradOptimizer(RATE)
     steps = []
     for batch in batches:
         rows = _held(batch)

@@ -51,7 +51,8 @@ class _Pauses:
     """Counts wake-ups while we wait."""
 
     def __init__(self, counters: Counters, seconds: int) -> None:
-        self._counters, self.seconds = counters, seconds
+        self._counters = counters
+        self.seconds = seconds
         self.counted: List[Dict[str, int]] = []
 
     def pause(self) -> None:

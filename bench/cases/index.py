@@ -39,7 +39,8 @@ def _index(batches: List[np.ndarray], known: np.ndarray) -> Callable[[], object]
 
     index = KeyIndex(spread_of(workloads.HASH_SEED), len(known))
     entries = np.zeros(len(known), ENTRY)
-    entries["key"], entries["state"] = known, TRAINED
+    entries["key"] = known
+    entries["state"] = TRAINED
     index.rebuild(len(known), len(known), entries)
     out = np.empty(max(map(len, batches)), np.int32)
 

@@ -26,36 +26,47 @@ SETTINGS = {"4x512": Setting(OURS, tables=4, rows=512, keys=20000),
             "26x1024": Setting(OURS, tables=26, rows=1024, keys=20000)}
 STEPS = {"4x512": 1000, "26x1024": 200}  #: of a turn, some seconds
 EVERY_S = 1.0
-_WITH, _WITHOUT = "with metrics", "without"
+_WITH = "with metrics"
+_WITHOUT = "without"
 _LABEL = "label"
 
 
 @contextlib.contextmanager
 def prepare(variant: str) -> Iterator[Contenders]:
-    setting, port, steps = usual_sides.sized(SETTINGS[variant]), _free_port(), workloads.sized(STEPS[variant], 3)
+    setting = usual_sides.sized(SETTINGS[variant])
+    port = _free_port()
+    steps = workloads.sized(STEPS[variant], 3)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.dict(os.environ, ASCPIPE_METRICS_PORT=str(port)))
         switch, step = stack.enter_context(_training(setting, folder))
         scraper = stack.enter_context(Program([sys.executable, "-m", "bench.scraping_peer", str(port), str(EVERY_S)]))
         pids = processes.of_pipeline()
         clock = processes.cpu_clock([pid for of_kind in pids.values() for pid in of_kind])
-        exporter, daemon = processes.cpu_clock(pids["metrics"]), processes.cpu_clock(pids["daemon"])
+        exporter = processes.cpu_clock(pids["metrics"])
+        daemon = processes.cpu_clock(pids["daemon"])
         passed: Dict[str, List[float]] = {_WITH: [], _WITHOUT: []}
-        turn, scrapes = repeated(step, steps), [0, 0]
+        turn = repeated(step, steps)
+        scrapes = [0, 0]
         added: Dict[str, List[float]] = {"the exporter": [], "the thread of scalars": [], "the daemon": []}
-        of_daemon, used = [0.0], [1.0]
+        of_daemon = [0.0]
+        used = [1.0]
 
         def plain() -> None:
-            began, busy, all_of_it = time.perf_counter(), daemon(), time.process_time() + clock()
+            began = time.perf_counter()
+            busy = daemon()
+            all_of_it = time.process_time() + clock()
             turn()
             passed[_WITHOUT].append(time.perf_counter() - began)
-            of_daemon[0], used[0] = daemon() - busy, time.process_time() + clock() - all_of_it
+            of_daemon[0] = daemon() - busy
+            used[0] = time.process_time() + clock() - all_of_it
 
         def watched() -> None:
             scraper.tell("on")
             scrapes[0] = int(scraper.answer())
             switch.turn_on()
-            began, busy, exported = time.perf_counter(), daemon(), exporter()
+            began = time.perf_counter()
+            busy = daemon()
+            exported = exporter()
             turn()
             passed[_WITH].append(time.perf_counter() - began)
             for name, cost in (("the exporter", exporter() - exported), ("the thread of scalars", switch.thread_s()),
@@ -111,7 +122,7 @@ def _switch(tf: Any, folder: str) -> Any:
     """A ``SummaryHook`` that works in some turns."""
     from ascpipe.tf import SummaryHook
 
-    class Switch(tf.train.SessionRunHook):  # type: ignore[misc]
+    class Switch(tf.train.SessionRunHook):
         """In others, a step does not know it."""
 
         def __init__(self) -> None:

@@ -23,7 +23,8 @@ _MORE_S = 1.0  # than the program without us
 _SHARE = .5  # of the time that TensorFlow takes to fill variables of 26,000,000 rows
 _COLUMNS = "columns"
 _ROUNDS = 5  # where one takes a minute and a half
-_OURS, _PLAIN = "ascpipe", "tf.Variable"
+_OURS = "ascpipe"
+_PLAIN = "tf.Variable"
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -99,7 +100,8 @@ class _Program:
 
     def __init__(self, side: str, environment: Dict[str, str], parts: List[Dict[str, float]]) -> None:
         self._command = [sys.executable, "-m", "bench.first_step", side]
-        self._environment, self._parts = environment, parts
+        self._environment = environment
+        self._parts = parts
         self._end: Callable[[], object] = lambda: None
 
     def __enter__(self) -> "_Program":

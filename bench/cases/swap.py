@@ -23,7 +23,8 @@ from bench.harness import Case, Contenders, repeated
 
 KEYS = 200000
 PART = 10  #: one in PART keys has its row on the device
-_OURS, _NUMPY = "AscNextPlan", "np.take and assignment"
+_OURS = "AscNextPlan"
+_NUMPY = "np.take and assignment"
 DIMS = {"dim-16": 16, "dim-64": 64}
 ROUNDS = 8  #: permutations of all keys that batches are taken from
 STEPS = 2  #: of a call: as many plans as stand ready
@@ -43,7 +44,8 @@ class Moves(NamedTuple):
 
 @contextlib.contextmanager
 def prepare(variant: str) -> Iterator[Contenders]:
-    random, keys = np.random.RandomState(1), workloads.sized(KEYS, 2000)
+    random = np.random.RandomState(1)
+    keys = workloads.sized(KEYS, 2000)
     batches = np.concatenate([random.permutation(keys) for _ in range(ROUNDS)]).reshape(-1, keys // PART)
     with _ascpipe(batches.shape[1], DIMS[variant]) as (plan, step):
         calls = {_OURS: repeated(step, STEPS), _NUMPY: repeated(_numpy(batches, DIMS[variant]), STEPS)}
@@ -104,7 +106,8 @@ def _numpy(batches: np.ndarray, dim: int) -> Callable[[], object]:
     """The next batch's moves; a home row is the embedding and its accumulator, as ours."""
     device = [np.zeros((batches.shape[1], dim), np.float32) for _ in range(2)]
     home = np.zeros((PART * batches.shape[1], 2 * dim), np.float32)
-    moves, at = _moves(batches), [0]
+    moves = _moves(batches)
+    at = [0]
 
     def step() -> None:
         batch = moves[at[0] % len(moves)]

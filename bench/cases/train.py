@@ -10,7 +10,8 @@ from bench import train_sides, workloads
 from bench.goals import RATIO, Goal
 from bench.harness import Case, Contenders, repeated
 
-PLAIN, DYNAMIC = "tf.Variable, embedding_lookup", "MutableHashTable of rows"
+PLAIN = "tf.Variable, embedding_lookup"
+DYNAMIC = "MutableHashTable of rows"
 _DYNAMIC_IN = "device"  #: the one variant that has this side, too: it takes its time
 
 
@@ -22,7 +23,8 @@ def prepare(variant: str) -> Iterator[Contenders]:
         sides[DYNAMIC] = train_sides.dynamic
     with contextlib.ExitStack() as stack:
         steps = {name: stack.enter_context(side(variant, drawn)) for name, side in sides.items()}
-        count, lead = train_sides.VARIANTS[variant].steps, train_sides.VARIANTS[variant].lead
+        count = train_sides.VARIANTS[variant].steps
+        lead = train_sides.VARIANTS[variant].lead
         yield Contenders(count, {name: repeated(step, count) for name, step in steps.items()},
                          {name: repeated(step, lead) for name, step in steps.items()})
 

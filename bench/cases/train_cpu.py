@@ -16,7 +16,8 @@ def prepare(variant: str) -> Iterator[Contenders]:
     drawn = train_sides.batches(variant)
     with train_sides.ascpipe(variant, drawn) as ours, train_sides.plain(variant, drawn) as theirs:
         beside = processes.cpu_clock([pid for found in processes.of_pipeline().values() for pid in found])
-        count, lead = train_sides.VARIANTS[variant].steps, train_sides.VARIANTS[variant].lead
+        count = train_sides.VARIANTS[variant].steps
+        lead = train_sides.VARIANTS[variant].lead
         yield Contenders(count, {_OURS: repeated(ours, count), PLAIN: repeated(theirs, count)},
                          {_OURS: repeated(ours, lead), PLAIN: repeated(theirs, lead)},
                          {_OURS: lambda: time.process_time() + beside(), PLAIN: time.process_time})

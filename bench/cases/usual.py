@@ -11,7 +11,9 @@ from bench.harness import Case, Contenders
 from bench.usual_model import CEILING, OURS, PLAIN, PREFETCH, Setting
 from bench.usual_sides import NAMES
 
-_TURN_IDS, _MOST_STEPS = 4 * 10 ** 6, 1000  #: of a turn, about a second
+# Of a turn, about a second
+_TURN_IDS = 4 * 10 ** 6
+_MOST_STEPS = 1000
 _FIXED_S = 150e-6  #: that a step may take more than plain TensorFlow, where there is hardly anything to do
 
 SETTINGS = {

@@ -54,9 +54,18 @@ def test_mx_rec_lies_in_a_folder_of_its_own_where_it_overwrites_no_other_product
         "ascpipe_mx_rec/mx_rec/py.typed", "ascpipe_mx_rec/README.txt", "ascpipe_mx_rec.pth"}
 
 
-def test_the_changelog_begins_with_what_is_unreleased_or_this_version():
+def test_the_changelog_begins_with_what_is_unreleased_and_then_this_version_with_its_day():
     heads = re.findall(r"^## (.+)$", (tree.ROOT / "CHANGELOG.md").read_text(), re.M)
-    assert heads[0] == "Unreleased" or heads[0].startswith(ascpipe.__version__)
+    assert heads[0] == "Unreleased"
+    assert re.match(r"\[{}\] \d{{4}}-\d\d-\d\d$".format(re.escape(ascpipe.__version__)), heads[1])
+    assert all(re.match(r"\[\d+\.\d+\.\d+\] \d{4}-\d\d-\d\d$", head) for head in heads[1:])
+
+
+def test_the_version_is_written_in_one_place_and_in_the_name_of_the_sample_image():
+    assert (tree.ROOT / "packaging/kubernetes/train.yaml").read_text().count("ascpipe:" + ascpipe.__version__) == 1
+    tools = [path for path in tree.text_files(".py", ".toml", ".yml", ".sh") if "docs" not in path.parts]
+    assert [tree.name(path) for path in tools if '"{}"'.format(ascpipe.__version__) in path.read_text()] == [
+        "ascpipe/__init__.py"]
 
 
 LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-ranks.lock")

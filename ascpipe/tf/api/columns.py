@@ -115,7 +115,8 @@ def _warn_of_reads(state: GraphState) -> None:
 
 def _readers(variable: tf.Variable) -> List[tf.Operation]:
     """The ops that take the value of a variable, without those that each variable has."""
-    found, waiting = [], list(variable.op.outputs)
+    found = []
+    waiting = list(variable.op.outputs)
     while waiting:
         for op in waiting.pop().consumers():
             if op.type in _COPIES:

@@ -111,7 +111,8 @@ def _say_whole(prefix: str, reason: str) -> None:
 
 
 def _changes(tip: Tip, name: str, at: TableState, threshold: int) -> Changes:
-    header, saved = at.header, tip.position.tables[name]
+    header = at.header
+    saved = tip.position.tables[name]
     counting = int(header["access_threshold"]) < 0 or bool(header["counting"])
     least = threshold * int(header["faae_coefficient"]) if counting else 0
     # What was left out before is older than the tip.
@@ -134,7 +135,8 @@ def _without_seldom(tip: Tip, name: str, at: TableState, changes: Changes, least
     keys = np.concatenate([np.empty(0, np.int64), *(entries["key"] for entries in changed)])
     counts = np.concatenate([np.empty(0, np.int64), *(entries["count"] for entries in changed)])
     order = np.argsort(keys)
-    keys, counts = keys[order], counts[order]
+    keys = keys[order]
+    counts = counts[order]
     before = np.zeros(len(keys), np.int64)
     for block in _saved_counts(tip, name):
         place, is_there = places(keys, block.keys)

@@ -11,6 +11,7 @@ from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.errors import CheckpointError
 from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
 from ascpipe.checkpoint.tree import Tree, open_tree, why
+from ascpipe.tf.checkpoints.saving import Checkpoints
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import ListOf, Text, boolean, checked
@@ -33,7 +34,7 @@ def export(table_list: Optional[Sequence[str]] = None) -> None:
         RuntimeError: nothing was saved yet.
         CheckpointError: as ``export_tables``.
     """
-    prefix = Process.current().last_saved
+    prefix = Checkpoints.of(Process.current()).last_saved
     if prefix is None:
         raise RuntimeError("export() is for what was saved since init(), and nothing was: save first, or call "
                            "ascpipe.tf.export_tables() with a checkpoint")
@@ -85,7 +86,8 @@ def _write_array(file: BinaryIO, checkpoint: Checkpoint, table: str) -> None:
         "descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (spec.rows,)})
     for block in checkpoint.blocks(table):
         records = np.empty(len(block.keys), dtype)
-        records["key"], records["embedding"] = block.keys, block.rows[:, :spec.dim]
+        records["key"] = block.keys
+        records["embedding"] = block.rows[:, :spec.dim]
         file.write(records.view(np.uint8).data)
 
 

@@ -35,9 +35,9 @@ class _Saves:
     def save(self, number: int, asked: Dict[str, Any]) -> Optional[str]:
         """Write the slice, now or in the background. Returns the digest of its record, or None."""
         self._asked[number] = saving.prefix_of(asked["directory"], asked["base"], asked["step"])
-        pipeline, names = self._pipeline, asked["tables"]
+        pipeline = self._pipeline
         pipeline.background.settle()  # of a save that rank 0 has given up
-        known = [pipeline.tables[name] for name in names]
+        known = [pipeline.tables[name] for name in asked["tables"]]
         with contextlib.ExitStack() as undo:
             writer = undo.enter_context(SliceWriter(
                 asked["directory"], asked["base"], asked["step"], asked["staging"], pipeline.rank, pipeline.ranks,

@@ -58,13 +58,15 @@ def instance_of(tables: Sequence[Wanted]) -> Iterator[int]:
 
 
 def _read(instance: int, wanted: Wanted) -> None:
-    spec, start = wanted.spec, 0
+    spec = wanted.spec
+    start = 0
     keys, rows = _memory(instance, wanted)
     if spec.rows:
         for some_keys, some_rows in wanted.checkpoint.arrays(spec.name, lambda of: row_pieces(of)[:2],
                                                                   wanted.rank, wanted.ranks):
             end = start + len(some_keys)
-            keys[start:end], rows[start:end] = some_keys, some_rows
+            keys[start:end] = some_keys
+            rows[start:end] = some_rows
             start = end
     native.call("asc_instance_index", instance, wanted.number)
 
@@ -72,7 +74,8 @@ def _read(instance: int, wanted: Wanted) -> None:
 def _memory(instance: int, wanted: Wanted) -> Tuple[np.ndarray, np.ndarray]:
     """int64[rows] and float32[rows, dim], to be filled."""
     spec = wanted.spec
-    keys, rows = ctypes.POINTER(ctypes.c_int64)(), ctypes.POINTER(ctypes.c_float)()
+    keys = ctypes.POINTER(ctypes.c_int64)()
+    rows = ctypes.POINTER(ctypes.c_float)()
     native.call("asc_instance_add", instance, wanted.number, spec.name.encode(), spec.rows, spec.dim,
                 ctypes.byref(keys), ctypes.byref(rows))
     return np.ctypeslib.as_array(keys, (spec.rows,)), np.ctypeslib.as_array(rows, (spec.rows, spec.dim))

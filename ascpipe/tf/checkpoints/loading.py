@@ -170,7 +170,9 @@ def _places(dim: int, slots: Slots) -> Dict[str, Tuple[int, int]]:
 
 
 def _load(pipeline: Pipeline, held: Hold, load: Load) -> None:
-    spec, number, name = load.spec, load.shape.number, load.shape.name
+    spec = load.spec
+    number = load.shape.number
+    name = load.shape.name
     rows, candidates = load.counts(pipeline)
     if rows + candidates == 0 and not any(number in stream.tables for stream in pipeline.streams):
         return  # in no stream: no worker has the table, and it has no rows
@@ -208,10 +210,13 @@ def _fill(pipeline: Pipeline, held: Hold, at: TableState, load: Load) -> int:
 
 
 def _fill_entries(pipeline: Pipeline, held: Hold, at: TableState, load: Load) -> int:
-    name, policies, start = load.spec.name, load.spec.policies, 0
+    name = load.spec.name
+    policies = load.spec.policies
+    start = 0
     has_admission = policies is not None and policies.access_threshold >= 0
     admitting = 0 if has_admission else max(0, int(at.header["access_threshold"]))
-    saved, share = load.checkpoint, (pipeline.rank, pipeline.ranks)
+    saved = load.checkpoint
+    share = (pipeline.rank, pipeline.ranks)
     for with_rows, blocks in ((True, saved.keys_with_rows(name, *share)), (False, saved.candidates(name, *share))):
         for keys in blocks:
             if with_rows and admitting:  # how often it occurred is unknown, or said for another threshold
@@ -224,7 +229,8 @@ def _fill_entries(pipeline: Pipeline, held: Hold, at: TableState, load: Load) ->
 def _fill_rows(pipeline: Pipeline, at: TableState, load: Load) -> Optional[np.ndarray]:
     """Write rows; return the numbers of those with a sum of gradients that was not applied, None if there are no sums.
     """
-    widths, start = [load.spec.dim, *(slot.width for slot in load.spec.slots)], 0
+    widths = [load.spec.dim, *(slot.width for slot in load.spec.slots)]
+    start = 0
     begins = [column for column, _ in _places(load.spec.dim, load.spec.slots).values()]
     taken = {column for column, _, _ in load.columns}
     counts = [1 + place for place, slot in enumerate(load.spec.slots)
@@ -243,10 +249,12 @@ def _fill_rows(pipeline: Pipeline, at: TableState, load: Load) -> Optional[np.nd
 
 def _policies(at: TableState, spec: TableSpec) -> Tuple[int, bool, int]:
     """(access threshold, counting, time): those of the checkpoint where both it and the program have admission."""
-    threshold, counting = int(at.header["access_threshold"]), bool(at.header["counting"])
+    threshold = int(at.header["access_threshold"])
+    counting = bool(at.header["counting"])
     saved = spec.policies
     if saved is None:
         return threshold, counting, 0
     if threshold >= 0 and saved.access_threshold >= 0:
-        threshold, counting = saved.access_threshold, saved.counting
+        threshold = saved.access_threshold
+        counting = saved.counting
     return threshold, counting, saved.time

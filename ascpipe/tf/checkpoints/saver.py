@@ -21,7 +21,7 @@ from ascpipe.tf import internals, patches
 from ascpipe.tf.checkpoints import tensorflow_part
 from ascpipe.tf.checkpoints.missing_parts import MissingError, advice_for
 from ascpipe.tf.checkpoints.restoring import restore_checkpoint
-from ascpipe.tf.checkpoints.saving import SaveRequest, begin_save, prefix_of, save_checkpoint, saved_part
+from ascpipe.tf.checkpoints.saving import Checkpoints, SaveRequest, begin_save, prefix_of, save_checkpoint, saved_part
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
@@ -124,7 +124,7 @@ class Saver(tf.compat.v1.train.Saver):
                 _note_saved(self, saved, directory, base, latest_filename, meta_graph_suffix)
                 if process.configuration.is_incremental_checkpoint:
                     model_index.note_saved(saved, cost_s=time.monotonic() - began)
-            process.last_saved = saved
+            Checkpoints.of(process).last_saved = saved
 
         request = SaveRequest(pipeline, saved_part(pipeline, state), directory or os.curdir, base,
                               step, dense=not self._is_empty, delta=save_delta,
@@ -187,7 +187,7 @@ class Saver(tf.compat.v1.train.Saver):
         restore_checkpoint(
             state, save_path, restore_dense, functools.partial(state.attach, sess), allow_unverified=allow_unverified,
             allow_missing=allow_missing, advice=advice_for(state, sess.graph, save_path))
-        Process.current().version_is_restored = True
+        Checkpoints.of(Process.current()).version_is_restored = True
 
 
 def _saved_by_rank_0(pipeline: Pipeline, save_path: str, step: Optional[int], background: bool) -> str:
@@ -249,7 +249,7 @@ def _has_tables(saver: tf.compat.v1.train.Saver, state: GraphState, graph: tf.Gr
 def _version_asked(process: Process, prefix: str) -> str:
     """The prefix of the step that ``init`` was told to restore, in the first restore after it."""
     version = process.configuration.restore_model_version
-    if version is None or process.version_is_restored:
+    if version is None or Checkpoints.of(process).version_is_restored:
         return prefix
     directory, stem = os.path.split(prefix)
     base = re.sub(r"-\d+\Z", "", stem)

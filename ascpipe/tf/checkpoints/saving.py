@@ -14,6 +14,7 @@ from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.layout import structs
 from ascpipe.layout.words import TRAIN
 from ascpipe.shm import memory
+from ascpipe.tf import internals
 from ascpipe.tf.checkpoints import deltas, table_rows
 from ascpipe.tf.checkpoints.snapshot_reader import FrozenTables, frozen_tables
 from ascpipe.tf.graph.graph_state import GraphState
@@ -30,6 +31,23 @@ PROGRESS_S = 10.0  #: between two lines about a save that takes long
 SAVE = "save"  #: what rank 0 asks the other ranks for
 
 DenseSave = Callable[[str], Any]  #: TensorFlow's save of the dense variables to a prefix
+
+
+class Checkpoints:
+    """What this process has saved and restored since ``init``.
+
+    Attributes:
+        last_saved: the last checkpoint that was saved, or None.
+        version_is_restored: whether ``restore_model_version`` was restored.
+    """
+
+    last_saved: Optional[str] = None
+    version_is_restored: bool = False
+
+    @classmethod
+    def of(cls, process: Process) -> "Checkpoints":
+        """Those of a process."""
+        return internals.kept_on(process, "checkpoints", cls)
 
 
 class SavedPart(NamedTuple):
@@ -233,7 +251,8 @@ def write_tables(writer: Union[CheckpointWriter, SliceWriter], pipeline: Pipelin
                  tables: Dict[str, TableState], changes: Dict[str, Optional[deltas.Changes]]) -> None:
     """Write the tables whose specs the writer was told."""
     for spec in specs:
-        at, told = tables[spec.name], changes[spec.name]
+        at = tables[spec.name]
+        told = changes[spec.name]
         writer.write_table(spec.name, table_rows.blocks(at, _which(told)),
                            table_rows.candidates(at, _which(told)) if spec.candidates else (),
                            pipeline.pools.get(spec.name), None if told is None else told.deleted)
@@ -295,7 +314,8 @@ def _which(told: Optional[deltas.Changes]) -> table_rows.Which:
 
 
 def _spec(pipeline: Pipeline, table: KnownTable, at: TableState, told: Optional[deltas.Changes]) -> TableSpec:
-    shape, header = table.shape, at.header
+    shape = table.shape
+    header = at.header
     rows, candidates = table_rows.count(at, _which(told))
     return TableSpec(
         name=shape.name, dim=shape.dim, key_dtype=table.key_dtype.name,

@@ -63,7 +63,8 @@ class FrozenTables:
         return {name: self._table(name, number) for name, number in self._numbers.items()}
 
     def _copy(self, table: int, index: int, rows: int) -> np.ndarray:
-        data, width = _FLOATS(), ctypes.c_int64()
+        data = _FLOATS()
+        width = ctypes.c_int64()
         native.call("asc_save_device", self._save, table, index, ctypes.byref(data), ctypes.byref(width))
         return np.ctypeslib.as_array(data, (rows, width.value))
 
@@ -91,7 +92,8 @@ def _name_rows_by_entry(entries: np.ndarray) -> None:
 
 def _not_on_device(state: TableState) -> np.ndarray:
     """int32[n]: homes that hold the newest of a key; those of keys on the device are older than there."""
-    found, n = _array(len(state.entries), np.dtype(np.int32)), 0
+    found = _array(len(state.entries), np.dtype(np.int32))
+    n = 0
     for entries in entry_blocks(state):
         homes = entries["home"][(entries["state"] == TRAINED) & (entries["slot"] < 0) & (entries["home"] != HOME_NONE)]
         found[n:n + len(homes)] = homes
@@ -137,4 +139,5 @@ class _HomeRows:
         return rows
 
 
-_INTS, _FLOATS = ctypes.POINTER(ctypes.c_int32), ctypes.POINTER(ctypes.c_float)
+_INTS = ctypes.POINTER(ctypes.c_int32)
+_FLOATS = ctypes.POINTER(ctypes.c_float)

@@ -63,7 +63,8 @@ def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken
         return
     rows = (state.homes,) if len(state.homes) else state.device
     for source, column, width in taken:
-        there, part = columns(rows, column, width)[start:start + n], columns(parts, source, width)
+        there = columns(rows, column, width)[start:start + n]
+        part = columns(parts, source, width)
         if not np.may_share_memory(there, part):  # else it was read to its place
             there[:] = part
     for column, width, value in fresh:
@@ -73,7 +74,8 @@ def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken
 def _write_to_disk(state: TableState, start: int, parts: Sequence[np.ndarray], taken: Sequence[Tuple[int, int, int]],
                    fresh: Sequence[Tuple[int, int, float]]) -> None:
     """As ``write_rows``, of rows for which there are not enough home rows."""
-    n, homes = len(parts[0]), len(state.homes)
+    n = len(parts[0])
+    homes = len(state.homes)
     rows = np.empty((n, state.homes.shape[1]), np.float32)
     for source, column, width in taken:
         rows[:, column:column + width] = columns(parts, source, width)
@@ -118,7 +120,8 @@ def _has_row(entries: np.ndarray) -> np.ndarray:
 
 def _read_rows(state: TableState, entries: np.ndarray) -> Tuple[np.ndarray, ...]:
     """The parts of rows: a row that is on the device is newer there than at home."""
-    slots, homes = entries["slot"], entries["home"]
+    slots = entries["slot"]
+    homes = entries["home"]
     if not len(state.homes):
         return tuple(_at(array, slots) for array in state.device)
     on_device = np.flatnonzero(slots >= 0)
@@ -137,7 +140,8 @@ def _read_rows(state: TableState, entries: np.ndarray) -> Tuple[np.ndarray, ...]
 
 def _at(array: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Some rows of an array: itself where they lie one after the other, as those of new keys do, else copies."""
-    first, n = int(places[0]), len(places)
+    first = int(places[0])
+    n = len(places)
     if int(places[-1]) - first == n - 1 and (np.diff(places) == 1).all():
         return array[first:first + n]
     return array.take(places, axis=0)

@@ -59,7 +59,9 @@ def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> N
         return
     state = GraphState.of(graph)
     asked = internals.kept_on(saver, "asked", _Asked)
-    asked.is_known, asked.items, asked.has_only_mark = True, parts.items, False
+    asked.is_known = True
+    asked.items = parts.items
+    asked.has_only_mark = False
     _leave_out_tables(parts, state)
     if not parts.saved():
         if state.served is not None and state.tables:
@@ -124,11 +126,11 @@ def logged_as(prefix: str) -> Iterator[None]:
         return True
 
     log = logging.getLogger("tensorflow")
-    log.addFilter(rename)  # type: ignore[arg-type]
+    log.addFilter(rename)
     try:
         yield
     finally:
-        log.removeFilter(rename)  # type: ignore[arg-type]
+        log.removeFilter(rename)
 
 
 def op_name(item: Any) -> Optional[str]:

@@ -37,7 +37,8 @@ def _combined(stand_in: StandIn, given: tf.SparseTensor, given_weights: Optional
     Ids below 0 are left out, and weights that are not above 0 but of sums, as TensorFlow does.
     """
     ids, weights = _pruned(given, given_weights, combiner)
-    shape, is_flat = given.dense_shape, given.shape.rank == 2
+    shape = given.dense_shape
+    is_flat = given.shape.rank == 2
     if not is_flat:
         flat = tf.stack([tf.reduce_prod(shape[:-1]), shape[-1]])
         ids = tf.sparse.reshape(ids, flat)

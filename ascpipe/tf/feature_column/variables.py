@@ -23,7 +23,8 @@ from ascpipe.tf.running.process import Process
 #: Most buckets whose rows a table has on the device where the program gives no size: others must give one.
 MAX_BUCKETS_WITHOUT_SIZE = 10 ** 8
 
-EMBEDDINGS, WEIGHTS = "embedding_weights", "weights"
+EMBEDDINGS = "embedding_weights"
+WEIGHTS = "weights"
 
 
 @patches.CREATE_VARIABLE.by

@@ -88,7 +88,8 @@ def _require_weights(table_name: str, weights: Ids, ids: Ids) -> None:
     if weights.values.dtype != tf.float32:
         raise CombinerError(table_name, "weights have dtype {}, expected float32: tf.cast() their values".format(
             weights.values.dtype.name))
-    given, wanted = weights.values.shape, ids.values.shape
+    given = weights.values.shape
+    wanted = ids.values.shape
     if not given.is_compatible_with(wanted):
         raise CombinerError(table_name, "there are weights {} for ids {}; each id has one weight".format(given, wanted))
 

@@ -97,7 +97,8 @@ class FeatureSpec:
                              "dimension, this tensor has the shape {}".format(self.label, ids.shape))
         if not ids.shape.is_fully_defined():
             return
-        batch_size, feat_cnt = ids.shape[0].value, ids.shape[1:].num_elements()
+        batch_size = ids.shape[0].value
+        feat_cnt = ids.shape[1:].num_elements()
         seen = (self.batch_size, self.feat_cnt)
         if None not in seen and seen != (batch_size, feat_cnt):
             raise ValueError("FeatureSpec {!r}: ids of shape {} after a batch of {} with {} ids each; static shapes "

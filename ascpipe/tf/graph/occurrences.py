@@ -212,10 +212,10 @@ class _Part(NamedTuple):
 
 
 def _parts(summing: tf.Operation) -> List[_Part]:
-    count, dim = summing.get_attr("k"), _dim(summing)
-    restore, gradients = summing.inputs[1:1 + count], summing.inputs[1 + count:]
+    count = summing.get_attr("k")
+    dim = _dim(summing)
     return [_Part(tf.reshape(ids, [-1]), tf.reshape(rows, [-1, dim]), origin_of(rows).type == "AscCombineRowsGrad")
-            for ids, rows in zip(restore, gradients)]
+            for ids, rows in zip(summing.inputs[1:1 + count], summing.inputs[1 + count:])]
 
 
 def _dim(summing: tf.Operation) -> int:
@@ -237,7 +237,8 @@ def _made(summing: tf.Operation) -> Occurrences:
 
 def _rows_of(summing: tf.Operation, part: _Part) -> Occurrences:
     """The gradient of a lookup, without occurrences that train no row."""
-    slots, alone = summing.inputs[0], Process.current().configuration.rank_size == 1
+    slots = summing.inputs[0]
+    alone = Process.current().configuration.rank_size == 1
     if part.is_of_bags and alone:
         rows = native.ops().asc_lookup_grad(
             slots=slots, restore=[part.restore], grads=[part.gradients], dim=_dim(summing), partial=True)
@@ -245,7 +246,8 @@ def _rows_of(summing: tf.Operation, part: _Part) -> Occurrences:
     is_trained = tf.concat([tf.logical_and(slots >= 0, slots < SLOT_FROZEN), [False]], axis=0)
     place = tf.where_v2(part.restore < 0, tf.size(slots), part.restore)
     trained = tf.squeeze(tf.where(tf.gather(is_trained, place)), axis=1)
-    places, gradients = tf.gather(part.restore, trained), tf.gather(part.gradients, trained)
+    places = tf.gather(part.restore, trained)
+    gradients = tf.gather(part.gradients, trained)
     indices = tf.gather(slots, places)
     if alone:  # ranks would exchange the output of every AscLookupGrad
         gradients, indices = native.ops().asc_lookup_grad(

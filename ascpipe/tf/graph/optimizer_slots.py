@@ -11,7 +11,8 @@ from ascpipe.tf import internals
 from ascpipe.tf.graph.sparse_table import Table
 
 #: Suffixes of the names of slots: for each row, the sum of gradients that are not applied yet, and their number.
-GRADIENT_SUM, GRADIENT_COUNT = "gradient_sum", "gradient_count"
+GRADIENT_SUM = "gradient_sum"
+GRADIENT_COUNT = "gradient_count"
 
 
 @dataclasses.dataclass

@@ -92,7 +92,8 @@ def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv
     flat = tf.reshape(send_data, [-1])
     sent = tf.concat([tf.slice(flat, starts[rank:rank + 1], counts[rank:rank + 1]) for rank in range(size)], 0)
     if joined is None:
-        arrived, truly = sent, counts
+        arrived = sent
+        truly = counts
         text = "all_to_all_v: the one rank sends and receives another number of elements:"
     else:
         arrived, truly = joined.module.alltoall(sent, splits=counts)
@@ -100,7 +101,8 @@ def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(tf.equal(truly, received)),
                                                       [text, truly, received], summarize=size)]):
         parts = tf.split(arrived, received) if size > 1 else [tf.identity(arrived)]
-    laid, end = [], tf.constant(0)
+    laid = []
+    end = tf.constant(0)
     for rank, part in enumerate(parts):
         laid.append(tf.pad(part, [[places[rank] - end, 0]]))
         end = places[rank] + received[rank]

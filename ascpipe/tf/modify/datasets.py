@@ -63,7 +63,8 @@ def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], e
         ValueError: see ``initializers_of``; and what ``extend`` raises.
     """
     iterator = datasets.iterator(get_nexts[0])
-    graph, given = iterator.graph, _specs(iterator)
+    graph = iterator.graph
+    given = _specs(iterator)
     specs = given
     initializers = initializers_of(iterator)
     with graph.as_default(), outside_scopes(graph):

@@ -3,7 +3,8 @@
 A batch of an extended iterator has more tensors than the program's structure says. An op that takes it out with fewer
 outputs aborts the process, so each ``get_next`` and each initializer that is made later is extended before it runs.
 """
-from typing import Any, Dict, Optional
+import weakref
+from typing import Any, Dict, List, Optional
 
 import tensorflow as tf
 
@@ -26,7 +27,7 @@ def get_target_batch(is_training: bool) -> Any:
     """
     channel = TRAIN if is_training else EVAL
     state = GraphState.of(tf.compat.v1.get_default_graph())
-    modified = Process.current().modified_graph()
+    modified = _last_modified()
     if modified is not None and not state.lookups and not state.requests.lookups:
         state = GraphState.of(modified)
     for request in state.requests.lookups:
@@ -60,7 +61,7 @@ def get_initializer(is_training: bool) -> Optional[tf.Operation]:
     channel = TRAIN if is_training else EVAL
     graph = tf.compat.v1.get_default_graph()
     if not GraphState.of(graph).requests.done:
-        graph = Process.current().modified_graph() or graph
+        graph = _last_modified() or graph
     requests = GraphState.of(graph).requests
     for initializers in requests.initializers.get(channel, ()):
         if len(initializers) > 1:
@@ -68,6 +69,20 @@ def get_initializer(is_training: bool) -> Optional[tf.Operation]:
                              .format(is_training, CHANNEL_NAMES[channel], len(initializers),
                                      ", ".join(repr(op.name) for op in initializers)))
     return requests.initializer_ops.get(channel)
+
+
+def note_modified(graph: tf.Graph) -> None:
+    """Note that a graph was modified."""
+    _modified()[:] = [weakref.ref(graph)]
+
+
+def _last_modified() -> Optional[tf.Graph]:
+    """The graph that was modified last, if it is still there."""
+    return next((graph() for graph in _modified()), None)
+
+
+def _modified() -> List["weakref.ref[tf.Graph]"]:
+    return internals.kept_on(Process.current(), "modified", list)
 
 
 def make_initializer_ops(state: GraphState, graph: tf.Graph) -> None:

@@ -5,7 +5,6 @@ submitted as batches are read ahead, and the ticket comes out of ``get_next`` be
 """
 import functools
 import logging
-import weakref
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
@@ -19,7 +18,7 @@ from ascpipe.tf.graph.rewiring import repoint
 from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify.datasets import extend_iterator, initializers_of
 from ascpipe.tf.modify.id_graph import IdGraph, copy_into, id_graph, is_shared, require_movable
-from ascpipe.tf.modify.iterators import extend_late_ops, make_initializer_ops
+from ascpipe.tf.modify.iterators import extend_late_ops, make_initializer_ops, note_modified
 from ascpipe.tf.program.insert_function import DUMP_FOLDER, submit
 from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.running.process import Process
@@ -151,7 +150,7 @@ def _modify(graph: tf.Graph, *, dump_graph: bool) -> None:
     make_initializer_ops(state, graph)
     state.requests.done = True
     state.requests.extend_late_ops = functools.partial(extend_late_ops, state)
-    Process.current().modified_graph = weakref.ref(graph)
+    note_modified(graph)
     if dump_graph:
         _dump(graph.as_graph_def(), "new_graph")
 

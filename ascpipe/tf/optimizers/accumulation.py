@@ -204,7 +204,8 @@ class _Accumulated(CustomizedOptimizer):
 
     def _sum_of_rows(self, variable: tf.Variable) -> tf.IndexedSlices:
         """Return the sums of the rows that had a gradient in the cycle."""
-        total, count = self.get_slot(variable, GRADIENT_SUM), self.get_slot(variable, GRADIENT_COUNT)
+        total = self.get_slot(variable, GRADIENT_SUM)
+        count = self.get_slot(variable, GRADIENT_COUNT)
         shape = tf.constant(variable.shape.as_list())
         if not is_table_variable(variable):
             rows = tf.squeeze(tf.where(count.read_value()[:, 0] > 0), axis=1)
@@ -285,7 +286,8 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
 
     def _read(self, table: tf.Variable) -> Tuple[tf.Tensor, tf.Tensor]:
         """Return the sums of the batch's rows, float[keys, dim], and how many gradients each has, float[keys, 1]."""
-        before, dim = self._floats_before(table), table_of(table).emb_size
+        before = self._floats_before(table)
+        dim = table_of(table).emb_size
         rows = native.ops().asc_read_rows(handles=self._handles[table.op.name], width=before + dim + 1)
         return rows[:, before:before + dim], rows[:, before + dim:]
 

@@ -137,7 +137,8 @@ def _packs(gradients: Sequence[Any]) -> List[List[int]]:
         size = gradient.shape.num_elements() * gradient.dtype.size
         pack, before = open_packs.get(gradient.dtype, ([], PACKED_BYTES))
         if before + size > PACKED_BYTES:
-            pack, before = [], 0
+            pack = []
+            before = 0
             packs.append(pack)
         pack.append(place)
         open_packs[gradient.dtype] = (pack, before + size)

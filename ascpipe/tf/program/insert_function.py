@@ -99,7 +99,7 @@ def _insert_function(channel: int, dump_graph: bool, find: Callable[[Any], List[
                               as_text=False)
         return extended
 
-    return insert  # type: ignore
+    return insert
 
 
 def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:

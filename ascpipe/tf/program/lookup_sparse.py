@@ -29,7 +29,8 @@ def lookup_sparse(request: LookupRequest, weights: Optional[Ids], combiner: str,
         CombinerError: ids, weights or an argument that cannot be combined.
         Exception: what ``sparse_lookup`` raises.
     """
-    table, ids = request.table, request.ids
+    table = request.table
+    ids = request.ids
     require_combiner(table.table_name, combiner, max_norm)
     found = _ids_of(table, ids, request.batch) if isinstance(ids, FeatureSpec) else ids
     with tf.name_scope("lookup_sparse"):

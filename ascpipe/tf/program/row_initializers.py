@@ -151,7 +151,8 @@ def _variance_scaling(initializer: Any, dim: int) -> Tuple[int, float, float]:
 
 def _of_numbers(kind: int, a: Any, b: Any) -> Optional[Tuple[int, float, float]]:
     """The parameters as floats; None where one of them has several values, which TensorFlow allows."""
-    first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    first = np.asarray(a, np.float64)
+    second = np.asarray(b, np.float64)
     if first.size != 1 or second.size != 1:
         return None
     return kind, float(first.reshape(())), float(second.reshape(()))
@@ -201,7 +202,8 @@ def _sample_pool(initializer: Any, table_name: str, dim: int, seed: int) -> np.n
     Raises:
         ValueError: it fails, or gives something else; the text says what TensorFlow said.
     """
-    kind, shape = type(initializer).__name__, (pool_rows(dim), dim)
+    kind = type(initializer).__name__
+    shape = (pool_rows(dim), dim)
     try:
         pool = _run(initializer, shape, seed)
     except Exception as error:  # whatever the program's own initializer raises

@@ -90,7 +90,8 @@ def look_up(request: LookupRequest) -> tf.Tensor:
     Raises: as ``sparse_lookup``.
     """
     configuration = Process.current().configuration
-    table, ids = request.table, request.ids
+    table = request.table
+    ids = request.ids
     state = GraphState.of(tf.compat.v1.get_default_graph())
     if isinstance(ids, FeatureSpec):
         _require_feature_of(table, ids)
@@ -173,13 +174,14 @@ def _require_in_batch(spec: FeatureSpec, batch: Any) -> None:
 
 
 def _table_lookup(state: GraphState, request: LookupRequest, spec: FeatureSpec) -> TableLookup:
-    table, channel, batch = request.table, request.channel, request.batch
+    table = request.table
+    channel = request.channel
     if state.started and channel == TRAIN:
         raise RuntimeError("table {!r}: the pipeline was started, training lookups come before it".format(
             table.table_name))
     stream = state.stream_of(spec, channel)
     key = (table.table_name, channel)
-    ticket = _ticket(state, stream, batch)
+    ticket = _ticket(state, stream, request.batch)
     if key not in state.lookups:
         if state.started:
             raise RuntimeError("table {!r}: the pipeline was started, the first evaluation lookup comes before it"

@@ -62,10 +62,12 @@ class SummaryHook(tf.estimator.SessionRunHook):
                              "output_dir=estimator.model_dir")
         self._save_steps = save_steps
         self._save_s = None if save_steps is not None else float(save_secs or _DEFAULT_S)
-        self._folder, self._writer = output_dir, summary_writer
+        self._folder = output_dir
+        self._writer = summary_writer
         self._global_step: Any = None
         self._thread: Optional[_Writing] = None
-        self._runs, self._due_at = 0, 0.0
+        self._runs = 0
+        self._due_at = 0.0
 
     def begin(self) -> None:
         """Find the global step, and open the event file."""
@@ -79,7 +81,8 @@ class SummaryHook(tf.estimator.SessionRunHook):
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
         """Let a thread begin, which ends with the session, also where that fails."""
-        self._runs, self._due_at = 0, 0.0
+        self._runs = 0
+        self._due_at = 0.0
         self._thread = _Writing(self._writer, coord)
         self._thread.start()
 
@@ -123,7 +126,8 @@ class _Writing(threading.Thread):
 
     def __init__(self, writer: Any, coord: Any) -> None:
         super().__init__(name="ascpipe-summaries", daemon=True)
-        self._writer, self._coord = writer, coord
+        self._writer = writer
+        self._coord = coord
         self._handed = threading.Event()
         self._job: Optional[_Job] = None
         self._last: Optional[_Job] = None
@@ -164,14 +168,16 @@ class _Writing(threading.Thread):
 
     def _write(self, job: _Job, *, is_current: bool) -> None:
         """``is_current``: what the daemon says now is said of this step, too."""
-        values, answer = {}, self._ask() if is_current else None
+        values = {}
+        answer = self._ask() if is_current else None
         if self._before is not None and job.at > self._before.at and job.step > self._before.step:
             values["steps_per_s"] = (job.step - self._before.step) / (job.at - self._before.at)
             if self._looks:
                 values["step_waits"] = self._waits / self._looks
             if self._answer is not None and answer is not None:
                 values.update(scalars(self._answer, answer))
-        self._before, self._answer = job, answer
+        self._before = job
+        self._answer = answer
         self._looks = self._waits = 0
         if values:
             self._writer.add_summary(_summary(values), job.step)
@@ -179,7 +185,8 @@ class _Writing(threading.Thread):
 
     def _ask(self) -> Optional[Answer]:
         """None where the daemon does not answer, which is logged once."""
-        pipeline, at = _pipeline(), time.monotonic()
+        pipeline = _pipeline()
+        at = time.monotonic()
         if pipeline is None:
             return None
         try:

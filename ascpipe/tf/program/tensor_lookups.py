@@ -29,6 +29,17 @@ from ascpipe.tf.validation import boolean
 _UNMERGED = "AscUnmergedLookup"
 
 
+class _Made:
+    """Whether lookups of tensors were made in this process, in any graph."""
+
+    lookups: bool = False
+
+    @classmethod
+    def of(cls, process: Process) -> "_Made":
+        """That of a process."""
+        return internals.kept_on(process, "tensor_lookups", cls)
+
+
 def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.Tensor:
     """The rows of a tensor of ids, as ``sparse_lookup`` returns them; of sparse ids in their dense form.
 
@@ -55,7 +66,7 @@ def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.
     if request.is_open and (table.table_name, TRAIN) in state.requests.merged:
         request = request.closed(EVAL)  # what trains the table was looked up before
     _require_open(state, table, request.channel)
-    Process.current().looks_up_tensors = True
+    _Made.of(Process.current()).lookups = True
     others = state.requests.of(table.table_name, request.channel)
     name = request.name or "sparse_lookup_{}".format(len(others) + 1)
     state.thresholds.note(table.table_name, request.thresholds, "sparse_lookup {!r}".format(name))
@@ -99,7 +110,7 @@ def do_merge_lookup(is_train: bool = True) -> None:
         return
     state = GraphState.of(tf.compat.v1.get_default_graph())
     channel = TRAIN if is_train else EVAL
-    if not Process.current().looks_up_tensors or state.served is not None:
+    if not _Made.of(Process.current()).lookups or state.served is not None:
         return
     if not any(lookup.channel == channel for lookup in state.requests.lookups):
         if state.lookups and not state.requests.lookups:

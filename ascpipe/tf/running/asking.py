@@ -29,13 +29,20 @@ Handler = Callable[[int, Dict[str, Any]], Optional[str]]
 ENDED = "ended"  #: handler of how it has ended, by its number and what rank 0 tells
 PATIENCE_S = 10.0  #: of a rank whose program saves, for rank 0 to do anything
 
-_SAVE, _CHANGE, _END = 0, 1, 3
-_GOES_ON, _ASKS, _IS_BUSY, _NEITHER = 0, 1, 2, -1
+_SAVE = 0
+_CHANGE = 1
+_END = 3
+_GOES_ON = 0
+_ASKS = 1
+_IS_BUSY = 2
+_NEITHER = -1
 _TEXT_BYTES = 1 << 18
 _POLL_MS = 200
 _SOON_S = 0.01
 _REMEMBERED = 16  # names of what has ended
-_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.05, 1.0  # between two exchanges for answers
+# Between two exchanges for answers
+_FIRST_PAUSE_S = 0.05
+_LAST_PAUSE_S = 1.0
 _LATER_S = 10.0  # rank 0 gives up first, and this rank waits for the END that rank 0 then sends
 
 _log = logging.getLogger(__name__)
@@ -66,7 +73,9 @@ class Asked:
     """
 
     def __init__(self, number: int, about: str, limit_s: float) -> None:
-        self._number, self._about, self._limit_s = number, about, limit_s
+        self._number = number
+        self._about = about
+        self._limit_s = limit_s
         self.is_told = False
 
     def answers(self) -> List[str]:
@@ -76,7 +85,8 @@ class Asked:
             RefusedError: the first one that could not do it, or one without progress for the limit.
             tf.errors.OpError: the ranks do not exchange any more.
         """
-        pause, lines = _FIRST_PAUSE_S, LateLines()
+        pause = _FIRST_PAUSE_S
+        lines = LateLines()
         while True:
             said = _text("asc_ranks_collect", self._number).split("\n")[:-1]
             late = {rank: answer[1:] for rank, answer in enumerate(said, 1) if answer.startswith("?")}
@@ -189,8 +199,11 @@ class Follower:
             tf.errors.OpError: the ranks do not exchange any more, the program of one fails, or no rank has made
                 progress with what rank 0 has asked for.
         """
-        seen, silence_ms = ctypes.c_int64(), ctypes.c_int64()
-        begins, lines, until = 1, LateLines(), time.monotonic() + patience_s
+        seen = ctypes.c_int64()
+        silence_ms = ctypes.c_int64()
+        begins = 1
+        lines = LateLines()
+        until = time.monotonic() + patience_s
         while not self._has_ended(name):
             native.call("asc_ranks_look", begins, _POLL_MS, ctypes.byref(seen), ctypes.byref(silence_ms))
             begins = int(seen.value != _NEITHER)
@@ -225,7 +238,8 @@ class Follower:
             return name in self._ended
 
     def _serve(self) -> None:
-        number, phase = ctypes.c_int64(), ctypes.c_int64()
+        number = ctypes.c_int64()
+        phase = ctypes.c_int64()
         while not self._stops.is_set():
             text = _text("asc_ranks_asked", _POLL_MS, ctypes.byref(number), ctypes.byref(phase))
             if phase.value == _END:

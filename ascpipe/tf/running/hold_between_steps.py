@@ -42,7 +42,9 @@ class DiskRows:
     """
 
     def __init__(self, hold: int, table: int, row_floats: int) -> None:
-        self._hold, self._table, self._row_floats = hold, table, row_floats
+        self._hold = hold
+        self._table = table
+        self._row_floats = row_floats
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -77,7 +79,8 @@ def _in_memory(memory: np.ndarray, device: List[np.ndarray], disk: Callable[[int
     """The state of a table in its segment, uint8[bytes]; ``disk`` makes the rows on disk of so many floats."""
     header = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
     capacity, homes, floats = (int(header[name]) for name in ("entry_capacity", "home_capacity", "row_floats"))
-    entries, rows = int(header["entries_offset"]), int(header["home_offset"])
+    entries = int(header["entries_offset"])
+    rows = int(header["home_offset"])
     return TableState(header, memory[entries:entries + capacity * structs.ENTRY.itemsize].view(structs.ENTRY),
                       memory[rows:rows + 4 * homes * floats].view("<f4").reshape(homes, floats), device,
                       disk(floats) if header["disk_offset"] else None)
@@ -95,7 +98,8 @@ class Hold:
 
     def table(self, number: int) -> TableState:
         """The state of a table; its arrays are not to be used after the hold."""
-        base, size = ctypes.c_void_p(), ctypes.c_int64()
+        base = ctypes.c_void_p()
+        size = ctypes.c_int64()
         native.call("asc_table_memory", self._number, number, ctypes.byref(base), ctypes.byref(size))
         memory = np.ctypeslib.as_array(ctypes.cast(base, ctypes.POINTER(ctypes.c_uint8)), (size.value,))
         device: List[np.ndarray] = []
@@ -186,7 +190,9 @@ class Hold:
         native.call("asc_hold_release", self._number)
 
     def _device_array(self, table: int, index: int) -> Optional[np.ndarray]:
-        data, rows, width = ctypes.POINTER(ctypes.c_float)(), ctypes.c_int64(), ctypes.c_int64()
+        data = ctypes.POINTER(ctypes.c_float)()
+        rows = ctypes.c_int64()
+        width = ctypes.c_int64()
         native.call("asc_table_state", self._number, table, index, ctypes.byref(data), ctypes.byref(rows),
                     ctypes.byref(width))
         return np.ctypeslib.as_array(data, (rows.value, width.value)) if data else None

@@ -66,7 +66,8 @@ def started(timeout_s: float = START_TIMEOUT_S) -> Started:
         RanksError: ranks have not come in time; Horovod could not start, was shut down, or is of a parent process.
         RuntimeError, ValueError: as ``ascpipe.ranks.get_rank_id``.
     """
-    rank, size = ranks.get_rank_id(), ranks.get_rank_size()
+    rank = ranks.get_rank_id()
+    size = ranks.get_rank_size()
     module = _imported()
     known = _Current.started
     if known is not None and _Current.pid != os.getpid():
@@ -93,7 +94,8 @@ def started(timeout_s: float = START_TIMEOUT_S) -> Started:
     if known is None:
         paths = importlib.import_module("horovod.common.util")
         known = Started(module, rank, size, paths.get_extension_full_path(module.__file__, "mpi_lib"))
-        _Current.started, _Current.pid = known, os.getpid()
+        _Current.started = known
+        _Current.pid = os.getpid()
         gloo_loops.make_loops_batch(before)
         _end_at_exit(module)
     return known
@@ -121,10 +123,13 @@ def _warn_of_fusion(size: int) -> None:
 
 def _await_ranks(rank: int, size: int, timeout_s: float) -> None:
     """Wait until all ranks are here, at horovodrun's server: gloo would give each the short time of one exchange."""
-    address, port = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_ADDR"), os.environ.get("HOROVOD_GLOO_RENDEZVOUS_PORT")
+    address = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_ADDR")
+    port = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_PORT")
     if not address or not port:
         return  # Open MPI waits by itself
-    deadline, missing, lines = time.monotonic() + timeout_s, set(range(size)), LateLines()
+    deadline = time.monotonic() + timeout_s
+    missing = set(range(size))
+    lines = LateLines()
     try:
         _asked(address, port, "PUT", rank)
         while missing:

@@ -79,7 +79,8 @@ class Pipeline:
     def __init__(self, link: trainer_link.TrainerLink, native_side: native.NativePipeline,
                  tables: Dict[str, KnownTable], streams: Sequence[StreamShape], session: np.ndarray, rank: int = 0,
                  ranks: int = 1) -> None:
-        self.rank, self.ranks = rank, ranks
+        self.rank = rank
+        self.ranks = ranks
         self.follower: Optional[Follower] = None
         self.link = link
         self.native_side = native_side

@@ -10,8 +10,6 @@ import logging
 import os
 from typing import Any, Callable, ClassVar, Iterator, List, Optional, Set
 
-import tensorflow as tf
-
 from ascpipe.control import trainer_link
 from ascpipe.tf import patches
 from ascpipe.tf.running import native
@@ -30,10 +28,6 @@ class Process:
         pipeline: the running one, or None.
         deferred: graphs whose pipeline is still to start.
         stream_numbers: gives the numbers of streams.
-        looks_up_tensors: whether lookups of tensors were made.
-        modified_graph: gives the graph that was modified last, if it is still there.
-        last_saved: the last checkpoint that was saved, or None.
-        version_is_restored: whether ``restore_model_version`` was restored.
         is_plain: whether the program calls ``ascpipe.tf``, and not the incumbent's names.
         warned: names of the warnings that were logged once.
     """
@@ -45,10 +39,6 @@ class Process:
         self.pipeline: Optional[Pipeline] = None
         self.deferred = DeferredStarts()
         self.stream_numbers: Iterator[int] = itertools.count()
-        self.looks_up_tensors = False
-        self.modified_graph: Callable[[], Optional[tf.Graph]] = lambda: None
-        self.last_saved: Optional[str] = None
-        self.version_is_restored = False
         self.is_plain = False
         self.warned: Set[str] = set()
         self._begun: Optional[trainer_link.Begun] = None

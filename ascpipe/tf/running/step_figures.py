@@ -37,7 +37,9 @@ def scalars(before: Answer, after: Answer) -> Dict[str, float]:
 
 def _of_table(table: Dict[str, Any], grown: Dict[str, int]) -> Dict[str, float]:
     """Where the distinct keys of its batches had their rows, as shares, and rows moved for a batch."""
-    name, on_disk, at_home = table["name"], table["disk_slots"] > 0, table["home_rows"] > 0
+    name = table["name"]
+    on_disk = table["disk_slots"] > 0
+    at_home = table["home_rows"] > 0
     fetched = min(grown["fetches"], grown["loads"])  # rows are read ahead of their batches
     shares: Dict[str, Optional[int]] = {
         "device": grown["hits"], "host": grown["loads"] - fetched if at_home else None,

@@ -70,7 +70,8 @@ class ServedTables(Served):
             CheckpointError: no such checkpoint, or it is damaged or unverified, or its table is another; or the disk
                 refused.
         """
-        table, ids = request.table, request.ids
+        table = request.table
+        ids = request.ids
         if request.channel == TRAIN:
             raise NotBuiltYetError("sparse_lookup(is_train=True) of table {!r} in a graph that is exported".format(
                 table.table_name), "give is_train=False in all modes but TRAIN, and export those")
@@ -168,7 +169,8 @@ class ServedTables(Served):
 
     def _write(self, table: Table) -> TableFile:
         checkpoint = self._opened()
-        name, spec = table.table_name, checkpoint.tables.get(table.table_name)
+        name = table.table_name
+        spec = checkpoint.tables.get(table.table_name)
         if spec is None:
             raise CheckpointMismatchError(
                 self._prefix, name, "is not in it, so it cannot be exported{}; it has {}".format(

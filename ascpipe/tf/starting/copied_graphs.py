@@ -17,7 +17,8 @@ class _Seen:
     """The version of a graph that was looked at last, and how many ops it had; kept with the graph."""
 
     def __init__(self) -> None:
-        self.version, self.ops = 0, 0
+        self.version = 0
+        self.ops = 0
 
 
 def require_no_copy(graph: tf.Graph) -> None:
@@ -25,14 +26,16 @@ def require_no_copy(graph: tf.Graph) -> None:
     state = GraphState.known(graph)
     if state is not None and (state.tables or state.served is not None):
         return
-    seen, version = internals.kept_on(graph, "seen", _Seen), graph.version
+    seen = internals.kept_on(graph, "seen", _Seen)
+    version = graph.version
     if seen.version == version:
         return
     ops = graph.get_operations()[seen.ops:]
     for op in ops:
         if op.type in _PLANS:
             raise _imported(op.name)
-    seen.version, seen.ops = version, seen.ops + len(ops)
+    seen.version = version
+    seen.ops = seen.ops + len(ops)
 
 
 def _imported(op_name: str) -> TableUseError:

@@ -122,7 +122,8 @@ def _require_agreement(known: Dict[str, KnownTable], trained: Collection[int], s
 
 
 def _facts(known: KnownTable, table: Table) -> List[Fact]:
-    before, now = known.shape, table.shape
+    before = known.shape
+    now = table.shape
     return [("dim", before.dim, now.dim),
             ("key_dtype", known.key_dtype.name, table.key_dtype.name),
             ("device_vocabulary_size", before.device_rows, now.device_rows),
@@ -134,7 +135,8 @@ def _facts(known: KnownTable, table: Table) -> List[Fact]:
 
 def _training_facts(known: KnownTable, state: GraphState, table: Table) -> List[Fact]:
     """Facts that matter where rows are trained, not where they are only read. A seed may come from a checkpoint."""
-    before, now = known.shape, table.shape
+    before = known.shape
+    now = table.shape
     return [("the optimizer slots", known.slots, slot_specs(state.slots.get(table.table_name, ()))),
             ("padding_keys", before.padding_keys, now.padding_keys),
             ("initial rows (kind, parameters, init_param)", (before.kind, before.a, before.b, before.scale),

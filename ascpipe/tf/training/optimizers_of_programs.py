@@ -250,7 +250,8 @@ def _made(optimizer: Any) -> tf.compat.v1.train.Optimizer:
         optimizer = optimizer()
     if isinstance(optimizer, CustomizedOptimizer):
         return optimizer
-    kind, form = type(optimizer), _form_of(optimizer)
+    kind = type(optimizer)
+    form = _form_of(optimizer)
     expands = Process.current().configuration.use_dynamic_expansion
     if form is None and not expands:
         return optimizer  # it updates the rows of the batch in the variable of the table

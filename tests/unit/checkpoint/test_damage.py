@@ -281,11 +281,13 @@ def test_data_that_makes_no_sense_is_an_error_although_its_digest_is_right(prefi
         open_checkpoint(prefix)
 
 
-def test_another_version_of_the_format_says_so(prefix):
-    resealed(prefix, lambda manifest, folder: manifest.update(version=4))
-    with pytest.raises(DamagedCheckpointError, match="has version 4, this ascpipe reads version 2 and 3"):
+@pytest.mark.parametrize("version", [1, 4])
+def test_another_version_of_the_format_says_so(prefix, version):
+    resealed(prefix, lambda manifest, folder: manifest.update(version=version))
+    text = "has version {}".format(version)
+    with pytest.raises(DamagedCheckpointError, match=text + ", this ascpipe reads version 2 and 3"):
         open_checkpoint(prefix)
-    with pytest.raises(DamagedCheckpointError, match="has version 4"):
+    with pytest.raises(DamagedCheckpointError, match=text):
         trained_batches(prefix)
 
 

@@ -18,7 +18,8 @@ from ascpipe.tf.running import native
 
 _log = logging.getLogger(__name__)
 
-_CARD, _WISH = "NpuOptimizer", "deterministic"
+_CARD = "NpuOptimizer"
+_WISH = "deterministic"
 #: Asks ``variable_order.cc`` for its pass. TensorFlow ignores unknown names.
 _ORDERED = "AscpipeDeterministic"
 
