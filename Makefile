@@ -59,6 +59,7 @@ CPP_FILES = $(wildcard tfops/src/*/*.cc tfops/src/*/*.h tests/cpp/*.cc tests/cpp
 lint: dev-setup
 	$(PY) -m ruff check .
 	@.venv/bin/clang-format --dry-run --Werror $(CPP_FILES)
+	@$(PY) scripts/tidy.py
 
 fmt: dev-setup
 	$(PY) -m ruff check --fix .

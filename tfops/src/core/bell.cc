@@ -27,7 +27,7 @@ bool FutexSleep(std::uint32_t* futex, std::uint32_t seen, int slice_ms) {
   slice.tv_sec = slice_ms / 1000;
   slice.tv_nsec = (slice_ms % 1000) * 1000000L;
   const long result = syscall(SYS_futex, futex, FUTEX_WAIT, seen, &slice, nullptr, 0);
-  return !(result != 0 && errno == ETIMEDOUT);
+  return result == 0 || errno != ETIMEDOUT;
 }
 
 std::int64_t SpinAfter(std::int64_t waited_ns, std::int64_t most_ns) {

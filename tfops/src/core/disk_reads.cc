@@ -20,8 +20,9 @@ bool IsUnderWay(std::uint32_t word) { return word == layout::kRequestAsked || wo
 DiskReads::DiskReads(layout::Table* header, int reader)
     : table_(DiskTableOf(header)),
       reader_(reader),
-      requests_(At<layout::Request>(header, table_->reads_offset) + reader * layout::kDiskReads),
-      rows_(At<float>(header, table_->read_rows_offset) + reader * layout::kDiskReads * header->row_floats),
+      requests_(At<layout::Request>(header, table_->reads_offset) + std::int64_t{reader} * layout::kDiskReads),
+      rows_(At<float>(header, table_->read_rows_offset) +
+            std::int64_t{reader} * layout::kDiskReads * header->row_floats),
       row_floats_(header->row_floats) {}
 
 bool DiskReads::IsIdle() const {

@@ -48,7 +48,7 @@ char ProcessState(int pid) {
   close(fd);
   const std::string stat(text, std::max<ssize_t>(0, length));
   const std::size_t name_end = stat.rfind(')');
-  return name_end == std::string::npos || name_end + 2 >= stat.size() ? 0 : stat[name_end + 2];
+  return name_end == std::string::npos || name_end + 2 >= stat.size() ? '\0' : stat[name_end + 2];
 }
 
 void SayLine(const std::string& line) {

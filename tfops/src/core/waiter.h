@@ -69,7 +69,7 @@ class Waiter {
   // *status, and `Finish` is not called.  False: Add it.
   bool TryAtOnce(Wait* wait, CoreStatus* status);
   // Makes the thread poll again, after a change within this process.
-  void Wake() { Ring(session_.bells + layout::kBellTrainer); }
+  void Wake() const { Ring(session_.bells + layout::kBellTrainer); }
 
   // Ends all waits with `status`, present and future ones.
   void Fail(const CoreStatus& status);

@@ -250,7 +250,7 @@ PeerActions PeerSession::Conclude(const std::vector<PeerHeader>& headers, const 
       ++one;
     }
   }
-  if (again) queue_.push_front(std::move(request));
+  if (again) queue_.push_front(std::move(request));  // NOLINT(bugprone-use-after-move): not moved if `again`
   if (was_turn) {
     actions.emplace_back();
     actions.back().kind = PeerAction::Kind::kClaim;
