@@ -135,7 +135,8 @@ class PeerSession {
   PeerActions PassGate();
   // Report the end of an exchange.
   PeerActions Conclude(const std::vector<PeerHeader>& headers, const PeerVerdict& verdict, Time now);
-  // It has ended with an error, which breaks this rank.  `others_know` it, or have the same one.
+  // Report that an exchange has failed, which breaks this rank. `others_know`: the other ranks know this, or have the
+  // same error.
   PeerActions Fail(const CoreStatus& why, bool others_know, Time now);
   // Report that this rank is broken because of a timeout that Next returned.
   PeerActions GiveUp(const CoreStatus& why, Time now);
