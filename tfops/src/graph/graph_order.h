@@ -26,9 +26,8 @@ std::vector<Branch> BranchesOf(const tensorflow::Graph& graph, const Nodes& orde
 
 // Planned replacements of nodes, which the order takes into account.
 struct Absorbed {
-  std::unordered_map<const tensorflow::Node*, Nodes> inputs;  // by node: additional predecessors
-  std::unordered_map<const tensorflow::Node*, tensorflow::Node*>
-      into;  // by node: the node that replaces it as a predecessor
+  std::unordered_map<const tensorflow::Node*, Nodes> inputs;            // by node: additional predecessors
+  std::unordered_map<const tensorflow::Node*, tensorflow::Node*> into;  // by node: replacement as a predecessor
 };
 
 // Return the order of some nodes. Items are indices into `nodes`; `order` is as for BranchesOf.

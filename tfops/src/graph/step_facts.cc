@@ -18,7 +18,7 @@ using tensorflow::Node;
 
 namespace {
 
-constexpr std::size_t kMostNodes = 300;  // in the search for the constants of a number
+constexpr std::size_t kMostNodes = 300;  // limit of the search for the constants of a parameter
 
 bool BeginsWith(const std::string& text, const std::string& with) { return text.compare(0, with.size(), with) == 0; }
 
