@@ -88,7 +88,7 @@ class UseSearch {
     return all;
   }
 
-  // Return no use if a sum replaces the gradient of rows, because only the sum reads it and no longer needs the rows.
+  // Return the uses of an input of a gradient of rows. A sum replaces this gradient if only sums read it.
   Uses ThroughGradientOfRows(const Edge& edge) {
     Node* const node = edge.dst();
     Uses uses = OfAll(node);

@@ -138,7 +138,8 @@ class VariableOrder {
           uses.reads.push_back(edge);
           continue;
         }
-        if (BeginsWithAny(user->type_string(), {"Asc"})) return Uses();  // a table variable, see step_order.h
+        if (BeginsWithAny(user->type_string(), {"Asc"}))
+          return Uses();  // a table variable: step/order_rules.cc orders it
         if (!seen.insert(user).second) continue;
         if (!BeginsWithAny(user->type_string(), {"Ref", "IsVariableInitialized"})) AddUpdate(*variable, user, &uses);
         left.push_back(user);

@@ -132,7 +132,7 @@ using tensorflow::OpKernelContext;
 using tensorflow::Status;
 using tensorflow::Tensor;
 
-// Kernel of all three ops.  AscRestoreRows has no table, so none of its slots may name a home row.
+// Kernel of all three ops. AscRestoreRows has no table, so none of its slots may name a home row.
 class ReadOp : public tensorflow::OpKernel {
  public:
   explicit ReadOp(OpKernelConstruction* construction) : OpKernel(construction) {

@@ -75,8 +75,8 @@ std::string AwaitedRanks::NameWithState(int rank, Clock::time_point now) const {
 
 std::string AwaitedRanks::Names(Clock::time_point now) const {
   const bool fresh = IsFresh(now);
-  const bool asks =
-      ranks_[static_cast<std::size_t>(rank_)].header.kind == PeerKind::kAsk;  // an idle rank can receive questions
+  // An idle rank can receive questions, so a rank that asks does not wait for it.
+  const bool asks = ranks_[static_cast<std::size_t>(rank_)].header.kind == PeerKind::kAsk;
   std::vector<int> late, others;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     if (static_cast<int>(rank) == rank_) continue;

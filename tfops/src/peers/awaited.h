@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// Hash of this boot and process namespace.  Processes with the same hash see each other in /proc.
+// Hash of this boot and process namespace. Processes with the same hash see each other in /proc.
 std::uint64_t ThisMachine();
 
 // Not thread-safe.

@@ -1,5 +1,4 @@
-// Statistics of a rank's exchanges for `ascpipe status` and `ascpipe timeline`, including the rank that others wait
-// for.
+// Statistics of a rank's exchanges for `ascpipe status` and `ascpipe timeline`, and the rank that others wait for.
 #ifndef ASCPIPE_PEERS_FIGURES_H_
 #define ASCPIPE_PEERS_FIGURES_H_
 
@@ -22,8 +21,7 @@ class PeerFigures {
   // `shared`: shared memory for the statistics, or null. `spans`: ring for the recorded exchanges, or null.
   PeerFigures(layout::Exchanges* shared, SpanRing* spans, int rank, int ranks);
 
-  // Start an exchange. Return the time in microseconds that this rank was busy since the last one, or 0 for the first
-  // one.
+  // Start an exchange. Return the time in us since the previous exchange of this rank, or 0 for the first.
   std::int64_t Begin(const PeerHeader& header, Clock::time_point now);
   void Sent(const std::vector<std::int64_t>& sizes);  // bytes, by rank
   // End an exchange. The time of a heartbeat is not counted.

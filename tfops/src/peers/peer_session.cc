@@ -64,8 +64,7 @@ PeerActions PeerSession::Enter(PeerRequest request, bool is_next) {
       poisoned_ = Error(kE311, "the tables are half-way through a step: ", cause.text());
     }
     actions.push_back(Failure(std::move(request), poisoned_.ok() ? cause : poisoned_));
-  } else if (MustYield(request.header)) {  // the batch was claimed before this rank knew about the other stream or the
-                                           // question
+  } else if (MustYield(request.header)) {  // claimed before this rank knew that it must yield
     const PeerVerdict turn = {VerdictKind::kTurn, turn_, ""}, asked = {VerdictKind::kAsked, 0, ""};
     actions.push_back(Tell(std::move(request), state_ == PeerState::kTurn ? turn : asked));
   } else {

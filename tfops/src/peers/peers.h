@@ -96,8 +96,7 @@ class Peers {
   double SilenceOf(int rank) const;
   // Seconds since any rank last made progress with a question of rank 0.
   double Silence() const;
-  // Return true if a batch of this stream may be claimed. It may not if another stream or a question of rank 0 comes
-  // first.
+  // Return true if a batch of this stream may be claimed: no other stream and no question of rank 0 comes first.
   bool MayClaim(int stream) const;
 
   // Return why this rank has stopped exchanging messages; ok if it has not.
@@ -105,7 +104,7 @@ class Peers {
   // Return why no rank may use its tables any more; ok if they are usable.
   CoreStatus Poisoned() const;
 
-  // Announces that this rank shuts down, and waits for the other ranks until the timeout.  While a question is open, it
+  // Announces that this rank shuts down, and waits for the other ranks until the timeout. While a question is open, it
   // waits until no rank has made progress for wait_timeout_s.  `cause`: the error of this rank's program, or "".
   // Idempotent.
   void Leave(int timeout_ms, std::string cause = "");

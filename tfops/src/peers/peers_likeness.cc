@@ -21,7 +21,7 @@ void Peers::Learn(const Messages& messages) {
   }
 }
 
-// Returns the difference between ranks, or "".  All ranks return the same, because they have the same messages.
+// Returns the difference between ranks, or "". All ranks return the same, because they have the same messages.
 std::string Peers::Difference(const std::vector<PeerHeader>& headers, const PeerVerdict& verdict) {
   const auto differ = [&headers](std::uint64_t PeerHeader::*field) {
     return std::any_of(headers.begin(), headers.end(),

@@ -1,4 +1,4 @@
-// Peers: texts about waits for other ranks.  The lock is held.
+// Peers: texts about waits for other ranks. The lock is held.
 #include <chrono>
 
 #include "core/error_codes.gen.h"
