@@ -1,4 +1,4 @@
-// What changes and updates tables in a step: plans, formulas of optimizers, and writers by handle.
+// Reads what changes and updates tables in a step: plans, optimizer formulas, and writers by handle.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -14,7 +14,7 @@ using tensorflow::Node;
 
 namespace {
 
-// The formulas of updates: how many of its op's first inputs are states, and how many parameters follow.
+// An optimizer formula: the number of states, which are the first inputs of the op, and of the parameters after them.
 struct Formula {
   int states;
   int parameters;
@@ -27,7 +27,7 @@ const std::map<std::string, Formula>& Formulas() {
   return *formulas;
 }
 
-// A parameter: the number itself, or where it comes from.
+// Return a parameter as text: its value, or the port that computes it.
 std::string Parameter(const Port& port) {
   tensorflow::Tensor value;
   if (!ReadTensor(port.node, &value) || value.dtype() != tensorflow::DT_FLOAT || value.NumElements() != 1) {
@@ -73,7 +73,7 @@ class ChangeReader {
       step_.plans.push_back(plan);
       all_.waiting.push_back(node);
     }
-    Nodes changes = all_.All("AscCut");  // what moves rows, or lets another step do so
+    Nodes changes = all_.All("AscCut");  // ops that move rows, or let another step move rows
     for (const char* type : {"AscTableInit", "AscNextPlan"}) {
       for (Node* node : all_.All(type)) {
         if (IsTrue(*node, "training")) changes.push_back(node);
@@ -107,7 +107,7 @@ class ChangeReader {
       writes.insert(writes.end(), all_.All(type).begin(), all_.All(type).end());
     }
     ByName(&writes);
-    std::vector<Nodes> written;  // the copies that handles, the first input of all these ops, come from
+    std::vector<Nodes> written;  // by op: the copies that produce its handles, which are the first input
     for (const Node* write : writes) written.push_back(Origins({Source(write, 0).node}, "AscLocalRows"));
     step_.handle_writes = all_.ItemsOf(writes);
     for (Node* node : all_.All("AscReadRows")) {

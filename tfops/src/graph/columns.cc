@@ -15,7 +15,7 @@ using tensorflow::Status;
 
 namespace {
 
-// The columns that the shape of a matrix has, -1 where they are not known.
+// Return the number of columns in a shape tensor, or -1 if it is unknown.
 std::int64_t WidthOf(const Shapes& shapes, const Port& shape) {
   Numbers numbers;
   if (ReadNumbers(shape, &numbers)) return numbers.size() == 2 ? numbers[1] : -1;
@@ -23,7 +23,7 @@ std::int64_t WidthOf(const Shapes& shapes, const Port& shape) {
   return shapes.Columns(Source(shape.node, shape.index));
 }
 
-// The sum of the columns that the first `count` inputs of a node from `first` on name as shapes; false: not known.
+// Add up the columns of `count` shape inputs of a node, starting at input `first`. Return false if one is unknown.
 bool AddWidths(const Shapes& shapes, const Node* node, int first, int count, std::int64_t* sum) {
   *sum = 0;
   for (int i = first; i < first + count; ++i) {
@@ -68,7 +68,7 @@ Status CutSplit(Graph* graph, const Shapes& shapes, Node* split, const NodeSet& 
   return Status::OK();
 }
 
-// The shape of the bags of a table, as they usually are: without a question about all that ids come from.
+// Infer the shape of a table's bags in the usual case, without inferring all nodes that the ids come from.
 bool ReadBags(const Node& combine, Numbers* dims) {
   if (combine.type_string() != "AscCombine") return false;
   const Port lookup = Source(&combine, 0);
@@ -93,24 +93,24 @@ bool ReadBags(const Node& combine, Numbers* dims) {
 bool IsColumnAxis(const Port& axis) {
   if (axis.node == nullptr) return false;
   if (axis.node->type_string() != "FloorMod") return IsNumber(axis, 1) || IsNumber(axis, -1);
-  const Port rank = Source(axis.node, 1);  // of a matrix, as all of this is about
+  const Port rank = Source(axis.node, 1);  // rank of a matrix, so 2
   return rank.node != nullptr && (rank.node->type_string() == "Rank" || IsNumber(rank, 2)) &&
          IsColumnAxis(Source(axis.node, 0));
 }
 
 void Shapes::Infer(const Node* asked) const {
-  if (refiner_ == nullptr) {  // it has a thread
+  if (refiner_ == nullptr) {  // created late because it has a thread
     refiner_.reset(new tensorflow::ShapeRefiner(graph_.versions(), graph_.op_registry()));
     refiner_->set_require_shape_inference_fns(false);
     refiner_->set_function_library_for_shape_inference(&graph_.flib_def());
   }
-  std::vector<std::pair<const Node*, bool>> left = {{asked, false}};  // whether the inputs of a node are done
+  std::vector<std::pair<const Node*, bool>> left = {{asked, false}};  // with a flag: inputs are done
   while (!left.empty()) {
     const Node* const node = left.back().first;
     const bool has_inputs = left.back().second;
     left.pop_back();
     if (has_inputs) {
-      refiner_->AddNode(node).IgnoreError();  // then it is not known, and neither is what depends on it
+      refiner_->AddNode(node).IgnoreError();  // after an error the shape is unknown, as are shapes that depend on it
       continue;
     }
     const std::size_t id = static_cast<std::size_t>(node->id());
@@ -139,7 +139,7 @@ bool Shapes::Read(const Port& port, Numbers* dims) const {
 
 bool Shapes::IsMatrix(const Port& port) const {
   if (port.node != nullptr && port.node->type_string() == "MatMul")
-    return true;  // the refiner would need all that comes before
+    return true;  // the refiner would need all predecessors
   Numbers dims;
   return Read(port, &dims) && dims.size() == 2;
 }
@@ -153,8 +153,8 @@ std::int64_t Shapes::Columns(const Port& port) const {
 std::int64_t Shapes::InferColumns(const Port& port) const {
   Numbers dims;
   if (port.node != nullptr && port.node->type_string() == "Reshape") {
-    // Layers of TensorFlow pack the batch size and the columns.  For the first of these, the refiner would look through
-    // the graph for constants, each time.
+    // Layers of TensorFlow pack the batch size and the columns. To find the batch size, the refiner would search the
+    // graph for constants in each call.
     const Port pack = Source(port.node, 1);
     const bool has_two = pack.node != nullptr && pack.node->type_string() == "Pack" && pack.node->num_inputs() == 2;
     if (has_two && ReadNumbers(Source(pack.node, 1), &dims) && dims.size() == 1 && dims[0] >= 0) return dims[0];

@@ -1,4 +1,4 @@
-// Shapes within the graph of one step, which columns of a matrix a tensor is, and how such columns are cut out.
+// Static shapes in the graph of one step, and columns that ops cut out of a matrix.
 #ifndef ASCPIPE_GRAPH_COLUMNS_H_
 #define ASCPIPE_GRAPH_COLUMNS_H_
 
@@ -13,17 +13,17 @@
 namespace ascpipe {
 namespace step {
 
-// Shapes of outputs, as far as they are known before the step runs.  Infers the shape of a node when it is first asked
-// for.  Those of nodes that are newer than this are not known.
+// Static shapes of outputs. The shape of a node is inferred at the first query. Shapes of nodes added after the
+// construction are unknown.
 class Shapes {
  public:
   explicit Shapes(const tensorflow::Graph& graph)
       : graph_(graph), seen_(static_cast<std::size_t>(graph.num_node_ids())) {}
 
-  // False: not even the rank is known.  -1: this axis is not known.
+  // Return false if the rank is unknown. An unknown dimension is -1.
   bool Read(const Port& port, Numbers* dims) const;
   bool IsMatrix(const Port& port) const;
-  // Columns of a matrix, -1 where they are not known or it is none.
+  // Return the number of columns of a matrix, or -1 if it is unknown or the tensor is no matrix.
   std::int64_t Columns(const Port& port) const;
 
  private:
@@ -33,41 +33,41 @@ class Shapes {
   const tensorflow::Graph& graph_;
   mutable std::vector<bool> seen_;  // by node
   mutable std::unique_ptr<tensorflow::ShapeRefiner> refiner_;
-  mutable std::map<std::pair<const tensorflow::Node*, int>, std::int64_t> columns_;  // by port, as found before
+  mutable std::map<std::pair<const tensorflow::Node*, int>, std::int64_t> columns_;  // cache, by port
 };
 
-// Whole columns of a matrix, which a Slice or an output of a SplitV has.
+// Columns of a matrix that a Slice or an output of a SplitV contains.
 struct Columns {
   Port whole;
   tensorflow::Node* cut = nullptr;
   std::int64_t begin = 0, count = 0;
 };
 
-// Whether a tensor is whole columns of a matrix, in their shape or another one: the gradient op refuses what does not
-// have as many rows as the batch.  passed: the ops on the way, the cut included.
+// Return true if a tensor consists of whole columns of a matrix, possibly reshaped. The number of rows is not checked:
+// the gradient op fails unless it equals the batch size. `passed` receives the ops on the way, including the cut.
 bool FindColumns(const Shapes& shapes, Port at, Columns* columns, Nodes* passed);
 
-// Whether it is known where a cut lies, so that it can be cut without the shapes of the tensors beside it (CutOut).
+// Return true if the position of a cut is known without the shapes of adjacent tensors, so that CutOut can replace it.
 bool HasKnownPlace(const Shapes& shapes, const tensorflow::Node& cut);
 
-// Whether an axis of a matrix is that of its columns: 1 or -1, also as the gradient of a concat writes it, modulo the
-// rank.
+// Return true if `axis` is the column axis of a matrix: 1 or -1, or this axis modulo the rank, as in the gradient of a
+// concat.
 bool IsColumnAxis(const Port& axis);
 
-// The first column of Slice, from its input `begin`.
+// Read the first column of a Slice from its input `begin`.
 bool BeginOfSlice(const Shapes& shapes, const Port& begin, std::int64_t* column);
 
-// The sizes of the pieces of SplitV, -1 for those that are not known: a constant, or what the gradient of a concat of
-// many tensors makes of their shapes.
+// Read the sizes of the pieces of SplitV; unknown sizes are -1. The input is a constant, or the gradient of a concat of
+// many tensors computes it from their shapes.
 bool SizesOfSplit(const Shapes& shapes, const Port& port, Numbers* sizes);
 
-// Lets what waits for a cut wait for the tensor that it is of.  TensorFlow lets gradients that are used together wait
-// for each other.
+// Move the outgoing control edges of a cut to the tensor that it cuts. TensorFlow adds such edges between gradients
+// that are used together.
 void WaitForWhole(tensorflow::Graph* graph, tensorflow::Node* cut);
 
-// Lets columns be cut out of the whole where they are known to lie, so that nothing asks for the shapes of the tensors
-// beside them, which are read in place.  cut: a Slice, or a SplitV, which becomes Slices for all that reads it and is
-// not among `gone`.
+// Replace the inputs of `cut` by constant positions, so that it no longer needs the shapes of adjacent tensors, which
+// are read in place. `cut` is a Slice or a SplitV. A SplitV becomes one Slice for each output whose readers are not all
+// in `gone`.
 tensorflow::Status CutOut(tensorflow::Graph* graph, const Shapes& shapes, tensorflow::Node* cut, const NodeSet& gone);
 
 }  // namespace step

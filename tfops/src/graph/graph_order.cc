@@ -22,10 +22,11 @@ Nodes Origins(const Nodes& from, const char* type) {
 
 namespace {
 
-// Whether a Switch is part of a loop.  That a loop goes on or ends is no condition of what comes after it.
+// Return true if a Switch is part of a loop. A loop's condition is not a condition for nodes after the loop.
 bool IsOfLoop(const Node& node) { return Source(&node, 1).node != nullptr && Source(&node, 1).node->IsLoopCond(); }
 
-// What an edge hands on: all that its source is in, and the side of a conditional that it comes from.
+// Return the branches that an edge propagates: the branches of its source, and the side of the conditional if the
+// source is a Switch.
 Branch Along(const Edge& edge, const std::vector<Branch>& of) {
   Branch branch = of[At(edge.src()->id())];
   if (!edge.IsControlEdge() && edge.src()->IsSwitch() && !IsOfLoop(*edge.src())) {
@@ -35,7 +36,8 @@ Branch Along(const Edge& edge, const std::vector<Branch>& of) {
   return branch;
 }
 
-// A Merge runs as soon as one of its inputs is there: it is in what all of them are in.
+// Return the branches of a Merge. It runs when one of its inputs is available, so it is in the branches that all inputs
+// share.
 Branch OfMerge(const Node& merge, const std::vector<Branch>& of) {
   Branch common, waits;
   bool is_first = true;
@@ -58,7 +60,7 @@ Branch OfMerge(const Node& merge, const std::vector<Branch>& of) {
   return common;
 }
 
-// Sets of items, as bits, by node.
+// Sets of items as bit masks, by node.
 class Before {
  public:
   Before(const Graph& graph, const Nodes& nodes)
@@ -67,7 +69,7 @@ class Before {
     bits_.resize(items_.size() * words_);
   }
 
-  // Lets a node come after another one, and after all that this comes after.  Returns whether that is new.
+  // Put `node` after `first` and all its predecessors. Return true if this changes the set.
   bool Add(const Node& first, const Node& node) {
     const Word* const known = bits_.data() + IdOf(first) * words_;
     Word* const own = bits_.data() + IdOf(node) * words_;
@@ -84,7 +86,7 @@ class Before {
     return is_new;
   }
 
-  // Calls `each` for each item that a node comes after.
+  // Call `each` for each item before a node.
   template <typename Each>
   void ForEach(const Node& node, const Each& each) const {
     for (std::size_t word = 0; word < words_; ++word) {
@@ -125,7 +127,7 @@ std::vector<Branch> BranchesOf(const Graph& graph, const Nodes& order) {
 
 Order OrderOf(const Graph& graph, const Nodes& order, const Nodes& nodes, const Absorbed& absorbed) {
   Before before(graph, nodes);
-  for (bool again = true; again;) {  // a second time for loops, and for what stands for other nodes
+  for (bool again = true; again;) {  // repeat for loops and for replaced nodes
     again = false;
     for (const Node* node : order) {
       const auto inputs = absorbed.inputs.find(node);

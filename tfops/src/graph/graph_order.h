@@ -1,4 +1,4 @@
-// What comes before what in a graph, and which conditionals decide whether a node runs.
+// Order of the nodes of a graph, and the conditionals that decide whether a node runs.
 #ifndef ASCPIPE_GRAPH_GRAPH_ORDER_H_
 #define ASCPIPE_GRAPH_GRAPH_ORDER_H_
 
@@ -13,24 +13,24 @@
 namespace ascpipe {
 namespace step {
 
-// The nodes of type `type` that the data of `from` comes from.
+// Return the nodes of type `type` that produce data for `from`, also indirectly.
 Nodes Origins(const Nodes& from, const char* type);
 
-// Sides of conditionals: what decides, an output of a node, and which side.
+// A set of sides of conditionals: node and output of the predicate, and the side.
 using Branch = std::set<std::tuple<int, int, int>>;
 
-// By node, the branches that it is in.  What reads or waits for a branch that is not taken does not run either, up to
-// the Merge where branches meet again.  Nodes of the same branches run all or none, so that one op may take the place
-// of several.  `order`: the nodes of the graph in reverse post-order.
+// Return the branches that contain each node, by node. A node that reads or waits for a branch that is not taken does
+// not run either, up to the Merge where branches join. Nodes of the same branches run all or none, so one op may
+// replace several of them. `order`: the nodes of the graph in reverse post-order.
 std::vector<Branch> BranchesOf(const tensorflow::Graph& graph, const Nodes& order);
 
-// Nodes that stand for others, in the order of a graph that will be.
+// Planned replacements of nodes, which the order takes into account.
 struct Absorbed {
-  std::unordered_map<const tensorflow::Node*, Nodes> inputs;            // of a node, all that it will come after
-  std::unordered_map<const tensorflow::Node*, tensorflow::Node*> into;  // instead of a node, this one is waited for
+  std::unordered_map<const tensorflow::Node*, Nodes> inputs;            // by node: additional predecessors
+  std::unordered_map<const tensorflow::Node*, tensorflow::Node*> into;  // by node: replacement as a predecessor
 };
 
-// The order of some nodes: items are places in `nodes`.  `order`: as of BranchesOf.
+// Return the order of some nodes. Items are indices into `nodes`; `order` is as for BranchesOf.
 Order OrderOf(const tensorflow::Graph& graph, const Nodes& order, const Nodes& nodes, const Absorbed& absorbed);
 
 }  // namespace step

@@ -1,4 +1,4 @@
-// Joins: concats of columns, and the columns of their gradients.
+// Reads joins: concats of columns, and the columns of their gradients.
 #include <algorithm>
 
 #include "graph/numbered.h"
@@ -43,7 +43,7 @@ class JoinReader {
   }
 
  private:
-  // What a concat reads.
+  // Describe an input of a concat as a piece.
   Piece Describe(const Port& value, const Node& concat, Nodes* waits) {
     Piece piece;
     piece.value = all_.ValueOf(value);
@@ -65,7 +65,7 @@ class JoinReader {
         return piece;
       }
       if (Is(at.node, {"Reshape", "Squeeze"})) {
-        // Rows of [batch, k, dim] side by side, or rows of [batch, dim] as they are, and nothing else.
+        // Only rows of [batch, k, dim] side by side, or unchanged rows of [batch, dim].
         if (rank != 2 || !reading_.shapes->Read(Source(at.node, 0), &dims) || dims.size() < 2 || dims.size() > 3 ||
             dims[1] <= 0 || dims.back() <= 0 ||
             reading_.shapes->Columns(at) != (dims.size() == 2 ? 1 : dims[1]) * dims.back()) {
@@ -79,7 +79,7 @@ class JoinReader {
     return piece;
   }
 
-  // Gradients that are columns of one tensor, and all cuts of these tensors.
+  // Find gradients that are columns of one tensor, and all cuts of such tensors.
   void ReadColumns() {
     auto gradient = all_.gradients.begin();
     for (std::size_t i = 0; i < step_.sums.size(); ++i) {

@@ -16,7 +16,7 @@ bool IsSame(const NodeBuilder::NodeOut& out, const Port& port) {
   return out.node == port.node && out.index == port.index;
 }
 
-// The place of a port among others, -1 for none; it is added where it is not among them.
+// Return the index of a port in `outs`, which receives the port if it is missing. Return -1 for a port without a node.
 int PlaceIn(const Port& port, Outs* outs) {
   if (port.node == nullptr) return -1;
   const auto found =

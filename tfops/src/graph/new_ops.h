@@ -1,4 +1,4 @@
-// AscRead and AscSum, which stand for several ops of a program in the graph of a step, while they are put together.
+// Builders of AscRead and AscSum, which replace several ops of a program in the graph of a step.
 #ifndef ASCPIPE_GRAPH_NEW_OPS_H_
 #define ASCPIPE_GRAPH_NEW_OPS_H_
 
@@ -13,14 +13,14 @@ namespace step {
 using Integers = std::vector<int>;
 using Outs = std::vector<tensorflow::NodeBuilder::NodeOut>;
 
-// How rows of positions become one for each bag: the ports of a Combination.  splits without a node: they do not.
+// Ports of a Combination. `splits` has no node if rows are not combined.
 struct BagPorts {
   Port splits, weights;
   std::string combiner;
   float max_norm = 0;
 };
 
-// The inputs and attributes of the bags of features.
+// Inputs and attributes of all bags of an op.
 struct BagInputs {
   void Add(const BagPorts& bags);
   void AddTo(tensorflow::NodeBuilder* builder) const;
@@ -33,30 +33,31 @@ struct BagInputs {
 
 class ReadOp {
  public:
-  // Append to the output that was begun last: a feature, of rows that may have others, or another tensor.
+  // Start an output. The functions below append to it a feature, whose rows other features may share, its bags, or
+  // another tensor.
   void BeginOutput() { pieces_.push_back(0); }
   void AddFeature(const Port& rows, const Port& slots, const Port& default_row, int table, const Port& restore);
-  void AddBags(const BagPorts& bags) { bags_.Add(bags); }  // of the feature that was added last
+  void AddBags(const BagPorts& bags) { bags_.Add(bags); }  // for the last feature
   void AddOther(const Port& port);
 
-  // Adds the op, which waits for `waits`, on the device of `beside`.
+  // Add the op on the device of `beside`, with control inputs `waits`.
   tensorflow::Status AddTo(tensorflow::Graph* graph, const Nodes& waits, const tensorflow::Node& beside,
                            tensorflow::Node** node) const;
 
  private:
   Outs rows_, slots_, default_row_, restore_, others_;
   Integers tables_, sources_, pieces_;
-  Integers order_;  // features, and, less 1 and negative, others
+  Integers order_;  // index of a feature, or -1 - index of another tensor
   BagInputs bags_;
 };
 
 class SumOp {
  public:
   void AddTable(const Port& rows, const Port& slots, int dim, bool partial);  // rows without a node: none
-  // A feature of the table that was added last.  column: -1 if the gradient is the feature's own.
+  // Append a feature to the last table. `column` is -1 if the feature has a gradient tensor of its own.
   void AddFeature(const Port& restore, const Port& gradient, int column, const BagPorts& bags);
 
-  // As of ReadOp.
+  // As ReadOp::AddTo.
   tensorflow::Status AddTo(tensorflow::Graph* graph, const Nodes& waits, const tensorflow::Node& beside,
                            tensorflow::Node** node) const;
 

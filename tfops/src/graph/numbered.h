@@ -1,4 +1,4 @@
-// Numbers for what a step has, while its graph is read.
+// Numbering of the ops, outputs and loops of a step while its graph is read.
 #ifndef ASCPIPE_GRAPH_NUMBERED_H_
 #define ASCPIPE_GRAPH_NUMBERED_H_
 
@@ -13,33 +13,33 @@
 namespace ascpipe {
 namespace step {
 
-// The ops of a step at which a search ends, with their numbers in it.
+// Ops at which a search for uses ends, with their indices in the step.
 struct Ends {
   std::map<const tensorflow::Node*, int> joins, bags, sums, cuts;
 };
 
-// The nodes of a graph by type, and the numbers that a reading gives to ops, outputs and loops.
+// Nodes of a graph by type, and the indices of ops, outputs and loops.
 class Numbered {
  public:
   Numbered(tensorflow::Graph* graph, Reading* reading);
 
-  tensorflow::Status ReadLoops();  // before the first question about a loop
+  tensorflow::Status ReadLoops();  // call before LoopOf
 
-  // All nodes of a type, by name: of ascpipe's types, or ConcatV2.
+  // Return all nodes of a type, sorted by name. `type` must be an op of ascpipe or ConcatV2.
   const Nodes& All(const std::string& type) { return by_type_[type]; }
   bool has_control_flow() const { return has_control_flow_; }
   Item ItemOf(tensorflow::Node* node);
   Items ItemsOf(const Nodes& nodes);
   Value ValueOf(const Port& port);
-  int LoopOf(const tensorflow::Node& node);  // 0: in none
+  int LoopOf(const tensorflow::Node& node);  // 0: not in a loop
 
   tensorflow::Graph& graph;
   Reading& reading;
   Step& step;
-  Ends ends;                                                        // where searches for uses end
-  std::map<std::pair<const tensorflow::Node*, int>, int> features;  // outputs of lookups
-  std::vector<Port> gradients;                                      // of the features of all sums
-  Nodes waiting;                                                    // ops whose waits the rules ask for
+  Ends ends;                                                        // ops at which searches for uses end
+  std::map<std::pair<const tensorflow::Node*, int>, int> features;  // indices of outputs of lookups
+  std::vector<Port> gradients;                                      // gradients of the features of all sums
+  Nodes waiting;                                                    // ops whose control inputs the rules need
 
  private:
   std::map<std::string, Nodes> by_type_;
@@ -51,8 +51,8 @@ class Numbered {
 };
 
 // Parts of ReadStep.
-void ReadJoins(Numbered* numbered);    // joins, and the columns and cuts of gradients
-void ReadUses(Numbered* numbered);     // of features, bags and cuts; after all of these
+void ReadJoins(Numbered* numbered);    // joins, and columns and cuts of gradients
+void ReadUses(Numbered* numbered);     // uses of features, bags and cuts; call after these are read
 void ReadChanges(Numbered* numbered);  // plans, updates, and readers and writers by handle
 
 }  // namespace step

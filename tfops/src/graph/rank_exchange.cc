@@ -1,8 +1,8 @@
-// The graph of a step of several ranks: what the program wrote for one rank, with exchanges put in.
+// Inserts the exchanges between ranks into the graph of a step, which the program wrote for one rank.
 //
-// A program's graph has, for each table, a plan (AscNextPlan), lookups of its rows, sums of their gradients and
-// updates. Of several ranks the plan is of what all ranks ask of this one (the owned ring), and the lookups read rows
-// that came from their owners:
+// For each table, the program's graph has a plan (AscNextPlan), lookups, sums of gradients, and updates. With several
+// ranks, the plan covers the keys that all ranks request from this rank (the owned ring). Lookups read rows that their
+// owners sent:
 //
 //   IteratorGetNext -> AscGate -> AscNextPlan -> AscLookup -> AscForward -> AscRestoreRows -> the program's model
 //   the program's model -> AscLookupGrad -> AscBackward -> AscLookupGrad -> the program's optimizer
@@ -29,28 +29,28 @@ using tensorflow::Status;
 
 namespace {
 
-// The plan of one table, and what stands for it.
+// The plan of one table, and the nodes that replace it.
 struct TablePlan {
-  Node* plan = nullptr;  // the program's
+  Node* plan = nullptr;  // of the program
   int table = 0;
   int features = 0;
   Port variable;
-  Node* owned = nullptr;  // AscNextPlan of what all ranks ask for
+  Node* owned = nullptr;  // AscNextPlan of the keys that all ranks request
   Node* keys = nullptr;   // AscLocalKeys
-  Node* rows = nullptr;   // of what they ask for
+  Node* rows = nullptr;   // the requested rows
   Node* named = nullptr;  // AscNameRows of an expansion table that is trained
-  Nodes sums;             // the program's AscLookupGrad
-  Nodes locals;           // the program's AscLocalRows
-  Port local;             // the rows that AscForward brings
+  Nodes sums;             // AscLookupGrad of the program
+  Nodes locals;           // AscLocalRows of the program
+  Port local;             // rows received by AscForward
 };
 
-// The program's AscLookup, and what it reads.
+// AscLookup of the program, and its table.
 struct Lookup {
   Node* node;
   const TablePlan* table;
 };
 
-// The plans of one stream.
+// All plans of one stream.
 struct Step {
   int stream = 0;
   bool training = false;
@@ -114,14 +114,15 @@ class RankExchange {
       plan.variable = Source(node, 1);
       step.tables.push_back(plan);
     }
-    for (auto& entry : steps_) {  // the same order on all ranks, whatever their names are
+    for (auto& entry : steps_) {  // same order on all ranks, independent of names
       std::sort(entry.second.tables.begin(), entry.second.tables.end(),
                 [](const TablePlan& a, const TablePlan& b) { return a.table < b.table; });
     }
     return Status::OK();
   }
 
-  // The plan that slots or handles come from; null: from none of several ranks.  `through`: a type of op on the way.
+  // Return the plan that slots or handles come from, or null if its stream is not trained by several ranks. `passed` is
+  // set if an op of type `through` is on the way.
   TablePlan* PlanOf(const Port& from, const char* through = nullptr, bool* passed = nullptr) {
     TablePlan* found = nullptr;
     VisitSources({from.node}, [&](const Node* node) {
@@ -160,7 +161,8 @@ class RankExchange {
     return Status::OK();
   }
 
-  // Handles name rows of this rank: only those that the gradient of a lookup chooses are of rows it has sums for.
+  // Return an error for handles that no gradient of a lookup selects. Handles are rows of this rank, and only selected
+  // rows have sums.
   Status RequireSummed(const Node& node) {
     if (!Is(&node, {"AscReadRows", "AscWriteRows", "AscApplyGradientDescentByAddress", "AscApplyAdagradByAddress",
                     "AscApplyLazyAdamByAddress"})) {
@@ -175,7 +177,7 @@ class RankExchange {
     return Place(&graph_, builder, {}, beside, node);
   }
 
-  // A number for the tables of a step: equal on ranks that use the same ones.
+  // Return a hash of the tables of a step, equal on ranks that use the same tables.
   static tensorflow::int64 UsedTables(const Step& step) {
     std::uint64_t hash = 1469598103934665603u;  // FNV-1a
     for (const TablePlan& table : step.tables) {
@@ -230,7 +232,7 @@ class RankExchange {
     return Put(&forward.Attr("used", UsedTables(*step)).Attr("facts", facts_), *beside, &step->forward);
   }
 
-  // The rows that ranks ask of this one, in their order.
+  // Add the read of the rows that the ranks request from this rank, in rank order.
   Status PutAskedRows(const Step& step, Node* no_row, TablePlan* table) {
     Port rows = table->variable, slots = {table->owned, 0};
     const bool at_home = !table->locals.empty();
@@ -249,14 +251,14 @@ class RankExchange {
     return Put(&looking, *table->plan, &table->rows);
   }
 
-  // The program's ids of a table are places in the rows that came.
+  // Replace the plan of a table: its slots become positions in the received rows.
   Status ReadLocal(Step* plans, int index) {
     const Step& step = *plans;
     TablePlan& table = plans->tables[static_cast<std::size_t>(index)];
     const Port places = {step.forward, index};
     table.local = {step.forward, static_cast<int>(step.tables.size()) + index};
     if (!table.locals.empty()) {
-      // After the exchange: what changed tables before its end has made handles of before it void.
+      // After the exchange, because table changes before its end invalidate older handles.
       NodeBuilder naming = NewNode(&graph_, "owned_rows", "AscNameRows");
       naming.Input(table.owned, 0).Input(step.owned.out()).Attr("table", table.table).ControlInput(step.forward);
       TF_RETURN_IF_ERROR(Put(&naming, *table.plan, &table.named));
@@ -272,7 +274,7 @@ class RankExchange {
     return Status::OK();
   }
 
-  // The sums of a table's gradients go to the owners of its keys, and what came from all ranks is summed in rank order.
+  // Send the sums of each table's gradients to the owners of the keys, and sum the received gradients in rank order.
   Status PutBackward(Step* step) {
     std::vector<std::pair<Node*, const TablePlan*>> sums;
     std::vector<NodeBuilder::NodeOut> restore, values, indices;
@@ -314,7 +316,7 @@ class RankExchange {
   Graph& graph_;
   const Pipeline& pipeline_;
   std::map<int, Step> steps_;  // by stream
-  std::string facts_;          // of peers/likeness.h
+  std::string facts_;          // as in peers/likeness.h
   std::vector<Lookup> lookups_;
   Nodes replaced_;
 };

@@ -1,4 +1,4 @@
-// Nodes that stand in the graph of a step of several ranks beside the program's, or in the place of some of these.
+// Nodes that the exchange between ranks adds to the graph of a step, or that replace nodes of the program.
 #ifndef ASCPIPE_GRAPH_RANK_NODES_H_
 #define ASCPIPE_GRAPH_RANK_NODES_H_
 
@@ -9,7 +9,8 @@
 
 namespace ascpipe {
 
-// A stateful op for one of the program's: a session caches its kernel by name, for all sets of fetches.
+// Return a builder for a stateful op that replaces `stands_for`. Its name does not depend on the fetches, because a
+// session caches the kernels of stateful ops by name.
 inline tensorflow::NodeBuilder NodeFor(const tensorflow::Graph& graph, const tensorflow::Node& stands_for,
                                        const char* type) {
   return tensorflow::NodeBuilder(stands_for.name() + "/ascpipe_ranks", type, graph.op_registry());
@@ -24,30 +25,30 @@ inline tensorflow::Status NotBuiltForRanks(const tensorflow::Node& node, const c
                 " cannot be trained by several ranks yet. Nothing was run; train it in one process");
 }
 
-// A step that begins when all ranks have a batch.
+// A step that starts when all ranks have a batch.
 struct GatedStep {
   int stream;
   bool training;
-  tensorflow::int64 used;  // a number for its tables, equal on ranks that use the same ones
+  tensorflow::int64 used;  // hash of its tables; equal on ranks that use the same tables
 };
 
-// Puts AscGate between IteratorGetNext, where `ticket` comes from, and all that uses it; then `ticket` comes from the
-// gate.  `owned`: the ticket of what all ranks ask of this one.
+// Insert AscGate between IteratorGetNext, the source of `ticket`, and all readers. `ticket` becomes the output of the
+// gate. `owned` receives the ticket of the keys that all ranks request from this rank.
 tensorflow::Status PutGate(tensorflow::Graph* graph, const GatedStep& step, Port* ticket, Port* owned);
 
-// Puts an op that reads rows of AscForward in the place of an AscLookup, which is then unread; its slots are the places
-// of its keys in them, or will be.  local: the rows of its table.
+// Replace an AscLookup by an op that reads rows of AscForward; afterwards nothing reads the lookup. The slots are, or
+// will be, positions of its keys in these rows. `local`: the rows of its table.
 tensorflow::Status ReadWhatCame(tensorflow::Graph* graph, tensorflow::Node* lookup, const Port& local);
 
-// Adds the division of a sum's values by the number of ranks.
+// Divide the values of a sum by the number of ranks.
 tensorflow::Status PutAverage(tensorflow::Graph* graph, int ranks, tensorflow::Node* sum, tensorflow::Node** average);
 
-// Adds AscApplied behind all that comes after `backward`.  A step that fails before all that reads its gradients has
-// run leaves tables half-way, and the other ranks must be told.
+// Add AscApplied after all nodes that come after `backward`. If a step fails earlier, some tables may lack its updates,
+// and the other ranks must know this.
 tensorflow::Status PutApplied(tensorflow::Graph* graph, tensorflow::Node* backward);
 
-// Refuses a Horovod op that gets the numbers of rows of an AscLookupGrad, as hvd.DistributedOptimizer lets it: they
-// mean nothing on other ranks.
+// Return an error if a Horovod op reads the row numbers of an AscLookupGrad, as with hvd.DistributedOptimizer. Row
+// numbers have no meaning on other ranks.
 tensorflow::Status RefuseGathered(const tensorflow::Node& sum);
 
 }  // namespace ascpipe

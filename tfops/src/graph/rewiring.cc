@@ -44,7 +44,7 @@ Status Rewiring::Replace(Node* node, const std::vector<Port>& outputs, Node* wai
 NodeSet Rewiring::Unread() const {
   NodeSet gone;
   Nodes left;
-  std::vector<int> readers(At(graph_.num_node_ids()), -1);  // that stay; -1: not counted yet
+  std::vector<int> readers(At(graph_.num_node_ids()), -1);  // remaining readers by node; -1: not counted yet
   const auto count = [&readers](const Node* node) -> int& {
     int& number = readers[At(node->id())];
     if (number >= 0) return number;

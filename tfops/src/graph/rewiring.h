@@ -1,4 +1,4 @@
-// Which op has replaced which, while the graph of a step is written.
+// Replacements of ops and outputs while the graph of a step is changed.
 #ifndef ASCPIPE_GRAPH_REWIRING_H_
 #define ASCPIPE_GRAPH_REWIRING_H_
 
@@ -14,18 +14,18 @@ class Rewiring {
  public:
   Rewiring(const Reading& reading, tensorflow::Graph* graph) : reading_(reading), graph_(*graph) {}
 
-  // What is now where the program's op or output was.
+  // Return the current op or output for an op or output of the program.
   tensorflow::Node* OpOf(Item item) const;
   Port PortOf(Value value) const;  // no node for -1
   void AddWaits(const Nodes& waits, Nodes* all) const;
 
-  // Repoint, of a node that is replaced.
+  // Repoint the readers of a node that is replaced, and record the replacement.
   tensorflow::Status Replace(tensorflow::Node* node, const std::vector<Port>& outputs, tensorflow::Node* waited_for);
 
-  // Says which op does what that of an item did.
+  // Record the op that replaces an item.
   void Write(Item item, tensorflow::Node* node) { written_[item] = node; }
 
-  // What was replaced and has no reader left, and the ops without an effect of their own that only such ops read.
+  // Return replaced nodes that have no reader left, and ops without side effects that only such nodes read.
   NodeSet Unread() const;
   void RemoveUnread();
 
@@ -34,7 +34,7 @@ class Rewiring {
   tensorflow::Graph& graph_;
   std::map<Item, tensorflow::Node*> written_;
   std::map<std::pair<tensorflow::Node*, int>, Port> moved_;  // outputs
-  std::map<tensorflow::Node*, tensorflow::Node*> replaced_;  // with what is waited for in their place
+  std::map<tensorflow::Node*, tensorflow::Node*> replaced_;  // with the op that their successors wait for instead
 };
 
 }  // namespace step

@@ -18,7 +18,7 @@ using tensorflow::Node;
 
 namespace {
 
-constexpr std::size_t kMostNodes = 300;  // in the search for the constants of a number
+constexpr std::size_t kMostNodes = 300;  // limit of the search for the constants of a parameter
 
 bool BeginsWith(const std::string& text, const std::string& with) { return text.compare(0, with.size(), with) == 0; }
 
@@ -50,7 +50,7 @@ std::string Shortest(Number number) {
   }
 }
 
-// Reads the only element of a constant.  Returns false if the node is no constant, or has several elements.
+// Reads the only element of a constant. Returns false if the node is no constant, or has several elements.
 bool NumberOf(const Node* node, std::string* number) {
   tensorflow::Tensor tensor;
   if (!ReadTensor(node, &tensor) || tensor.NumElements() != 1) return false;
@@ -72,7 +72,7 @@ bool NumberOf(const Node* node, std::string* number) {
   }
 }
 
-// Whether the search for constants ends at this node, because its value comes from another step or a feed.
+// Return true if the search for constants ends at this node because its value comes from another step or a feed.
 bool IsSource(const Node& node) {
   return IsVariable(node) || Is(&node, {"Placeholder", "PlaceholderWithDefault", "IteratorGetNext", "_Arg", "_Recv"}) ||
          BeginsWith(node.type_string(), "Asc");

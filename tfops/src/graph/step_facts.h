@@ -1,4 +1,4 @@
-// Facts of the graph of a step that must be alike on all ranks: updates of tables, and the program's collectives.
+// Properties of the graph of a step that must be equal on all ranks: updates of tables, and collectives of the program.
 #ifndef ASCPIPE_GRAPH_STEP_FACTS_H_
 #define ASCPIPE_GRAPH_STEP_FACTS_H_
 
@@ -9,12 +9,12 @@
 
 namespace ascpipe {
 
-// Lines of peers/likeness.h about the graph of a step as the program wrote it:
-// - of each update of a table, its formula and numbers;
+// Return the properties of the graph as the program wrote it, as lines for peers/likeness.h:
+// - the formula and parameters of each update of a table;
 // - combiners whose gradients are trained;
-// - ops of Horovod's over all ranks;
-// - of each variable of the dense model that is updated by what such an op gives: type, shape, formula and numbers.
-// Other variables, and ops that train nothing, may differ: ranks may have summaries, towers and inputs of their own.
+// - Horovod ops over all ranks;
+// - type, shape, formula and parameters of each dense variable that is updated by the result of such an op.
+// Other variables and ops that do not train may differ. Ranks may have their own summaries, towers and inputs.
 std::string FactsOf(const tensorflow::Graph& graph, const Pipeline& pipeline);
 
 }  // namespace ascpipe

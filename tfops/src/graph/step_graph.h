@@ -1,4 +1,4 @@
-// Questions about the graph of one step and changes of it, for the passes.
+// Queries and changes of the graph of one step, for the passes.
 #ifndef ASCPIPE_GRAPH_STEP_GRAPH_H_
 #define ASCPIPE_GRAPH_STEP_GRAPH_H_
 
@@ -30,19 +30,19 @@ struct Port {
 
 // ---- questions
 
-void ByName(Nodes* nodes);  // the same order every time
+void ByName(Nodes* nodes);  // sorts by name, so that the order is reproducible
 
-// What a node reads as its input `place`.  A node of a step has all its inputs; else the port has no node.
+// Return the source of input `place`. Nodes in the graph of a step have all inputs; otherwise the port has no node.
 Port Source(const tensorflow::Node* node, int place);
 
 bool Is(const tensorflow::Node* node, std::initializer_list<const char*> types);
 
-// The value of a constant; false: it is none.
+// Read the value of a constant. Return false if the node is no constant.
 bool ReadTensor(const tensorflow::Node* node, tensorflow::Tensor* tensor);
-bool ReadNumbers(const Port& port, Numbers* numbers);  // of integers
+bool ReadNumbers(const Port& port, Numbers* numbers);  // only integers
 bool IsNumber(const Port& port, std::int64_t number);
 
-// An attribute, -1 if there is none.
+// Return an integer attribute, or -1 if there is none.
 int IntOf(const tensorflow::Node* node, const char* attr);
 
 bool HasControlOutputs(const tensorflow::Node* node);
@@ -53,8 +53,8 @@ inline bool IsTrue(const tensorflow::Node& node, const char* attr) {
   return tensorflow::GetNodeAttr(node.attrs(), attr, &value).ok() && value;
 }
 
-// Visits some nodes and all that their data comes from, each once, but nothing behind a node at which `visit` returns
-// false.
+// Visit nodes and all nodes that produce their data, each once. The search does not continue beyond a node for which
+// `visit` returns false.
 template <typename Visit>
 void VisitSources(Nodes left, const Visit& visit) {
   NodeSet seen(left.begin(), left.end());
@@ -68,7 +68,7 @@ void VisitSources(Nodes left, const Visit& visit) {
   }
 }
 
-// Visits some nodes and all that reads their data, each once.
+// Visit nodes and all nodes that read their data, each once.
 template <typename Visit>
 void VisitReaders(Nodes left, const Visit& visit) {
   NodeSet seen(left.begin(), left.end());
@@ -82,10 +82,10 @@ void VisitReaders(Nodes left, const Visit& visit) {
   }
 }
 
-// Ops that update table variables, also within a conditional.
+// Return the ops that update table variables, including updates in conditionals.
 Nodes Updates(const Nodes& variables);
 
-// All nodes after some nodes, or before them.
+// All successors or all predecessors of some nodes.
 class Reached {
  public:
   enum class Way { kAfter, kBefore };
@@ -100,19 +100,19 @@ class Reached {
 
 // ---- changes
 
-// Adds a node after some others, on the device of a further one.
+// Add a node with control inputs, on the device of another node.
 tensorflow::Status Place(tensorflow::Graph* graph, tensorflow::NodeBuilder* builder, const Nodes& after,
                          const tensorflow::Node& beside, tensorflow::Node** node);
 
-// Adds a constant of two numbers.
+// Add a constant of two numbers.
 tensorflow::Status PlacePair(tensorflow::Graph* graph, std::int64_t first, std::int64_t second,
                              const tensorflow::Node& beside, tensorflow::Node** node);
 
-// Lets all that reads or waits for a node do so with another one, which has the same outputs.
+// Repoint all readers and successors of a node to another node, which has the same outputs.
 tensorflow::Status Repoint(tensorflow::Graph* graph, tensorflow::Node* before, tensorflow::Node* now);
 
-// The same with an output of any node for each output, and a node that is waited for.  Readers of outputs that
-// `outputs` does not have, or has no node for, stay as they are, and so does what `except` reads.
+// As above, with a port for each output and a node for the control edges. Readers of outputs without such a port are
+// not changed, nor are the inputs of `except`.
 tensorflow::Status Repoint(tensorflow::Graph* graph, tensorflow::Node* before, const std::vector<Port>& outputs,
                            tensorflow::Node* waited_for, const tensorflow::Node* except = nullptr);
 

@@ -19,8 +19,8 @@ using tensorflow::Status;
 
 namespace {
 
-// A custom optimizer of this name in the configuration of a session asks for `OrderVariables`.
-// ascpipe/tf/incumbent/ascend/deterministic.py adds it.  TensorFlow ignores unknown names.
+// Name of a custom optimizer whose presence in the session configuration enables `OrderVariables`.
+// ascpipe/tf/incumbent/ascend/deterministic.py adds it. TensorFlow ignores unknown names.
 constexpr char kAskedBy[] = "AscpipeDeterministic";
 
 bool IsAsked(const GraphOptimizationPassOptions& options) {
@@ -29,9 +29,9 @@ bool IsAsked(const GraphOptimizationPassOptions& options) {
   return std::any_of(asked.begin(), asked.end(), [](const auto& optimizer) { return optimizer.name() == kAskedBy; });
 }
 
-constexpr std::size_t kMostNamed = 4;  // in a line of the log
+constexpr std::size_t kMostNamed = 4;  // names per log line
 
-// Which lookups, joins and sums stay ops of their own, and why.
+// Log the lookups, joins and sums that are not merged, with the reasons.
 void Log(const step::Step& step, const step::Layout& layout) {
   std::set<step::Item> told;
   std::string text;
@@ -45,7 +45,7 @@ void Log(const step::Step& step, const step::Layout& layout) {
             << " lookups, these ops stay apart: " << text.substr(2);
 }
 
-// Reads the graph of a step, decides its layout, and writes it.
+// Read the graph of a step, decide its layout and apply it.
 Status CompileStep(Graph* graph) {
   step::Reading reading;
   TF_RETURN_IF_ERROR(step::ReadStep(graph, &reading));
@@ -55,7 +55,7 @@ Status CompileStep(Graph* graph) {
   return step::WriteStep(layout, reading, graph);
 }
 
-// A session runs the pass once for each set of fetches, on the graph that is pruned to them.
+// A session runs the pass once for each set of fetches, on the graph pruned to them.
 class StepPass : public tensorflow::GraphOptimizationPass {
  public:
   Status Run(const GraphOptimizationPassOptions& options) override {

@@ -1,6 +1,6 @@
 // Changes of the graph of a step, which is the graph of the fetches of one session.run.  `step_pass.cc` applies them.
 //
-// No change alters a bit of a result.  A change leaves ops that it does not recognise as they are.
+// No change alters a bit of a result. A change leaves ops that it does not recognise as they are.
 #ifndef ASCPIPE_GRAPH_STEP_PASS_H_
 #define ASCPIPE_GRAPH_STEP_PASS_H_
 
@@ -9,7 +9,7 @@
 
 namespace ascpipe {
 
-// Inserts the exchanges of several ranks.  Lookups then read rows that the owners of the keys sent, and updates read
+// Inserts the exchanges of several ranks. Lookups then read rows that the owners of the keys sent, and updates read
 // gradients that all ranks sent.
 tensorflow::Status ExchangeAmongRanks(tensorflow::Graph* graph);
 

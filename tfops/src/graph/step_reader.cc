@@ -90,7 +90,7 @@ class Reader {
     return tensorflow::GetNodeAttr(node.attrs(), "max_norm", &how->max_norm);
   }
 
-  // Where rows come from, through ops that pass them on, and what these wait for.
+  // Return the source of rows through ops that pass them on, and the control inputs of these ops.
   static Port Trace(Port at, Nodes* waits) {
     while (Is(at.node, {"Identity", "StopGradient"}) && !HasControlOutputs(at.node)) {
       AddControlInputs(at.node, waits);
@@ -147,13 +147,13 @@ class Reader {
       }
       numbered_.ends.sums[node] = static_cast<int>(step_.sums.size());
       step_.sums.push_back(sum);
-      reading_.waits_of_sums.push_back(passed);  // these, until ReadJoins
+      reading_.waits_of_sums.push_back(passed);  // ReadJoins appends more
       reading_.gradients_of_rows.push_back(of_rows);
     }
     return Status::OK();
   }
 
-  // AscCombineRowsGrad, if a gradient is one for which a sum can stand; else null.
+  // Return the AscCombineRowsGrad that computes a gradient if a sum can replace it, else null.
   static Node* GradientOfRows(const Node& sum, Port at, Nodes* passed) {
     Nodes between;
     for (; at.node->type_string() == "Identity"; at = Source(at.node, 0)) between.push_back(at.node);
@@ -169,7 +169,7 @@ class Reader {
     return at.node;
   }
 
-  // The rows that slots name, which a max_norm needs.
+  // Set the rows of the slots, which a max_norm needs.
   void AddRows(const Port& rows, Sum* sum) {
     Nodes waits;
     const Lookup& lookup = LookupOf(FeatureOf(Trace(rows, &waits)));
@@ -206,7 +206,8 @@ class Reader {
     step_.order = OrderOf(numbered_.graph, order, reading_.ops, AbsorbedBySums());
   }
 
-  // Sums come after what they will read, and gated gradients wait for them instead of for gradients of rows.
+  // Return the planned replacements by sums. Sums come after all their future inputs, and gated gradients wait for sums
+  // instead of gradients of rows.
   Absorbed AbsorbedBySums() const {
     Absorbed absorbed;
     for (std::size_t i = 0; i < step_.sums.size(); ++i) {

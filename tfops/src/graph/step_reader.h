@@ -1,4 +1,4 @@
-// What the graph of a step does with tables.
+// Reads what the graph of a step does with tables.
 #ifndef ASCPIPE_GRAPH_STEP_READER_H_
 #define ASCPIPE_GRAPH_STEP_READER_H_
 
@@ -12,21 +12,21 @@
 namespace ascpipe {
 namespace step {
 
-// A step, and where its parts are in the graph.
+// A step, and the nodes and ports of its parts.
 struct Reading {
   Step step;
   Nodes ops;                 // by item
-  std::vector<Port> values;  // by number
-  Nodes cuts;                // by number
-  // What the ops between a lookup and what reads it wait for, and these themselves, besides their inputs.
+  std::vector<Port> values;  // by value
+  Nodes cuts;                // by index of the cut
+  // Control inputs of the ops between a lookup and its readers, and of the readers.
   std::vector<Nodes> waits_of_bags;
   std::vector<std::vector<Nodes>> waits_of_pieces;  // by join
   std::vector<Nodes> waits_of_sums;
-  std::vector<Nodes> gradients_of_rows;  // by sum: AscCombineRowsGrad that it stands for
-  std::unique_ptr<Shapes> shapes;        // null in a step without joins
+  std::vector<Nodes> gradients_of_rows;  // by sum: the AscCombineRowsGrad ops that it replaces
+  std::unique_ptr<Shapes> shapes;        // null for a step without joins
 };
 
-// Reads the graph of a step: the only function that knows ops by their names, and follows what only passes rows on.
+// Read the graph of a step. Only this function knows ops by their names and follows ops that pass rows on.
 tensorflow::Status ReadStep(tensorflow::Graph* graph, Reading* reading);
 
 }  // namespace step

@@ -1,4 +1,4 @@
-// Changes the graph of a step so that it does what a layout says.
+// Changes the graph of a step as its layout describes.
 #ifndef ASCPIPE_GRAPH_STEP_WRITER_H_
 #define ASCPIPE_GRAPH_STEP_WRITER_H_
 
@@ -7,7 +7,7 @@
 namespace ascpipe {
 namespace step {
 
-// What the layout does not name stays as it is, and so does what anything else in the graph still needs.
+// Apply the layout. Ops that the layout does not name stay unchanged, and so do ops that other nodes still read.
 tensorflow::Status WriteStep(const Layout& layout, const Reading& reading, tensorflow::Graph* graph);
 
 }  // namespace step

@@ -1,7 +1,7 @@
-// A map of a dataset that does little more than submit ids runs on the thread that asks for the batch.
+// Runs a dataset map that does little more than submit ids on the thread that requests the batch.
 //
-// TensorFlow runs the function of a map on its pool: a thread is woken for each batch, and the one that asked sleeps
-// until it has ended.  That takes longer than AscSubmit.  So does what its usual executor prepares for each run.
+// TensorFlow runs the function of a map on its thread pool: it wakes a thread for each batch while the requesting
+// thread sleeps. The wake-up takes longer than AscSubmit, and so does the setup of the default executor in each run.
 #include <algorithm>
 #include <string>
 
@@ -19,11 +19,11 @@ namespace {
 
 constexpr char kOnPool[] = "use_inter_op_parallelism";
 constexpr char kFunction[] = "f";
-constexpr char kExecutor[] = "_executor";  // an attribute of a called function: which executor runs it
+constexpr char kExecutor[] = "_executor";  // attribute of a called function that selects its executor
 constexpr char kInOrder[] =
-    "SINGLE_THREADED_EXECUTOR";  // TensorFlow's: one op after the other, all of them synchronous
+    "SINGLE_THREADED_EXECUTOR";  // in TensorFlow: runs one op after another; all of them must be synchronous
 
-// Whether a function submits ids, and whatever else it does takes next to no time.
+// Return true if a function submits ids and does nothing else that takes noticeable time.
 bool OnlySubmits(const tensorflow::FunctionDef& function) {
   const auto& body = function.node_def();
   const auto submits = [](const tensorflow::NodeDef& node) { return node.op() == "AscSubmit"; };

@@ -1,4 +1,4 @@
-// What reads the outputs of an op in the end, through ops that pass them on or ask for their shapes.
+// Finds the final readers of an output, through ops that pass it on or ask for its shape.
 #include <algorithm>
 #include <set>
 
@@ -12,7 +12,8 @@ using tensorflow::Node;
 
 namespace {
 
-// Whether an op only passes an input on, or computes shapes and sizes, so that it is not needed if nothing reads it.
+// Return true if an op only passes an input on, or computes shapes and sizes. Such an op is not needed if nothing reads
+// it.
 bool PassesOn(const Node& node) {
   if (node.op_def().is_stateful() || HasControlOutputs(&node)) return false;
   if (Is(&node, {"Identity", "StopGradient", "Reshape", "Squeeze", "ExpandDims"})) return true;
@@ -25,7 +26,7 @@ class UseSearch {
  public:
   UseSearch(const Ends& ends, std::vector<std::string>* readers) : ends_(ends), readers_(*readers) {}
 
-  // If one use is kOther, it is the only one.  is_waited_for: whether what waits for the op is a use as well.
+  // Return all uses. A use of kind kOther is always the only one. is_waited_for: control edges count as uses, too.
   Uses Of(const Port& port, bool is_waited_for = false) {
     Uses uses;
     for (const Edge* edge : port.node->out_edges()) {
@@ -36,7 +37,7 @@ class UseSearch {
     return uses;
   }
 
-  Uses OfAll(Node* node) {  // of all its outputs
+  Uses OfAll(Node* node) {  // uses of all outputs
     Uses uses;
     for (int i = 0; i < node->num_outputs(); ++i) Add(&uses, Of({node, i}));
     return uses;
@@ -81,13 +82,13 @@ class UseSearch {
     }
     Uses all;
     for (const Uses& uses : known_[node]) Add(&all, uses);
-    if (all.empty()) return Other(*node);  // the program asks for the op itself
-    // Each shape is an output of its own: a cut whose size is needed takes it from its own tensor (CutOut).
+    if (all.empty()) return Other(*node);  // the op is a fetch of the program
+    // Each output has one shape. A cut whose size is needed reads the shape of its own tensor (CutOut).
     if (node->type_string() == "ShapeN" && all.front().by != By::kOther) return known_[node][At(input)];
     return all;
   }
 
-  // A sum stands for the gradient of rows that only it reads, and needs the rows no more.
+  // Return the uses of an input of a gradient of rows. A sum replaces this gradient if only sums read it.
   Uses ThroughGradientOfRows(const Edge& edge) {
     Node* const node = edge.dst();
     Uses uses = OfAll(node);
@@ -110,8 +111,8 @@ bool IsRead(const Node& node) {
   return std::any_of(edges.begin(), edges.end(), [](const Edge* edge) { return !edge->IsControlEdge(); });
 }
 
-// What an op of gradients waits for besides its inputs.  Gradients that are gated or used together wait for each other:
-// instead of a part of a tensor the whole is waited for, and no gradient that nothing reads.
+// Add the control inputs of a gradient op. Gradients that are gated or used together wait for each other. Wait for the
+// whole tensor instead of its cuts, and skip gradients that nothing reads.
 void AddWaits(const Ends& ends, const Node& node, Nodes* waits) {
   Nodes inputs;
   AddControlInputs(&node, &inputs);

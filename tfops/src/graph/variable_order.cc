@@ -1,5 +1,5 @@
-// Sessions that compute the same values in every run: in the graph of a step, variables are read before they are
-// updated, and sums of several tensors are added in one order (docs/internals/adr, 57).
+// Makes sessions deterministic. In the graph of a step, variables are read before they are updated, and sums of several
+// tensors are added in a fixed order (docs/internals/adr, 57).
 #include <algorithm>
 #include <set>
 #include <string>
@@ -26,7 +26,8 @@ bool BeginsWithAny(const std::string& text, std::initializer_list<const char*> b
                      [&text](const std::string& begin) { return text.compare(0, begin.size(), begin) == 0; });
 }
 
-// Ops whose output may be the memory of an input.  If this is a variable's, their readers read the variable.
+// Return true if an output of the op may share the memory of an input. If this memory belongs to a variable, readers of
+// the output read the variable.
 bool MayAlias(const Node& node) {
   return node.IsSwitch() || node.IsMerge() || node.IsEnter() || node.IsExit() || node.IsNextIteration() ||
          Is(&node, {"AddN",
@@ -71,10 +72,10 @@ bool MayAlias(const Node& node) {
                     "Unpack"});
 }
 
-// What a step does with one variable.
+// Reads and updates of one variable.
 struct Uses {
   std::vector<const Edge*> reads;  // edges on which the value leaves the variable
-  Nodes updates;                   // without the variable's initializer
+  Nodes updates;                   // except the variable's initializer
 };
 
 class VariableOrder {
@@ -137,7 +138,8 @@ class VariableOrder {
           uses.reads.push_back(edge);
           continue;
         }
-        if (BeginsWithAny(user->type_string(), {"Asc"})) return Uses();  // of a table: step_order.h
+        if (BeginsWithAny(user->type_string(), {"Asc"}))
+          return Uses();  // a table variable: step/order_rules.cc orders it
         if (!seen.insert(user).second) continue;
         if (!BeginsWithAny(user->type_string(), {"Ref", "IsVariableInitialized"})) AddUpdate(*variable, user, &uses);
         left.push_back(user);
@@ -147,7 +149,7 @@ class VariableOrder {
     return uses;
   }
 
-  // An initializer runs before anything can read the variable.
+  // Add an update, unless it is an initializer, which runs before anything can read the variable.
   static void AddUpdate(const Node& variable, Node* update, Uses* uses) {
     if (update->name() != variable.name() + "/Assign") uses->updates.push_back(update);
   }
@@ -156,7 +158,7 @@ class VariableOrder {
     return frames_[static_cast<std::size_t>(node->id())].frame_name.empty();
   }
 
-  // Whether a control edge may lead from one node to another: the first one runs whenever the second one does.
+  // Return true if a control edge may lead between two nodes: `from` must run whenever `to` runs.
   bool MayLead(const Node* from, const Node* to) const {
     const step::Branch& first = branches_[static_cast<std::size_t>(from->id())];
     const step::Branch& second = branches_[static_cast<std::size_t>(to->id())];
@@ -166,8 +168,8 @@ class VariableOrder {
 
   // ---- readers first
 
-  // Control edges from every reader to every update that it does not come after.  Updates that nothing orders run in
-  // the order of their names.
+  // Add control edges from every reader to every update that the reader does not come after. Otherwise unordered
+  // updates run in the order of their names.
   void Order(const Uses& uses) {
     for (Node* update : uses.updates) {
       const Reached after(graph_, Reached::Way::kAfter, {update}), before(graph_, Reached::Way::kBefore, {update});
@@ -184,7 +186,7 @@ class VariableOrder {
     }
   }
 
-  // The ops that read the value at the end of an edge, also through ops that alias it, without those after an update.
+  // Find the ops that read the value of an edge, also through aliasing ops, except ops after an update.
   static void AddReaders(const Edge* read, const Reached& after, std::set<const Node*>* seen, Nodes* readers) {
     Node* const node = read->dst();
     if (!node->IsOp() || read->IsControlEdge() || after.has(node) || node->type_string()[0] == '_') return;
@@ -194,9 +196,9 @@ class VariableOrder {
     for (const Edge* edge : node->out_edges()) AddReaders(edge, after, seen, readers);
   }
 
-  // Ops in a branch or loop may not run, or run often: no control edge can lead from them to an update outside.  They
-  // get a copy of the value, which is made before the update.  Where the program lets some of them wait for an update,
-  // their order is that of TensorFlow.
+  // Copy the value for readers in branches and loops, before the update. These ops may run never or many times, so no
+  // control edge can lead from them to an update outside. If the program makes some of them wait for an update, the
+  // order is left to TensorFlow.
   Status CopyIntoControlFlow(const Uses& uses) {
     const Reached after(graph_, Reached::Way::kAfter, uses.updates);
     std::set<const Node*> seen;
@@ -241,8 +243,8 @@ class VariableOrder {
 
   // ---- sums
 
-  // AddN begins with the input whose memory it may take over, which depends on the ops that still hold it (ADR 14). Ops
-  // that add two tensors each add them from left to right.
+  // Replace AddN by ops that add two tensors each, from left to right. AddN starts with the input whose memory it may
+  // reuse, which depends on the ops that still hold it (ADR 14).
   Status AddInOneOrder(Node* sum) {
     const int count = IntOf(sum, "N");
     const tensorflow::DataType type = sum->output_type(0);

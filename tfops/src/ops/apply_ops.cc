@@ -1,5 +1,5 @@
-// AscApplyGradientDescent, -Adagrad, -LazyAdam and -Ftrl are optimizers of rows that lie in variables.  AscUpdate
-// applies one of them to several tables.
+// Optimizers of rows in variables: AscApplyGradientDescent, AscApplyAdagrad, AscApplyLazyAdam and AscApplyFtrl.
+// AscUpdate applies one of them to several tables.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// states: variables of one shape; then scalars; then the gradient and its indices.
+// Inputs: variables of one shape (states), then scalars, then the gradient and its indices.
 template <typename Rule>
 tensorflow::Status ShapesOfUpdate(tensorflow::shape_inference::InferenceContext* c) {
   tensorflow::shape_inference::ShapeHandle state, rest, scalar, grad, rows, merged;
@@ -148,17 +148,17 @@ namespace ascpipe {
 
 namespace {
 
-// One table's part of an update: which inputs it has, then what they hold.
+// One table's part of an update: the numbers of its inputs, then their contents.
 template <typename Rule, typename Index>
 struct TableUpdate {
-  int state, grad, indices;  // numbers of inputs, of states the first one
+  int state, grad, indices;  // numbers of inputs; `state` is the first state
   UpdatedRows update = {};
   const Index* index = nullptr;
   std::int64_t count = 0;
 
   TableUpdate(int state, int grad, int indices) : state(state), grad(grad), indices(indices) {}
 
-  // Reads the inputs and examines all of them.
+  // Read and check all inputs.
   tensorflow::Status Read(tensorflow::OpKernelContext* ctx, bool locked) {
     const tensorflow::OpKernel& op = ctx->op_kernel();
     const tensorflow::Tensor& gradient = ctx->input(grad);
@@ -201,14 +201,14 @@ struct TableUpdate {
   }
 };
 
-// Updates some tables by one formula.
+// Updates several tables with one formula.
 template <typename Rule, typename Index>
 tensorflow::Status ApplyRule(tensorflow::OpKernelContext* ctx, int tables, bool locked) {
   Rule rule;
   TF_RETURN_IF_ERROR(ReadRule(ctx, tables * Rule::kStates, &rule));
   const int first = tables * Rule::kStates + ParameterCount<Rule>();
   std::vector<TableUpdate<Rule, Index>> updates;
-  std::vector<std::int64_t> ends;  // of the tables' gradients, counted through
+  std::vector<std::int64_t> ends;  // running total of the sizes of the tables' gradients
   std::int64_t total = 0, dim = 1;
   for (int table = 0; table < tables; ++table) {
     updates.emplace_back(table * Rule::kStates, first + table, first + tables + table);
@@ -230,7 +230,7 @@ tensorflow::Status ApplyRule(tensorflow::OpKernelContext* ctx, int tables, bool 
   return tensorflow::Status::OK();
 }
 
-// A formula: how many variables and parameters it has, and the function that applies it.
+// A formula: its numbers of variables and parameters, and the function that applies it.
 struct UpdateRule {
   int states, numbers;
   tensorflow::Status (*apply)(tensorflow::OpKernelContext* ctx, int tables, bool locked);
@@ -243,7 +243,7 @@ UpdateRule RuleOf(tensorflow::DataType index) {
           is_narrow ? &ApplyRule<Rule, tensorflow::int32> : &ApplyRule<Rule, tensorflow::int64>};
 }
 
-// The formula of an op that updates one table; without a function if there is no such op.
+// Return the formula of an op that updates one table, without a function if there is no such op.
 UpdateRule FindRule(const std::string& op, tensorflow::DataType index) {
   if (op == "AscApplyGradientDescent") return RuleOf<GradientDescent>(index);
   if (op == "AscApplyAdagrad") return RuleOf<Adagrad>(index);
@@ -254,7 +254,7 @@ UpdateRule FindRule(const std::string& op, tensorflow::DataType index) {
 
 }  // namespace
 
-// Kernel of all five ops: an op other than AscUpdate is its own rule, and has one table.
+// Kernel of all five ops. The formula of an op other than AscUpdate is its own name, and the op has one table.
 class UpdateOp : public tensorflow::OpKernel {
  public:
   explicit UpdateOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
@@ -291,7 +291,7 @@ class UpdateOp : public tensorflow::OpKernel {
                   tables_, " tables of ", name);
   }
 
-  // Locked in the order of their addresses, so that two updates never deadlock.
+  // Lock the variables in the order of their addresses, so that two updates never deadlock.
   std::vector<tensorflow::mutex*> Lock(tensorflow::OpKernelContext* ctx) const {
     std::vector<tensorflow::mutex*> mutexes;
     if (!use_locking_) return mutexes;

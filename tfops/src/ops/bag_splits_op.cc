@@ -1,4 +1,4 @@
-// AscBagSplits: where the bags of sparse or ragged ids begin and end.
+// AscBagSplits computes the boundaries of the bags of sparse or ragged ids.
 #include <algorithm>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// AscCombine, and its gradients with respect to rows and weights of positions.
+// AscCombine and its gradients with respect to the rows and weights of positions.
 #include <algorithm>
 #include <string>
 
@@ -122,7 +122,7 @@ using tensorflow::TensorShape;
 
 namespace {
 
-// Bags that one thread takes at a time.
+// Number of bags in the work unit of a thread.
 std::int64_t BlockBags(const Bags& bags, std::int64_t dim) {
   return std::max<std::int64_t>(1, 4 * BlockRows(dim) / (1 + bags.positions / std::max<std::int64_t>(1, bags.count)));
 }
@@ -134,7 +134,7 @@ Status ReadBagAttributes(OpKernelConstruction* construction, Bags* bags) {
   return construction->GetAttr("max_norm", &bags->max_norm);
 }
 
-// The rows and bags of AscCombine and AscCombineWeightsGrad; only the latter may have slots.
+// Inputs of AscCombine and AscCombineWeightsGrad; only the latter may have slots.
 class CombineInputs : public tensorflow::OpKernel {
  public:
   explicit CombineInputs(OpKernelConstruction* construction) : OpKernel(construction) {
@@ -146,7 +146,7 @@ class CombineInputs : public tensorflow::OpKernel {
   }
 
  protected:
-  int splits() const { return 1 + 3 * f_; }  // number of the input
+  int splits() const { return 1 + 3 * f_; }  // input number
 
   Status Read(OpKernelContext* ctx, bool weighted, LookupSource* source, BagRows* rows, Bags* bags) const {
     std::int64_t positions;

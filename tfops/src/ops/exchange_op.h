@@ -1,4 +1,4 @@
-// The common part of AscForward and AscBackward: one exchange with all ranks, of rows of all tables of a step.
+// Base class of AscForward and AscBackward: one exchange of rows of all tables of a step with all ranks.
 #ifndef ASCPIPE_OPS_EXCHANGE_OP_H_
 #define ASCPIPE_OPS_EXCHANGE_OP_H_
 
@@ -15,7 +15,7 @@
 
 namespace ascpipe {
 
-// What is sent, and all that must stay until it is.
+// Data to send, and objects that must live until it is sent.
 struct Outgoing {
   std::vector<tensorflow::Tensor> tensors;
   std::deque<std::vector<float>> filled;
@@ -26,10 +26,10 @@ struct Outgoing {
 
 // Where the rows of one input are stored.
 struct Incoming {
-  const std::vector<std::int64_t>* bounds;  // [ranks + 1]: the rows of each rank
+  const std::vector<std::int64_t>* bounds;  // [ranks + 1]: boundaries of the rows of each rank
   std::int64_t dim;
   float* rows;
-  std::int32_t* marks;  // -1 is stored where there is no row
+  std::int32_t* marks;  // -1 is stored for missing rows
 };
 
 class ExchangeOp : public tensorflow::AsyncOpKernel {
@@ -43,16 +43,16 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
   virtual VerdictKind Expected() const = 0;
   virtual bool HasBackward() const { return false; }
   virtual std::shared_ptr<const std::string> Facts() const { return nullptr; }
-  // Reads inputs again that tables have changed since.
+  // Read inputs again if tables have changed since the first read.
   virtual tensorflow::Status ReadAgain(tensorflow::OpKernelContext*, const StepEnd&) {
     return tensorflow::Status::OK();
   }
-  // Appends the rows that input i sends.
+  // Append the rows that input i sends.
   virtual tensorflow::Status Send(tensorflow::OpKernelContext* ctx, int i, const RowShares& shares, Outgoing* outgoing,
                                   std::vector<std::vector<Piece>>* to) = 0;
-  // All ranks have sent the same; called before the rows are read.
+  // Called when all ranks have sent the same kind of message for the same batch, before the rows are read.
   virtual void Agreed(StepEnd* step, Pipeline* pipeline, const PeerHeader& header) = 0;
-  // Allocates the outputs of input i.
+  // Allocate the outputs of input i.
   virtual tensorflow::Status Allocate(tensorflow::OpKernelContext* ctx, int i, const RowShares& shares,
                                       Incoming* incoming) = 0;
 

@@ -1,5 +1,5 @@
-// AscGate: lets a step have its batch when all ranks have it.  AscChoose, AscNothing: what stands for a batch that a
-// rank does not have.  AscLocalKeys: which of this rank's distinct keys each id of the batch is.
+// AscGate returns a batch to its step when all ranks have the batch. AscChoose and AscNothing replace a batch that a
+// rank does not have. AscLocalKeys returns the index of each id of the batch among this rank's distinct keys.
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,7 +18,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// Not stateful, as AscPlans.
+// Not stateful, for the same reason as AscPlans.
 REGISTER_OP("AscGate")
     .Input("has_batch: bool")
     .Input("components: T")
@@ -65,7 +65,7 @@ REGISTER_OP("AscNothing")
 A tensor without elements of each type.
 )doc");
 
-// Not stateful, as AscPlans.
+// Not stateful, for the same reason as AscPlans.
 REGISTER_OP("AscLocalKeys")
     .Input("ticket: int64")
     .Input("owned: int64")
@@ -96,7 +96,7 @@ using tensorflow::Status;
 
 namespace {
 
-// Waits until the keys of this rank's batch are deduplicated, so that they can be sent.
+// Waits until the keys of this rank's batch are deduplicated and can be sent.
 class KeysWait : public AsyncWait {
  public:
   KeysWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernelContext* ctx, Ended ended,
@@ -185,7 +185,7 @@ class GateOp : public tensorflow::AsyncOpKernel {
     return header;
   }
 
-  // Takes over one reference to `step`.
+  // Takes ownership of one reference to `step`.
   void Exchange(std::shared_ptr<Pipeline> pipeline, RankedStream* stream, StepEnd* step, PeerHeader header,
                 std::int64_t local, OpKernelContext* ctx, DoneCallback done) {
     PeerRequest request;
@@ -279,7 +279,7 @@ class LocalKeysOp : public tensorflow::OpKernel {
   Status RequireFewKeys(OpKernelContext* ctx, const Pipeline& pipeline, const RankedStream& stream, int index) const {
     if (send_count_ == 0) return Status::OK();
     const auto batch = stream.Taken(ctx->input(1).scalar<tensorflow::int64>()());
-    if (batch == nullptr) return Status::OK();  // AscForward says so
+    if (batch == nullptr) return Status::OK();  // AscForward returns the error
     const SendLimit limit = {send_count_, features_};
     const std::vector<std::int64_t>& owners = batch->shares[static_cast<std::size_t>(index)].owners;
     for (std::size_t rank = 0; rank + 1 < owners.size(); ++rank) {

@@ -1,5 +1,5 @@
-// AscNextPlan and AscPlans claim the plans of a batch for one table or several tables, and move their rows.
-// AscProvisionalPlan: placeholder of AscNextPlan while a graph is being built.
+// AscNextPlan and AscPlans claim the plans of a batch for one or several tables and move the rows. AscProvisionalPlan
+// is a placeholder of AscNextPlan while a graph is being built.
 #include "bridge/known_shapes.h"
 #include "bridge/pipeline.h"
 #include "bridge/plan_group.h"
@@ -58,7 +58,7 @@ shapes: what is known of the shape of each restore index; [] = nothing.
 slot_widths: of an expansion table, whose n_state is 1: floats of each optimizer slot within a home row.
 )doc");
 
-// Not stateful: a session caches kernels of stateful ops by name, and this op gets a new name for each set of fetches.
+// Not stateful: sessions cache kernels of stateful ops by name, and this op gets a new name for each set of fetches.
 REGISTER_OP("AscPlans")
     .Input("ticket: int64")
     .Input("state: Ref(n_state * float)")
@@ -162,21 +162,20 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
   }
 
  private:
-  // What the op does for one table.
+  // Work of the op for one table.
   struct Part {
     int table;
     int features;
-    int states;  // variables
+    int states;  // number of variables
     int send_count;
     OptimizerSlots slots;
-    int state;    // number of the first input
-    int restore;  // number of the output that is its first restore index
+    int state;    // first input number
+    int restore;  // output number of the first restore index
   };
 
   using Construction = tensorflow::OpKernelConstruction;
   using Integers = std::vector<tensorflow::int32>;
 
-  // Reads the attributes of AscNextPlan.
   tensorflow::Status ReadTable(Construction* construction) {
     Part part = {0, 0, 0, 0, {}, 1, 1};
     TF_RETURN_IF_ERROR(construction->GetAttr("table", &part.table));
@@ -198,7 +197,6 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
     return tensorflow::Status::OK();
   }
 
-  // Reads the attributes of AscPlans.
   tensorflow::Status ReadTables(Construction* construction) {
     Integers tables, features, states, send_counts;
     std::vector<float> initial;
@@ -249,7 +247,7 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
                     training_ ? "evaluation" : "training", " channel, the plan is for the other one");
     }
     request->pends = pipeline.ranked(stream_) != nullptr;
-    // Of several ranks, all that they ask for is one feature.
+    // With several ranks, the keys of all ranks are one feature.
     const int features = pipeline.ranked(stream_) != nullptr ? 1 : pipeline.features(stream_).Of(request->table_index);
     if (features != part.features) {
       return Refuse(Code::kInvalidArgument, type_string(), ": table '", name, "' has ", features,

@@ -1,5 +1,5 @@
-// AscForward sends rows to the ranks that ask for them, and AscBackward sends gradients back to the ranks that own
-// their rows.  AscApplied: the gradients are applied.
+// AscForward sends rows to the ranks that requested them. AscBackward sends gradients to the ranks that own the rows.
+// AscApplied reports that the gradients are applied.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -11,7 +11,7 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// Not stateful, as AscPlans.
+// Not stateful, for the same reason as AscPlans.
 REGISTER_OP("AscForward")
     .Input("owned: int64")
     .Input("slots: n * int32")
@@ -110,7 +110,8 @@ class ForwardOp : public ExchangeOp {
   bool HasBackward() const override { return has_backward_; }
   std::shared_ptr<const std::string> Facts() const override { return facts_; }
 
-  // The claims have filled the slots anew, or new answers do; the rows, which nothing else reads, are gathered anew.
+  // Gather the rows again from the slots, which the claims or new answers have filled again. Nothing else reads the
+  // rows.
   Status ReadAgain(OpKernelContext* ctx, const StepEnd& step) override {
     for (int i = 0; i < n_; ++i) {
       const Tensor &slots = ctx->input(1 + i), &restore = ctx->input(1 + n_ + i), &rows = ctx->input(1 + 2 * n_ + i);
@@ -120,7 +121,7 @@ class ForwardOp : public ExchangeOp {
         if (table == nullptr) return Refuse(Code::kInternal, "AscForward: table ", tables_[i], " is not claimed");
       } else {
         const PendingRead* const read = step.ReadOf(tables_[i]);
-        if (read == nullptr) continue;  // rows of a checkpoint stay as they are
+        if (read == nullptr) continue;  // rows of a checkpoint do not change
         table = &read->table();
       }
       const auto copies = step.RowsOf(slots.flat<tensorflow::int32>().data());

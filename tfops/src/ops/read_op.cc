@@ -1,5 +1,5 @@
 // AscLookup and AscRestoreRows look up the rows of all features of one table, in the table or in a copy of the batch's
-// rows.  AscRead does so for several tables; it also combines bags, and writes rows side by side with other columns.
+// rows. AscRead does this for several tables; it also combines bags, and writes rows next to other columns.
 #include <algorithm>
 #include <deque>
 #include <string>
@@ -73,7 +73,7 @@ places: int32[distinct ids] of AscLocalRows: a row of local, of a padding key wi
 restore, default_row, embeddings, k: as of AscLookup.
 )doc");
 
-// Not stateful, as AscPlans.
+// Not stateful, for the same reason as AscPlans.
 REGISTER_OP("AscRead")
     .Input("rows: n * float")
     .Input("slots: n * int32")
@@ -132,7 +132,7 @@ using tensorflow::OpKernelContext;
 using tensorflow::Status;
 using tensorflow::Tensor;
 
-// Kernel of all three ops.  AscRestoreRows has no table, so none of its slots may name a home row.
+// Kernel of all three ops. AscRestoreRows has no table, so none of its slots may name a home row.
 class ReadOp : public tensorflow::OpKernel {
  public:
   explicit ReadOp(OpKernelConstruction* construction) : OpKernel(construction) {
@@ -152,7 +152,7 @@ class ReadOp : public tensorflow::OpKernel {
       OP_REQUIRES_OK(ctx, ReadIds(ctx, static_cast<int>(i), sources, &features[i]));
     }
     std::vector<ReadOutput> outputs(layout_.outputs.size());
-    std::vector<std::int64_t> ends;  // of the blocks of the outputs, counted through
+    std::vector<std::int64_t> ends;  // running total of the blocks of the outputs
     std::int64_t blocks = 0;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       OP_REQUIRES_OK(ctx, outputs[i].Begin(ctx, layout_, features, static_cast<int>(i)));
@@ -175,13 +175,12 @@ class ReadOp : public tensorflow::OpKernel {
   }
 
  private:
-  // What attributes tell about a feature that is combined.
+  // Attributes of a feature that is combined.
   struct Known {
     int weights = -1;
     Bags bags = {};
   };
 
-  // Reads the attributes of AscLookup and AscRestoreRows.
   Status ReadTable(OpKernelConstruction* construction) {
     int k, table = -1;
     TF_RETURN_IF_ERROR(construction->GetAttr("k", &k));
@@ -192,7 +191,6 @@ class ReadOp : public tensorflow::OpKernel {
     return Status::OK();
   }
 
-  // Reads the attributes of AscRead.
   Status ReadTables(OpKernelConstruction* construction) {
     std::vector<tensorflow::int32> weighted;
     std::vector<std::string> combiners;

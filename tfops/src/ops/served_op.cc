@@ -1,5 +1,5 @@
-// AscServedTable and AscOpenServedTable: a table of a SavedModel, and the op that opens its file when that is loaded.
-// AscServedLookup and AscServedLookupFound: rows of keys from the file.
+// AscServedTable is a table of a SavedModel, and AscOpenServedTable opens its file when the model is loaded.
+// AscServedLookup and AscServedLookupFound look up rows of keys in the file.
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -75,8 +75,8 @@ rows: float, the shape of the keys followed by dim.
 dim: floats of a row of the table.
 )doc");
 
-// Not an output of AscServedLookup: TensorFlow loads no graph with the shapes of fewer outputs than an op has, and
-// models that were exported before have such graphs.
+// A separate op and not an output of AscServedLookup: TensorFlow cannot load a graph that has shapes for fewer outputs
+// than the op has, and models exported earlier contain such graphs.
 REGISTER_OP("AscServedLookupFound")
     .Input("table: resource")
     .Input("keys: T")
@@ -112,7 +112,7 @@ class OpenServedTableOp : public tensorflow::OpKernel {
       table->Unref();
       return;
     }
-    // Not under the lock of the resources: this reads the whole file.
+    // Without the lock of the resource manager, because this reads the whole file.
     std::unique_ptr<TableFile> file;
     const auto share = [ctx](std::int64_t total, std::int64_t block, const Blocks::Work& work) {
       ShareBlocks(ctx, total, block, work);
@@ -120,7 +120,7 @@ class OpenServedTableOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, ToStatus(TableFile::Open(path.scalar<tensorflow::string>()(), static_cast<std::uint32_t>(seal_),
                                                  share, &file)));
     const tensorflow::Status created = tensorflow::CreateResource(ctx, handle, new ServedTable(std::move(file)));
-    // Another run has opened the same file first.
+    // Another run may have opened the same file first.
     if (!tensorflow::errors::IsAlreadyExists(created)) OP_REQUIRES_OK(ctx, created);
   }
 
@@ -167,7 +167,7 @@ class ServedLookupOp : public tensorflow::OpKernel {
       });
     };
     if (keys.dtype() == tensorflow::DT_INT32) return look_up(keys.flat<tensorflow::int32>().data());
-    // TensorFlow's int64 is another type than std::int64_t, of the same size.
+    // tensorflow::int64 and std::int64_t are different types of the same size.
     look_up(reinterpret_cast<const std::int64_t*>(keys.flat<tensorflow::int64>().data()));
   }
 

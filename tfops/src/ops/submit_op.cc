@@ -1,5 +1,5 @@
-// AscSubmit: hands the ids of one batch to the pipeline.  AscCycleEnd: whether a batch is the last one of a cycle of
-// gradient accumulation.
+// AscSubmit passes the ids of one batch to the pipeline. AscCycleEnd returns whether a batch is the last one of a
+// gradient accumulation cycle.
 #include <atomic>
 
 #include "bridge/pipeline.h"
@@ -53,9 +53,9 @@ namespace ascpipe {
 
 namespace {
 
-constexpr tensorflow::int64 kMostCycles = 2;  // a program may leave out the last batch of a cycle once
+constexpr tensorflow::int64 kMostCycles = 2;  // a program may omit the last batch of a cycle once
 
-// Keeps the id tensors, not copies of them.
+// A batch that holds references to the id tensors instead of copies.
 class TensorBatch : public Batch {
  public:
   void Add(const tensorflow::Tensor& ids, int table) {
@@ -116,7 +116,7 @@ class SubmitOp : public tensorflow::OpKernel {
   }
 
  private:
-  // The kernel lives as long as its iterator.
+  // Return the number of a new source. A kernel lives as long as its iterator.
   static std::int64_t NewSource() {
     static std::atomic<std::int64_t> sources{0};
     return ++sources;
@@ -143,7 +143,7 @@ class SubmitOp : public tensorflow::OpKernel {
   int stream_;
   int stamps_;
   const std::int64_t source_ = NewSource();
-  std::atomic<std::int64_t> run_{0};  // of several ranks: which iterator of the stream
+  std::atomic<std::int64_t> run_{0};  // several ranks: number of the iterator in its stream
 };
 
 class CycleEndOp : public tensorflow::OpKernel {

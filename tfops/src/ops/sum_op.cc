@@ -1,4 +1,4 @@
-// AscLookupGrad sums the gradients of the lookups of one table per row; AscSum does so for several tables.
+// AscLookupGrad sums the gradients of the lookups of one table by row. AscSum does this for several tables.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -15,7 +15,7 @@ namespace {
 
 using tensorflow::shape_inference::InferenceContext;
 
-// Sets the shapes of the outputs of table `i` of `n`, whose slots are an input.
+// Set the shapes of the outputs of table `i` of `n`; `slots` is the number of the input with its slots.
 tensorflow::Status SetShapes(InferenceContext* c, int slots, int i, int n, tensorflow::int64 dim) {
   tensorflow::shape_inference::ShapeHandle vector;
   TF_RETURN_IF_ERROR(c->WithRank(c->input(slots), 1, &vector));
@@ -73,7 +73,7 @@ partial: whether slots holds ids of other features too; those that none of these
   since a row without a gradient is not trained.
 )doc");
 
-// Not stateful, as AscPlans.
+// Not stateful, for the same reason as AscPlans.
 REGISTER_OP("AscSum")
     .Input("rows: r * float")
     .Input("slots: n * int32")
@@ -140,7 +140,7 @@ using tensorflow::Status;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-// Kernel of both ops: AscLookupGrad has one table, no bags, and a tensor with the gradient of each feature.
+// Kernel of both ops. AscLookupGrad has one table, no bags, and one gradient tensor per feature.
 class SumOp : public tensorflow::OpKernel {
  public:
   explicit SumOp(OpKernelConstruction* construction) : OpKernel(construction) {
@@ -175,7 +175,6 @@ class SumOp : public tensorflow::OpKernel {
 
   static tensorflow::int32 At(const Integers& numbers, int place) { return numbers[static_cast<std::size_t>(place)]; }
 
-  // Reads the attributes of AscLookupGrad.
   Status ReadTable(OpKernelConstruction* construction) {
     const std::size_t k = static_cast<std::size_t>(k_);
     dims_.resize(1);
@@ -193,7 +192,6 @@ class SumOp : public tensorflow::OpKernel {
     return Status::OK();
   }
 
-  // Reads the attributes of AscSum.
   Status ReadTables(OpKernelConstruction* construction) {
     TF_RETURN_IF_ERROR(construction->GetAttr("r", &r_));
     TF_RETURN_IF_ERROR(construction->GetAttr("n", &n_));
@@ -273,7 +271,7 @@ class SumOp : public tensorflow::OpKernel {
                   grads.shape().DebugString(), ", expected ", rows.DebugString());
   }
 
-  // `rows`: the shape of the rows whose gradients are columns of a matrix.
+  // Read the gradient of a feature from columns of a matrix. `rows`: the shape of the feature's rows.
   Status ReadColumns(const Tensor& grads, const TensorShape& rows, int feature, BagGradient* lookup) const {
     const bool has_rank = rows.dims() == 1 || rows.dims() == 2;
     const std::int64_t batch = has_rank ? rows.dim_size(0) : -1, dim = At(dims_, At(tables_, feature));
@@ -298,7 +296,7 @@ class SumOp : public tensorflow::OpKernel {
   Integers dims_, rows_of_;  // by table
   std::vector<bool> partial_;
   Integers tables_, sources_, columns_, bags_, weighted_;  // by feature
-  std::vector<Bags> known_;                                // what attributes tell about them
+  std::vector<Bags> known_;                                // by feature: bags as described by attributes
 };
 
 REGISTER_KERNEL_BUILDER(Name("AscLookupGrad").Device(tensorflow::DEVICE_CPU), SumOp);

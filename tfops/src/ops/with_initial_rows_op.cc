@@ -1,4 +1,4 @@
-// AscWithInitialRows, AscLookupWithInitialRows: rows of keys, with initial rows for keys that have none.
+// AscWithInitialRows and AscLookupWithInitialRows return the rows of keys, with initial rows for missing keys.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -13,7 +13,8 @@
 
 namespace {
 
-// Input 1 has the keys, input `per_key` is of their shape, and the two inputs behind it describe the initial rows.
+// Input 1 contains the keys, and input `per_key` has their shape. The two inputs after `per_key` describe the initial
+// rows.
 template <int per_key>
 tensorflow::Status ShapeOfRows(tensorflow::shape_inference::InferenceContext* c) {
   tensorflow::shape_inference::ShapeHandle keys, unused, out;
@@ -62,7 +63,8 @@ table: number of a table of the running pipeline: its seed, kind, parameters and
   may have replaced, and those that are given are without effect; -1: those that are given.
 )doc");
 
-// As above, behind a lookup: no op makes a tensor of whether each key has a row, which takes longer than this op.
+// As above, for the inputs of a lookup. A boolean tensor of existing keys would take longer to compute than this op
+// runs.
 REGISTER_OP("AscLookupWithInitialRows")
     .Input("rows: float")
     .Input("keys: T")
@@ -110,7 +112,7 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
     OP_REQUIRES_OK(ctx, CheckShapes(ctx));
-    std::shared_ptr<Pipeline> pipeline;  // keeps the table
+    std::shared_ptr<Pipeline> pipeline;  // keeps the table alive
     InitialRows own;
     const InitialRows* initial = &own;
     const float* pool;
@@ -152,7 +154,7 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
   }
 
  private:
-  // Whether a tensor of booleans says which keys have rows, in place of slots and a restore index.
+  // Return true if the input is a boolean tensor of keys that have rows, instead of slots and a restore index.
   bool is_found_given() const { return parameters_ == 3; }
 
   tensorflow::Status CheckShapes(tensorflow::OpKernelContext* ctx) const {
@@ -213,7 +215,7 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
 
   tensorflow::int64 dim_;
   int table_;
-  int parameters_;     // number of the input
+  int parameters_;     // input number
   InitialRows given_;  // seed and kind
 };
 

@@ -9,7 +9,7 @@
 
 namespace ascpipe {
 
-// Questions overlap, and answers arrive in any order: each answer contains the number of its question.  Not
+// Questions overlap, and answers arrive in any order: each answer contains the number of its question. Not
 // thread-safe.
 class Answers {
  public:
@@ -18,7 +18,7 @@ class Answers {
     open_[++last_];
     return last_;
   }
-  // Takes lines "NUMBER TEXT" of a rank.  Answers to closed questions are dropped.
+  // Takes lines "NUMBER TEXT" of a rank. Answers to closed questions are dropped.
   void Hear(int rank, const std::string& lines);
   // Returns true and closes the question if all ranks from 1 on have answered.  *answers: by rank; "" for rank 0 and
   // for ranks that have not answered.

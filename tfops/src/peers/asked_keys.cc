@@ -11,7 +11,7 @@ namespace {
 
 std::int64_t Filled(std::int64_t bytes) { return (bytes + 7) & ~std::int64_t{7}; }
 
-const std::int64_t kZeros = 0;  // fills an array up
+const std::int64_t kZeros = 0;  // padding of arrays
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// The keys that one rank asks of another rank in one batch, as they travel (docs/internals/protocol.md, "The section of
+// Wire format of the keys that one rank requests from another in one batch (docs/internals/protocol.md, "The section of
 // keys").
 #ifndef ASCPIPE_PEERS_ASKED_KEYS_H_
 #define ASCPIPE_PEERS_ASKED_KEYS_H_
@@ -12,54 +12,54 @@
 
 namespace ascpipe {
 
-// The rank that owns a key: |key| modulo the number of ranks, as workers deal keys (ascpipe/kernels/dealing.py).
+// Return the rank that owns a key: |key| modulo the number of ranks, the same as in ascpipe/kernels/dealing.py.
 inline int OwnerOf(std::int64_t key, int ranks) {
   const std::uint64_t magnitude = key < 0 ? 0 - static_cast<std::uint64_t>(key) : static_cast<std::uint64_t>(key);
   return static_cast<int>(magnitude % static_cast<std::uint64_t>(ranks));
 }
 
-// What a rank says of one batch, before counts int64[tables], then of each table keys int64[count] and weights
-// int32[count], each array filled up to 8 bytes.
+// Head of one batch. It is followed by counts int64[tables], then for each table keys int64[count] and weights
+// int32[count]. Each array is padded to 8 bytes.
 struct AskedHead {
-  std::int64_t bytes;  // of all, this included
+  std::int64_t bytes;  // total, including this head
   std::int64_t stream;
   std::int64_t run;
   std::int64_t index;
   std::int64_t timestamp;
-  std::int64_t closed;  // 1: the rank cannot train this batch any more, and asks for nothing
+  std::int64_t closed;  // 1: the rank cannot train this batch and requests nothing
   std::int64_t tables;
   std::int64_t reserved;
 };
 
-// Distinct keys of one table in a frame, ordered by owner, and how often each occurs.
+// Distinct keys of one table in a frame, ordered by owner, and the number of occurrences of each key.
 struct FrameKeys {
   const std::int64_t* unique;
   const std::int32_t* occurrences;
-  const std::vector<std::int64_t>* owners;  // [ranks + 1], from 0 on: the keys of each owner
+  const std::vector<std::int64_t>* owners;  // [ranks + 1], starting at 0: boundaries of the keys of each owner
 };
 
-// Appends what a rank asks of each owner in one batch.  `keys`: by table; null: it asks for nothing.  Sets bytes and
-// closed of the head.
+// Append the keys that a rank requests from each owner in one batch. `keys`: by table, or null for none. Sets `bytes`
+// and `closed` of the head.
 void PutAsked(AskedHead head, const std::vector<FrameKeys>* keys, std::vector<std::vector<Piece>>* to,
               std::vector<std::shared_ptr<const void>>* keeps);
 
-// What one rank asks of this one in one batch.
+// Keys that one rank requests from this rank in one batch.
 struct Asked {
   bool came = false;
   bool closed = false;
   std::int64_t timestamp = 0;
   std::vector<std::vector<std::int64_t>> keys;     // by table
-  std::vector<std::vector<std::int32_t>> weights;  // likewise
+  std::vector<std::vector<std::int32_t>> weights;  // by table
 };
 
-// Which rank asks, and what it may ask.
+// The requesting rank, and the limits for its request.
 struct AskedBy {
-  int from, rank, ranks;  // the rank that asks, this one, and how many there are
+  int from, rank, ranks;  // requesting rank, this rank, number of ranks
   int stream;
   std::int64_t tables;
 };
 
-// Reads and checks what follows a head.
+// Parse and check the data after a head.
 CoreStatus ReadAsked(const AskedHead& head, const std::uint8_t* data, std::int64_t bytes, const AskedBy& by,
                      Asked* asked);
 

@@ -13,7 +13,7 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::chrono::seconds kFresh{3};  // a rank that lives says something more often
+constexpr std::chrono::seconds kFresh{3};  // a live rank sends something at shorter intervals
 
 std::string LinkOf(const char* path) {
   char text[256];
@@ -50,7 +50,8 @@ void AwaitedRanks::Hear(const std::vector<PeerHeader>& headers, Clock::time_poin
   }
 }
 
-// Whether ranks have said something just now, so that those which had nothing to exchange are the ones waited for.
+// Return true if ranks have sent something recently. Then the ranks that had nothing to exchange are the ones to wait
+// for.
 bool AwaitedRanks::IsFresh(Clock::time_point now) const { return now - heard_ < kFresh; }
 
 std::string AwaitedRanks::StateOf(int rank, bool has_answered) const {
@@ -74,7 +75,8 @@ std::string AwaitedRanks::NameWithState(int rank, Clock::time_point now) const {
 
 std::string AwaitedRanks::Names(Clock::time_point now) const {
   const bool fresh = IsFresh(now);
-  const bool asks = ranks_[static_cast<std::size_t>(rank_)].header.kind == PeerKind::kAsk;  // an idle rank hears that
+  // An idle rank can receive questions, so a rank that asks does not wait for it.
+  const bool asks = ranks_[static_cast<std::size_t>(rank_)].header.kind == PeerKind::kAsk;
   std::vector<int> late, others;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     if (static_cast<int>(rank) == rank_) continue;

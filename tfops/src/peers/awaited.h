@@ -1,4 +1,4 @@
-// State of the other ranks as this rank knows it: their last messages, and when they made progress last.
+// State of the other ranks as known to this rank: their last headers, and when they last made progress.
 #ifndef ASCPIPE_PEERS_AWAITED_H_
 #define ASCPIPE_PEERS_AWAITED_H_
 
@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// Hash of this boot and process namespace.  Processes with the same hash see each other in /proc.
+// Hash of this boot and process namespace. Processes with the same hash see each other in /proc.
 std::uint64_t ThisMachine();
 
 // Not thread-safe.
@@ -23,27 +23,27 @@ class AwaitedRanks {
 
   // Takes the headers of all ranks from one exchange.
   void Hear(const std::vector<PeerHeader>& headers, Clock::time_point now);
-  // This rank has worked on a question of rank 0.  It has not waited for another rank in this time.
+  // Report that this rank has worked on a question of rank 0, and has not waited for other ranks meanwhile.
   void NoteOwnWork(Clock::time_point now) { progressed_ = now; }
 
-  // When a busy rank last made progress.
+  // Return when a busy rank last made progress.
   Clock::time_point progressed() const { return progressed_; }
-  // When any rank last made progress with a question of rank 0.
+  // Return when any rank last made progress with a question of rank 0.
   Clock::time_point worked() const { return worked_; }
-  // When this rank last made progress with a question of rank 0.
+  // Return when a rank last made progress with a question of rank 0.
   Clock::time_point worked(int rank) const { return ranks_[static_cast<std::size_t>(rank)].worked; }
 
-  // "rank 1, which ...": the ranks that this rank waits for, as far as it knows.
+  // Return a description of the ranks that this rank waits for, such as "rank 1, which ...".
   std::string Names(Clock::time_point now) const;
-  // The same for one rank.
+  // Return the description of one rank.
   std::string NameWithState(int rank, Clock::time_point now) const;
-  // Text about ranks of this machine whose processes are stopped by a signal or have exited; "" if there are none.
+  // Describe ranks on this machine whose processes have exited or are stopped by a signal; "" if there are none.
   std::string Lost() const;
 
  private:
   struct Known {
     bool was_heard = false;
-    PeerHeader header;  // without its cause
+    PeerHeader header;  // its cause is cleared
     Clock::time_point worked;
   };
 

@@ -18,7 +18,7 @@ std::int64_t NanosecondsSince1970() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
-// Of all ranks but one; a transport that is at fault may give fewer sizes.
+// Sum the sizes of all ranks except one. A faulty transport may return fewer sizes.
 std::int64_t SumWithout(std::int32_t rank, const std::vector<std::int64_t>& sizes) {
   const std::size_t own = static_cast<std::size_t>(rank);
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) - (own < sizes.size() ? sizes[own] : 0);
@@ -36,7 +36,7 @@ std::int64_t PeerFigures::Begin(const PeerHeader& header, Clock::time_point now)
   is_pulse_ = header.is_pulse();
   begun_ = now;
   if (spans_ != nullptr) {
-    span_.start_ns = NanosecondsSince1970();  // the clock of TensorFlow's traces
+    span_.start_ns = NanosecondsSince1970();  // same clock as the traces of TensorFlow
     span_.kind = static_cast<std::int32_t>(header.kind);
     span_.stream = header.stream;
     span_.ticket = header.ticket;
@@ -65,12 +65,12 @@ void PeerFigures::End(const std::vector<std::int64_t>& sizes, Clock::time_point 
 
 void PeerFigures::Compare(const std::vector<PeerHeader>& headers) {
   if (std::any_of(headers.begin(), headers.end(), [](const PeerHeader& h) { return h.is_pulse(); })) {
-    Record(headers, -1, 0);  // whatever the others would exchange, they send again
+    Record(headers, -1, 0);  // The other ranks send their messages again.
     return;
   }
   ended_ = over_;
   std::size_t last = 0;
-  std::int64_t before = 0;  // of the last but one
+  std::int64_t before = 0;  // busy time of the second-slowest rank
   for (std::size_t rank = 0; rank < headers.size(); ++rank) {
     if (rank == 0) continue;
     const std::int64_t busy = headers[rank].busy_us;
@@ -79,7 +79,7 @@ void PeerFigures::Compare(const std::vector<PeerHeader>& headers) {
   }
   const std::int64_t most = headers[last].busy_us;
   const std::int64_t waited = most - headers[static_cast<std::size_t>(record_->rank)].busy_us;
-  Record(headers, most == 0 ? -1 : static_cast<std::int32_t>(last), waited);  // 0: the first one
+  Record(headers, most == 0 ? -1 : static_cast<std::int32_t>(last), waited);  // 0: this is the first exchange
   Count(&record_->waited_us, waited);
   awaited_us_[last] += most - before;
   const auto slowest = std::max_element(awaited_us_.begin(), awaited_us_.end());

@@ -1,4 +1,4 @@
-// What `ascpipe status` and `ascpipe timeline` show of the exchanges of a rank, and for which rank the others wait.
+// Statistics of a rank's exchanges for `ascpipe status` and `ascpipe timeline`, and the rank that others wait for.
 #ifndef ASCPIPE_PEERS_FIGURES_H_
 #define ASCPIPE_PEERS_FIGURES_H_
 
@@ -12,21 +12,21 @@
 
 namespace ascpipe {
 
-// Of one thread.  An exchange ends at nearly the same time on all ranks.  So the rank that was busy for longest before
-// the next one is the rank that the others have waited for, and no clocks are compared.
+// Used by one thread. An exchange ends at nearly the same time on all ranks. So the rank with the longest busy time
+// before the next exchange is the one that the others waited for. No clocks are compared.
 class PeerFigures {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `shared`: where others read them; null: nowhere.  `spans`: where each exchange is recorded; null: nowhere.
+  // `shared`: shared memory for the statistics, or null. `spans`: ring for the recorded exchanges, or null.
   PeerFigures(layout::Exchanges* shared, SpanRing* spans, int rank, int ranks);
 
-  // An exchange begins.  Returns how long this rank was busy since the one before, for the header; 0 if there was none.
+  // Start an exchange. Return the time in us since the previous exchange of this rank, or 0 for the first.
   std::int64_t Begin(const PeerHeader& header, Clock::time_point now);
   void Sent(const std::vector<std::int64_t>& sizes);  // bytes, by rank
-  // It is over.  The exchange of a heartbeat takes no time.
+  // End an exchange. The time of a heartbeat is not counted.
   void End(const std::vector<std::int64_t>& sizes, Clock::time_point now);
-  // What all ranks said in it, so it is recorded.
+  // Compare the headers of all ranks and record the exchange.
   void Compare(const std::vector<PeerHeader>& headers);
 
  private:
@@ -35,11 +35,11 @@ class PeerFigures {
   layout::Exchanges own_{};
   layout::Exchanges* const record_;
   SpanRing* const spans_;
-  layout::ExchangeSpan span_{};  // of the exchange under way, or the last one
+  layout::ExchangeSpan span_{};  // exchange under way, or the last one
   bool is_pulse_ = false;
   Clock::time_point begun_, over_;
-  Clock::time_point ended_;               // of the exchange before in which no rank only said that it lives, or zero
-  std::vector<std::int64_t> awaited_us_;  // by rank: how long all others have waited for it
+  Clock::time_point ended_;               // end of the last exchange without a heartbeat, or zero
+  std::vector<std::int64_t> awaited_us_;  // by rank: time that all others have waited for it
 };
 
 }  // namespace ascpipe

@@ -14,8 +14,8 @@
 #include "core/error_codes.gen.h"
 #include "peers/header.h"
 
-// Classes of Horovod 0.28.1 (built for processors), as its library expects them: the order of members and of virtual
-// functions is its own.
+// Classes of Horovod 0.28.1 (CPU build) with its ABI. The order of members and virtual functions must match its
+// library.
 namespace horovod {
 namespace common {
 
@@ -80,12 +80,12 @@ constexpr char kEnqueue[] =
 using ShutDown = void (*)();
 constexpr char kShutDown[] = "horovod_shutdown";
 
-constexpr char kName[] = "ascpipe/exchange";  // of all exchanges: what ranks send meets, whatever it is for
-constexpr std::size_t kReasonBytes = 160;     // of an error, at most
-constexpr int kProcessor = -1;                // Horovod's device number
+constexpr char kName[] = "ascpipe/exchange";  // of all exchanges, so that any messages of two ranks are matched
+constexpr std::size_t kReasonBytes = 160;     // maximum length of an error text
+constexpr int kProcessor = -1;                // Horovod's device number of the CPU
 constexpr std::int64_t kWords = kSectionUnit / 8;
 
-// A row of 64 bytes is the unit of splits: they are int32.
+// Rows of 64 bytes, because Horovod counts splits in int32 rows.
 class Rows : public hvd::Tensor {
  public:
   Rows(std::shared_ptr<std::vector<std::uint8_t>> bytes, std::int64_t rows) : bytes_(std::move(bytes)), rows_(rows) {}
@@ -114,7 +114,7 @@ class Splits : public hvd::Tensor {
   const std::vector<std::int32_t> splits_;
 };
 
-// Where Horovod puts what came: output 0 the messages, output 1 their sizes.
+// Memory for results of Horovod: output 0 contains the messages, output 1 their sizes.
 class ExchangeOutput : public hvd::OpContext {
  public:
   explicit ExchangeOutput(std::shared_ptr<std::vector<std::uint8_t>> into) : bytes_(std::move(into)) {}
@@ -148,7 +148,7 @@ class ExchangeOutput : public hvd::OpContext {
  private:
   static hvd::Status Refused() {
     hvd::Status status;
-    status.type = 2;  // a precondition
+    status.type = 2;  // PRECONDITION_ERROR
     status.reason = "ascpipe: Horovod asks for memory that an alltoall does not need";
     return status;
   }
@@ -157,7 +157,7 @@ class ExchangeOutput : public hvd::OpContext {
   std::shared_ptr<Splits> splits_;
 };
 
-// Without the place in a source of the machine that Horovod was built on, "[/path/file.cc:136] ", and what follows.
+// Return the first sentence of an error, without the source location of Horovod's build, "[/path/file.cc:136] ".
 std::string FirstSentence(std::string text) {
   const std::size_t begin = text.compare(0, 1, "[") == 0 ? text.find("] ") : std::string::npos;
   if (begin != std::string::npos) text = text.substr(begin + 2);
@@ -189,7 +189,7 @@ class HorovodExchanges : public Transport {
            {});
       return;
     }
-    // The memory of the exchange before, where nothing reads it any more: new pages cost more than the copy.
+    // Reuse the memory of the previous exchange if nothing reads it any more: new pages cost more than the copy.
     if (into_ == nullptr || into_.use_count() > 1) into_ = std::make_shared<std::vector<std::uint8_t>>();
     const auto exchange = std::make_shared<ExchangeOutput>(into_);
     const hvd::Status begun = enqueue_(
@@ -210,10 +210,10 @@ class HorovodExchanges : public Transport {
 
   void End() override {
     if (shut_down_ == nullptr) return;
-    sigset_t all, before;  // signals are for the threads of the user's program
+    sigset_t all, before;  // only threads of the user's program handle signals
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread(shut_down_).detach();  // it waits for a rank that does not answer
+    std::thread(shut_down_).detach();  // it may wait for a rank that does not answer
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
@@ -236,7 +236,7 @@ CoreStatus HorovodTransport::Make(const std::string& library, int rank, int size
   }
   void* const found = dlsym(handle, kEnqueue);
   void* const shut_down = dlsym(handle, kShutDown);
-  dlclose(handle);  // it stays loaded: Python has it
+  dlclose(handle);  // the library stays loaded because Python uses it
   if (found == nullptr) {
     return Error(Code::kFailedPrecondition, library,
                  " has no alltoall as Horovod 0.28.1 for TensorFlow 1.15 has it; "

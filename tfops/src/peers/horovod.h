@@ -1,4 +1,4 @@
-// The transport by Horovod: its alltoall, called in C++, so that no session or graph waits in it.
+// Transport over Horovod's alltoall. It is called from C++, so that no session or graph waits in it.
 #ifndef ASCPIPE_PEERS_HOROVOD_H_
 #define ASCPIPE_PEERS_HOROVOD_H_
 
@@ -11,7 +11,7 @@ namespace ascpipe {
 
 class HorovodTransport {
  public:
-  // `library`: Horovod's, which this process has loaded and initialised.  No ascpipe library is linked against it.
+  // `library`: path of the Horovod library that this process has loaded and initialised. ascpipe does not link to it.
   static CoreStatus Make(const std::string& library, int rank, int size, std::unique_ptr<Transport>* transport);
 };
 

@@ -11,7 +11,7 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::size_t kMostShown = 80;  // of a value
+constexpr std::size_t kMostShown = 80;  // bytes of a value
 
 using Items = std::vector<std::pair<std::string, std::string>>;
 
@@ -27,7 +27,7 @@ Items ItemsOf(const std::string& text) {
 
 bool BeginsWith(const std::string& text, const std::string& with) { return text.compare(0, with.size(), with) == 0; }
 
-// The part of a value in which it differs from another one.
+// Return the part of a value that differs from another value.
 std::string Shown(const std::string& value, const std::string& other) {
   if (value.size() <= kMostShown) return value.empty() ? "nothing" : value;
   const std::size_t most = std::min(value.size(), other.size());
@@ -42,7 +42,8 @@ class Comparison {
   Comparison(const std::string& first, const std::string& other, std::size_t rank)
       : mine_(ItemsOf(first)), its_(ItemsOf(other)), rank_(rank) {}
 
-  // The first difference among items that `counts` and, where one rank alone has the item, `counts_alone` say yes to.
+  // Return the first difference among the items that `counts` accepts. An item of one rank alone must also be accepted
+  // by `counts_alone`.
   template <typename Counts, typename CountsAlone>
   std::string First(const Counts& counts, const CountsAlone& counts_alone) const {
     const std::map<std::string, std::string> its(its_.begin(), its_.end()), mine(mine_.begin(), mine_.end());
@@ -97,7 +98,8 @@ std::string DifferenceOfSteps(const std::vector<std::string>& texts, const std::
   for (std::size_t rank = 1; rank < texts.size(); ++rank) {
     if (texts[rank] == texts[0]) continue;
     const Comparison comparison(texts[0], texts[rank], rank);
-    // What else differs mostly makes names of collectives differ, too, and says more.
+    // Compare other items first. They usually cause differences in names of collectives, and their error is more
+    // precise.
     std::string found =
         comparison.First([&](const std::string& item) { return !is_collective(item); },
                          [](const std::string& item, std::size_t) { return !BeginsWith(item, kVariableItem); });

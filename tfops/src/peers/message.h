@@ -1,4 +1,4 @@
-// The messages of one exchange: of each rank a header, its signature if it is news, keys and rows.
+// Messages of one exchange. A rank sends a header, its signature if it is new, keys and rows.
 #ifndef ASCPIPE_PEERS_MESSAGE_H_
 #define ASCPIPE_PEERS_MESSAGE_H_
 
@@ -13,43 +13,43 @@
 
 namespace ascpipe {
 
-// Bytes that are put into a message, or lie in one.
+// Bytes of a message, not owned.
 struct Piece {
   const void* data;
   std::int64_t bytes;
 };
 
-// A section of the messages of all ranks.
+// One section of the messages of all ranks.
 struct Received {
-  std::shared_ptr<const void> keeps;  // the bytes
+  std::shared_ptr<const void> keeps;  // keeps the bytes alive
   std::vector<Piece> from;            // by rank
 };
 
-// The sections of the messages to each rank.
+// Sections of the messages to each rank.
 struct Sections {
-  std::string signature;  // the same to all, as are the next two; empty: it is no news
-  std::string facts;      // of the step; empty: they are no news
-  std::string answer;     // to what rank 0 asked for; empty: none
+  std::string signature;  // these three are the same for all ranks; empty: not sent
+  std::string facts;      // of the step; empty: not sent
+  std::string answer;     // to a question of rank 0; empty: none
   std::vector<std::vector<Piece>> keys, rows;
 };
 
-// What all ranks said in one exchange.
+// Contents of the messages of all ranks.
 struct Messages {
   std::vector<PeerHeader> headers;
-  std::vector<std::string> signatures;  // empty: no news
-  std::vector<std::string> facts;       // likewise
+  std::vector<std::string> signatures;  // empty: not sent
+  std::vector<std::string> facts;       // empty: not sent
   std::vector<std::string> answers;     // empty: none
   Received keys, rows;
 };
 
 std::int64_t BytesOf(const std::vector<Piece>& pieces);
 
-// Makes the messages to all ranks, in *buffer unless others still have that.
+// Build the messages to all ranks. Reuses *buffer unless it has other users.
 Parcel MakeMessages(const PeerHeader& header, const Sections& sections,
                     std::shared_ptr<std::vector<std::uint8_t>>* buffer);
-// Reads those of `ranks` ranks, of exchange `sequence`.
+// Parse the messages of `ranks` ranks in exchange `sequence`.
 CoreStatus ReadMessages(const Parcel& parcel, int ranks, std::int64_t sequence, Messages* messages);
-// Whether each rank has ended, so that no more needs to be said.
+// Return true if each rank has ended, so that no other exchange is needed.
 bool AllHaveEnded(const Parcel& parcel);
 
 std::uint64_t HashOf(const std::string& text);

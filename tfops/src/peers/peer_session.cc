@@ -14,8 +14,8 @@ namespace {
 using Kind = PeerMove::Kind;
 
 constexpr std::chrono::seconds kTellEvery{10};
-constexpr std::chrono::milliseconds kLookEvery{500};  // of a broken rank, whether a step still runs
-constexpr double kComputes = 0.25;                    // of a processor, at least: Horovod's own threads use less
+constexpr std::chrono::milliseconds kLookEvery{500};  // how often a broken rank checks for a running step
+constexpr double kComputes = 0.25;                    // minimum share of a processor; Horovod's own threads use less
 
 CoreStatus Stopped() { return Error(Code::kCancelled, "the pipeline was stopped"); }
 
@@ -40,7 +40,7 @@ PeerAction Tell(PeerRequest request, const PeerVerdict& verdict, bool has_rows =
   return action;
 }
 
-// The names of the collectives of a step, from its facts.
+// Return the names of the collectives of a step from its facts.
 std::string CollectivesOf(const std::string& facts) {
   std::istringstream lines(facts);
   std::string names;
@@ -64,7 +64,7 @@ PeerActions PeerSession::Enter(PeerRequest request, bool is_next) {
       poisoned_ = Error(kE311, "the tables are half-way through a step: ", cause.text());
     }
     actions.push_back(Failure(std::move(request), poisoned_.ok() ? cause : poisoned_));
-  } else if (MustYield(request.header)) {  // it was claimed before that was known
+  } else if (MustYield(request.header)) {  // claimed before this rank knew that it must yield
     const PeerVerdict turn = {VerdictKind::kTurn, turn_, ""}, asked = {VerdictKind::kAsked, 0, ""};
     actions.push_back(Tell(std::move(request), state_ == PeerState::kTurn ? turn : asked));
   } else {
@@ -85,7 +85,7 @@ bool PeerSession::BeginLeave() {
 
 // ---- what may be sent
 
-// Whether it is a request's turn.
+// Return true if a request may be sent in the current state.
 bool PeerSession::MayBeSent(const PeerHeader& header) const {
   switch (state_) {
     case PeerState::kFree:
@@ -99,8 +99,8 @@ bool PeerSession::MayBeSent(const PeerHeader& header) const {
   }
 }
 
-// Whether a request has a lease, or has read tables, that another stream or a question of rank 0 needs.  A step that
-// has failed has given its lease back.
+// Return true if a request has a lease, or has read tables, that another stream or a question of rank 0 needs. A failed
+// step has already returned its lease.
 bool PeerSession::MustYield(const PeerHeader& header) const {
   if (!header.cause.empty()) return false;
   const bool claims = header.kind == PeerKind::kForward, reads = header.kind == PeerKind::kRead;
@@ -146,14 +146,14 @@ PeerMove PeerSession::Send(PeerRequest request) {
   return MoveOf(Kind::kSend);
 }
 
-// An exchange ends, is given up after its timeout, or is reported on stderr.  The exchange of a heartbeat has no
-// timeout, unless another request waits behind it.
+// Wait until an exchange ends, times out, or must be reported on stderr. A heartbeat has no timeout, unless another
+// request waits for its end.
 PeerMove PeerSession::Await(const Around& around) {
   const PeerRequest* waits = &current_;
   if (stopped_) return MoveOf(Kind::kGiveUpExchange, waits);
   if (current_.header.is_pulse()) {
     const auto behind = FirstToSend(false);
-    if (behind == queue_.end()) return PeerMove();  // the transport ends it if a rank is gone
+    if (behind == queue_.end()) return PeerMove();  // the transport ends it if a rank has exited
     waits = &*behind;
   }
   const Time until = std::max(waits->since, around.progressed) + limits_.wait_timeout;
@@ -165,7 +165,7 @@ PeerMove PeerSession::Await(const Around& around) {
 }
 
 PeerMove PeerSession::MoveOfBroken(const Around& around) {
-  // A step that still runs waits in a collective of the program, which only a shutdown of the engine ends.
+  // A step that still runs waits in a collective of the program. Only a shutdown of the engine ends it.
   if (!engine_ended_ && around.has_steps && around.now - broken_since_ > limits_.end_after) {
     engine_ended_ = true;
     return MoveOf(Kind::kEndEngine);
@@ -179,7 +179,7 @@ PeerMove PeerSession::MoveOfBroken(const Around& around) {
   return engine_ended_ ? PeerMove() : WaitUntil(around.now + kLookEvery);
 }
 
-// Sends a heartbeat if this rank has exchanged nothing for a while.
+// Send a heartbeat if this rank has exchanged nothing for some time.
 PeerMove PeerSession::Pulse(const Around& around) {
   const bool is_away =
       departure_ == Departure::kLeft || (departure_ == Departure::kLeaves && state_ == PeerState::kFree);
@@ -194,7 +194,7 @@ PeerMove PeerSession::Pulse(const Around& around) {
   return Send(std::move(pulse));
 }
 
-// Whether a step with collectives of the program has used no processor for wait_timeout.
+// Return true if a step with collectives of the program has used no processor time for wait_timeout.
 bool PeerSession::IsStuck(const Around& around) {
   if (!WatchesStep()) return false;
   const double wall_ns = std::chrono::duration<double, std::nano>(around.now - step_.computed).count();
@@ -241,7 +241,7 @@ PeerActions PeerSession::Conclude(const std::vector<PeerHeader>& headers, const 
   }
   const bool again = SendsAgain(request, verdict);
   if (!again) actions.push_back(Tell(std::move(request), verdict, true));
-  // Claims that must let others pass are put aside, also those that were not sent yet.
+  // Put aside claims that must yield, including claims that were not sent yet.
   for (auto one = queue_.begin(); one != queue_.end();) {
     if (MustYield(one->header)) {
       actions.push_back(Tell(std::move(*one), verdict));
@@ -280,7 +280,7 @@ PeerState PeerSession::After(const PeerVerdict& verdict, const PeerRequest& requ
   }
 }
 
-// Whether a request is in line again; otherwise it gets the verdict.  `state_` is the one after the verdict.
+// Return true if a request is queued again. Otherwise it receives the verdict. `state_` is the state after the verdict.
 bool PeerSession::SendsAgain(const PeerRequest& request, const PeerVerdict& verdict) const {
   const PeerHeader& mine = request.header;
   if (mine.is_pulse() || MustYield(mine)) return false;
@@ -302,7 +302,7 @@ PeerActions PeerSession::Fail(const CoreStatus& why, bool others_know, Time now)
 }
 
 PeerActions PeerSession::GiveUp(const CoreStatus& why, Time now) {
-  // Nothing is under way between a step and its gradients: then the step itself is given up.
+  // Without an exchange between a step and its gradients, the step itself is abandoned.
   if (state_ == PeerState::kStep && exchange_ == Exchange::kNone && poisoned_.ok()) poisoned_ = why;
   return Break(why, PeerState::kBroken, now);
 }
@@ -332,7 +332,7 @@ PeerActions PeerSession::Break(const CoreStatus& why, PeerState state, Time now)
   return actions;
 }
 
-// Tables whose gradients are not exchanged are half-way through a step.
+// If gradients of a step are not exchanged, its tables contain only some of the updates.
 PeerAction PeerSession::Failure(PeerRequest request, const CoreStatus& why) {
   const bool half = request.header.kind == PeerKind::kBackward;
   if (half && poisoned_.ok()) poisoned_ = why;

@@ -1,5 +1,6 @@
-// Decides what a rank exchanges with the other ranks, and when.  Events come in, actions go out: no thread, no lock, no
-// clock and no socket.  peers.h has the thread and the transport; verdict.h has what all ranks conclude.
+// State machine that decides what a rank exchanges with the other ranks, and when. It takes events and returns actions,
+// without a thread, lock, clock or socket. peers.h adds the thread and the transport; verdict.h computes the verdict of
+// all ranks.
 //
 // | state    | this rank sends                           | entered by                      | left by               |
 // |----------|-------------------------------------------|---------------------------------|-----------------------|
@@ -29,24 +30,24 @@
 
 namespace ascpipe {
 
-// What a thread wants to exchange.
+// A request for an exchange.
 struct PeerRequest {
   PeerHeader header;
   std::vector<std::vector<Piece>> rows;      // by rank; empty: none
-  std::shared_ptr<const void> keeps;         // the bytes of `rows`, until the exchange is over
-  std::shared_ptr<const std::string> facts;  // kForward, kRead: what must be alike in the step of all ranks, or null
-  // kForward: gradients follow.  Until they do, nothing else is sent: other ranks wait for them.
+  std::shared_ptr<const void> keeps;         // keeps the bytes of `rows` until the exchange has ended
+  std::shared_ptr<const std::string> facts;  // kForward, kRead: facts of the step that all ranks must share, or null
+  // kForward: gradients follow. Nothing else is sent before them because other ranks wait for them.
   bool has_backward = false;
-  // Called once, on the thread of Peers or the caller's; must not wait.  kTurn: another stream comes first, so a claim
-  // is to be put aside; kAsked: so it is for what rank 0 asks for.
+  // Called once, on the thread of Peers or of the caller; must not block. The claim must be put aside if the verdict is
+  // kTurn (another stream comes first) or kAsked (rank 0 asks a question).
   std::function<void(const PeerVerdict&, const Received& rows)> done;
-  // Peers sets these: when the wait for other ranks began, and how long this rank had exchanged nothing before.
+  // Set by Peers: when the wait for other ranks started, and how long this rank had exchanged nothing before.
   std::chrono::steady_clock::time_point since;
   std::int64_t busy_us = 0;
   bool was_sent = false;
 };
 
-// What rank 0 asks the other ranks for.
+// A question of rank 0 to the other ranks.
 struct PeerAsk {
   AskPhase phase = AskPhase::kSave;
   std::int64_t number = 0;
@@ -58,7 +59,7 @@ enum class PeerState { kFree, kTurn, kStep, kSaves, kChanges, kBroken, kMute };
 struct PeerAction {
   enum class Kind {
     kTell,   // call request.done with the verdict, and with the received rows if has_rows
-    kHear,   // rank 0 asks: pass `ask` on, without its text
+    kHear,   // rank 0 asks: pass on `ask`, which has no text yet
     kClaim,  // batches of other streams may be claimed now
   };
 
@@ -68,16 +69,16 @@ struct PeerAction {
   bool has_rows = false;
   PeerAsk ask;
 };
-using PeerActions = std::vector<PeerAction>;  // to be carried out in this order
+using PeerActions = std::vector<PeerAction>;  // in the order of execution
 
-// What the thread does next.
+// The next thing that the thread does.
 struct PeerMove {
   enum class Kind {
-    kWait,       // for an event, until a time at most
-    kSend,       // begin the exchange of current(), or call PassGate
-    kSayWait,    // print a line about the wait of a request, then ask again
-    kEndEngine,  // shut the engine down, then ask again
-    // Call GiveUp with an error that says:
+    kWait,       // wait for an event, at most until a given time
+    kSend,       // start the exchange of current(), or call PassGate
+    kSayWait,    // print a line about the wait of a request, then call Next again
+    kEndEngine,  // shut the engine down, then call Next again
+    // Call GiveUp with one of these errors:
     kGiveUpExchange,  // the other ranks do not answer a request
     kGiveUpTurn,      // this rank has no request of the stream that is next
     kGiveUpStep,      // the step hangs in a collective of the program
@@ -85,8 +86,8 @@ struct PeerMove {
   };
 
   Kind kind = Kind::kWait;
-  std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max();  // kWait; max: no limit
-  const PeerRequest* waits = nullptr;  // the request that waits, until the next event; null: none does
+  std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max();  // kWait; max: no timeout
+  const PeerRequest* waits = nullptr;  // the waiting request, valid until the next event; null: none
 };
 
 class PeerSession {
@@ -98,31 +99,31 @@ class PeerSession {
     Duration wait_timeout, idle_after, warn_after, end_after;  // as in Peers::Settings
   };
 
-  // What the session cannot see by itself.
+  // State outside the session.
   struct Around {
     Time now;
     Time progressed;                // when a busy rank last made progress
-    std::int64_t processor_ns = 0;  // processor time of this process; needed if WatchesStep
-    bool has_steps = false;         // a step of the program runs; needed if is_broken
+    std::int64_t processor_ns = 0;  // processor time of this process; set if WatchesStep()
+    bool has_steps = false;         // a step of the program runs; set if this rank is broken
   };
 
-  // A step that has begun on all ranks.
+  // A step that has started on all ranks.
   struct Step {
     std::int64_t ticket = 0;
     std::string collectives;         // of the program; empty: none
-    Time since, computed;            // when it began, and when it last used a processor
-    std::int64_t processor_ns = -1;  // at that time; -1: not known yet
+    Time since, computed;            // when it started, and when it last used a processor
+    std::int64_t processor_ns = -1;  // processor time at `computed`; -1: unknown
   };
 
   PeerSession(int rank, const Limits& limits, Time now) : rank_(rank), limits_(limits), quiet_(now) {}
 
   // ---- events of any thread
 
-  // A request comes.  Without an action, it is in line.
+  // Add a request. Without an action, it waits in the queue.
   PeerActions Enter(PeerRequest request, bool is_next);
-  // This rank has done its part of a question of rank 0.
+  // Report that this rank has done its part of a question of rank 0.
   void Resume();
-  // This rank begins to shut down; returns true for the first call.
+  // Start the shutdown of this rank. Return true for the first call.
   bool BeginLeave();
   void NoteLeft() { departure_ = Departure::kLeft; }
   void Stop() { stopped_ = true; }
@@ -130,23 +131,25 @@ class PeerSession {
   // ---- events of the thread that exchanges
 
   PeerMove Next(const Around& around);
-  // The keys of the gate in current() have come: it is over without an exchange.
+  // End the gate in current() without an exchange, because its keys have arrived.
   PeerActions PassGate();
-  // The exchange has ended.
+  // Report the end of an exchange.
   PeerActions Conclude(const std::vector<PeerHeader>& headers, const PeerVerdict& verdict, Time now);
-  // It has ended with an error, which breaks this rank.  `others_know` it, or have the same one.
+  // Report that an exchange has failed, which breaks this rank. `others_know`: the other ranks know this, or have the
+  // same error.
   PeerActions Fail(const CoreStatus& why, bool others_know, Time now);
-  // This rank is broken: it has waited too long, as Next said.
+  // Report that this rank is broken because of a timeout that Next returned.
   PeerActions GiveUp(const CoreStatus& why, Time now);
-  // An exchange has ended that nothing waits for.  `others_know` that this rank is broken, or cannot be told.
+  // Report the end of an exchange that no request waits for. `others_know`: the others know that this rank is broken,
+  // or cannot be informed.
   void EndLate(bool others_know);
-  // The thread ends.
+  // Report that the thread ends.
   PeerActions Finish();
 
   // ---- state
 
   PeerState state() const { return state_; }
-  PeerRequest& current() { return current_; }  // of the exchange under way; changes by events of the thread alone
+  PeerRequest& current() { return current_; }  // only changed by events of the thread
   bool is_late() const { return exchange_ == Exchange::kLate; }
   bool is_broken() const { return state_ == PeerState::kBroken || state_ == PeerState::kMute; }
   bool is_stopped() const { return stopped_; }
@@ -156,14 +159,14 @@ class PeerSession {
   const Step& step() const { return step_; }
   const CoreStatus& broken() const { return broken_; }
   const CoreStatus& poisoned() const { return poisoned_; }
-  // Whether Next needs the processor time of this process.
+  // Return true if Next needs the processor time of this process.
   bool WatchesStep() const {
     return state_ == PeerState::kStep && exchange_ == Exchange::kNone && !step_.collectives.empty();
   }
   bool MayClaim(int stream) const { return !DoesItsPart() && (state_ != PeerState::kTurn || turn_ == stream); }
 
  private:
-  enum class Exchange { kNone, kAwaited, kLate };  // kLate: under way, and no request waits for it
+  enum class Exchange { kNone, kAwaited, kLate };  // kLate: under way, without a waiting request
   enum class Departure { kStays, kLeaves, kLeft };
 
   bool DoesItsPart() const { return state_ == PeerState::kSaves || state_ == PeerState::kChanges; }
@@ -187,15 +190,15 @@ class PeerSession {
   Exchange exchange_ = Exchange::kNone;
   Departure departure_ = Departure::kStays;
   bool stopped_ = false, engine_ended_ = false;
-  CoreStatus broken_, poisoned_;  // why this rank exchanges nothing, and why no rank may use its tables
+  CoreStatus broken_, poisoned_;  // why this rank exchanges nothing; why no rank may use its tables
   std::deque<PeerRequest> queue_;
   PeerRequest current_;
   int turn_ = -1;                // kTurn: the stream that is next
   Step step_;                    // kStep
-  std::set<std::int64_t> open_;  // numbers of questions without END
+  std::set<std::int64_t> open_;  // numbers of questions without kEnd
   Time turned_, broken_since_;
   Time quiet_;  // when the last exchange ended
-  Time told_;   // when a line about a wait was printed last
+  Time told_;   // when a line about a wait was last printed
 };
 
 }  // namespace ascpipe

@@ -39,7 +39,7 @@ Peers::Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings sett
       signatures_(static_cast<std::size_t>(transport_->size())),
       collectives_(signatures_.size()),
       facts_(signatures_.size()) {
-  // Signals are for the threads of the user's program.
+  // Only threads of the user's program handle signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -118,7 +118,7 @@ void Peers::Run() {
           Send(&lock);
           continue;
         }
-        // Its keys came with the exchange of another thread.  Ranks whose thread was later pass their gate as well.
+        // The keys arrived with an exchange of another thread. Ranks whose thread was later pass their gate as well.
         actions = session_.PassGate();
         break;
       }
@@ -229,7 +229,7 @@ Parcel Peers::Pack(const PeerRequest& request, PeerHeader* sent) {
   has_signed_ = true;
   if (request.facts != nullptr) sent->facts = HashOf(*request.facts);
   if (request.facts != nullptr && facts_sent_.insert(sent->facts).second) sections.facts = *request.facts;
-  const std::int64_t most = kMostParcelBytes / size() / 2;  // so that no rank gets more either, and keys have room
+  const std::int64_t most = kMostParcelBytes / size() / 2;  // limits what each rank receives, and leaves room for keys
   for (const std::vector<Piece>& pieces : request.rows) {
     if (BytesOf(pieces) <= most) continue;
     sent->cause = Text("it would send ", BytesOf(pieces), " bytes of rows to one rank, at most ", most,
@@ -240,7 +240,6 @@ Parcel Peers::Pack(const PeerRequest& request, PeerHeader* sent) {
   return MakeMessages(*sent, sections, &buffer_);
 }
 
-// The exchange under way is over.
 void Peers::End(std::unique_lock<std::mutex>* lock) {
   const std::shared_ptr<Reply> reply = std::move(reply_);
   if (session_.is_late()) {
@@ -271,7 +270,7 @@ void Peers::End(std::unique_lock<std::mutex>* lock) {
   lock->lock();
 }
 
-// Reads the messages of all ranks.  Returns why this rank is broken, and whether the others have the same error.
+// Read the messages of all ranks. Return the error that breaks this rank, and whether the others have the same error.
 CoreStatus Peers::Read(const Parcel& parcel, Messages* messages, PeerVerdict* verdict, bool* others_know) {
   const CoreStatus status = ReadMessages(parcel, size(), sequence_, messages);
   if (!status.ok()) return status;
@@ -283,7 +282,7 @@ CoreStatus Peers::Read(const Parcel& parcel, Messages* messages, PeerVerdict* ve
   const CoreStatus unpacked = keys_->Unpack(messages->keys);
   *others_know = !difference.empty();
   if (difference.empty()) return unpacked;
-  // That says more than what it leads to, as keys that cannot be read.
+  // Report the difference instead of its consequences, such as keys that cannot be read.
   return Error(kE313, "the ranks differ: ", difference,
                ". Nothing of this step was trained. All ranks run the same "
                "program with the same arguments");

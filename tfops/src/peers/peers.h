@@ -1,8 +1,8 @@
-// The other ranks: exchanges messages with them, one exchange at a time, and says what all ranks conclude.
+// Exchanges messages with the other ranks, one exchange at a time, and reports the verdict that all ranks reach.
 //
-// All exchanges have one name, so whatever two ranks send meets, and Decide compares it.  A thread of its own makes
-// them: no other thread ever waits inside the transport, and each wait here has a limit.  PeerSession decides what is
-// sent and what follows; Peers has the lock, the thread and the transport around it.
+// All exchanges use one Horovod name, so any messages of two ranks are matched, and Decide compares them. A dedicated
+// thread makes the exchanges. No other thread waits inside the transport, and each wait here has a timeout. PeerSession
+// decides what is sent and what follows; Peers adds the lock, the thread and the transport.
 #ifndef ASCPIPE_PEERS_PEERS_H_
 #define ASCPIPE_PEERS_PEERS_H_
 
@@ -29,44 +29,45 @@
 
 namespace ascpipe {
 
-constexpr char kSignatureEnd = '\x1e';  // in what ranks send once, before the collectives
+constexpr char kSignatureEnd = '\x1e';  // in the text sent once by each rank, between signature and collectives
 
-// A number of seconds, for a clock.
+// Convert seconds to a duration of the clock.
 inline std::chrono::steady_clock::duration Limit(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
       std::chrono::duration<double>(seconds < 1e9 ? seconds : 1e9));
 }
 
-// What rides along with each message.  Called on the thread of Peers.
+// Keys that are attached to each message. The methods are called on the thread of Peers.
 class PeerKeys {
  public:
   virtual ~PeerKeys() = default;
-  // Appends pieces for each rank, those of the header's batch among them; `keeps` keeps their bytes.
+  // Append pieces for each rank, including the keys of the header's batch; `keeps` keeps their bytes alive.
   virtual void Pack(const PeerHeader& header, std::vector<std::vector<Piece>>* to,
                     std::shared_ptr<const void>* keeps) = 0;
-  // What came from all ranks, also when the verdict is a failure; before `done`.
+  // Take the keys from all ranks. Called before `done`, even if the verdict is a failure.
   virtual CoreStatus Unpack(const Received& keys) = 0;
-  // Whether all that a gate waits for has come.  Looked at before a header is sent, so that all ranks find the same.
+  // Return true if all keys that a gate waits for have arrived. Called before a header is sent, so that all ranks find
+  // the same result.
   virtual bool IsKnown(const PeerHeader& gate) const = 0;
 };
 
 class Peers {
  public:
   struct Settings {
-    double wait_timeout_s = 0;  // an exchange that takes longer is given up
-    double idle_after_s = 0.5;  // a rank that has exchanged nothing for so long sends a heartbeat
+    double wait_timeout_s = 0;  // timeout of an exchange
+    double idle_after_s = 0.5;  // idle time before a heartbeat
     double warn_after_s = 5;    // a longer wait prints a line on stderr, and again every 10 s
     double end_after_s = 5;     // after a failure, the engine is shut down if a step of the program still runs
     std::string signature;      // must be alike on all ranks (peers/likeness.h)
     std::string collectives;    // ops of Horovod in the program's graph, in the same form
     layout::Exchanges* figures = nullptr;  // in shared memory, or null
-    std::shared_ptr<SpanRing> spans;       // of exchanges; null: none are kept
-    // Batches of other streams may be claimed now, or rank 0 has an answer.
+    std::shared_ptr<SpanRing> spans;       // ring of recorded exchanges; null: not recorded
+    // Called when batches of other streams may be claimed, or when rank 0 has received an answer.
     std::function<void()> on_change;
-    // Rank 0 asks, and this is another rank.  kSave, kChange: nothing is sent before Resume.
+    // Called on ranks other than 0 when rank 0 asks a question. After kSave and kChange nothing is sent before Resume.
     std::function<void(PeerAsk)> on_ask;
-    std::function<bool()> has_steps;  // whether a step of the program runs; null: never.  Any thread
-    // Grows while this process makes progress with questions of rank 0; null: never.  Any thread.
+    std::function<bool()> has_steps;  // returns true while a step of the program runs; null: never; any thread
+    // Returns a counter that grows while this process makes progress with questions of rank 0; null: none. Any thread.
     std::function<std::int64_t()> work;
   };
 
@@ -76,37 +77,38 @@ class Peers {
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
 
-  // Exchanges when those before it are over.
+  // Queue an exchange.
   void Exchange(PeerRequest request);
-  // Exchanges next: other ranks wait for this one, whatever else is in line.
+  // Queue an exchange before all others, because other ranks wait for it.
   void ExchangeNext(PeerRequest request);
-  // Tables have changed between two steps; `hash` of the change.
+  // Record a change of tables between two steps, with its hash.
   void NoteChange(std::uint64_t hash);
 
-  // What rank 0 asked for is done, as far as others have to wait for it.  Called after on_ask has begun.
+  // Report that this rank has done its part of a question of rank 0, so that exchanges continue. Called after on_ask
+  // was called.
   void Resume();
-  // Rank 0 hears it with the next exchange.  One line.
+  // Send one line of text to rank 0 with the next exchange.
   void Answer(const std::string& text);
-  // Rank 0: what a rank has answered since the last call, each with its line end.
+  // Rank 0: return the answers of a rank since the last call, one per line.
   std::string TakeAnswers(int rank);
   // State of a rank, and seconds since it last made progress with a question of rank 0.
   std::string StateOf(int rank) const;
   double SilenceOf(int rank) const;
   // Seconds since any rank last made progress with a question of rank 0.
   double Silence() const;
-  // Whether a batch of this stream may be claimed: no other stream comes first, and nothing that rank 0 asks for.
+  // Return true if a batch of this stream may be claimed: no other stream and no question of rank 0 comes first.
   bool MayClaim(int stream) const;
 
-  // Why this rank exchanges nothing any more; ok if it does.
+  // Return why this rank has stopped exchanging messages; ok if it has not.
   CoreStatus Broken() const;
-  // Why no rank may go on with its tables; ok if they may.
+  // Return why no rank may use its tables any more; ok if they are usable.
   CoreStatus Poisoned() const;
 
-  // Announces that this rank shuts down, and waits for the other ranks until the timeout.  While a question is open, it
+  // Announces that this rank shuts down, and waits for the other ranks until the timeout. While a question is open, it
   // waits until no rank has made progress for wait_timeout_s.  `cause`: the error of this rank's program, or "".
   // Idempotent.
   void Leave(int timeout_ms, std::string cause = "");
-  // Ends the thread.  Idempotent.
+  // Stop the thread. Idempotent.
   void Stop();
 
  private:
@@ -115,7 +117,7 @@ class Peers {
     CoreStatus status;
     Parcel parcel;
   };
-  // An exchange that was given up may end when there is no Peers any more.
+  // Shared with callbacks of the transport, because an abandoned exchange may end after Peers is destroyed.
   struct Meeting {
     std::mutex mutex;
     std::condition_variable changed;
@@ -146,22 +148,22 @@ class Peers {
   const std::shared_ptr<Meeting> meeting_ = std::make_shared<Meeting>();
   std::mutex& mutex_ = meeting_->mutex;  // guards the members below
   std::condition_variable& changed_ = meeting_->changed;
-  PeerSession session_;  // its events of the thread come from that thread alone
+  PeerSession session_;  // only the thread of Peers calls the functions for its events
   AwaitedRanks awaited_;
-  std::string answers_;             // that were not sent yet
+  std::string answers_;             // not sent yet
   std::vector<std::string> heard_;  // rank 0: answers by rank
   std::int64_t changes_ = 0;
   std::uint64_t change_hash_ = 0;
-  std::shared_ptr<Reply> reply_;  // of the exchange under way; null: there is none
+  std::shared_ptr<Reply> reply_;  // of the exchange under way, or null
 
-  // Of the thread.
+  // Used only by the thread.
   PeerFigures figures_;
   std::int64_t sequence_ = 0;  // of the last exchange
   bool has_signed_ = false;    // the signature was sent
   std::set<std::uint64_t> facts_sent_;
   // Received from the other ranks, by rank.
   std::vector<std::string> signatures_, collectives_;
-  std::vector<std::map<std::uint64_t, std::string>> facts_;  // then by their hash
+  std::vector<std::map<std::uint64_t, std::string>> facts_;  // by rank, then by hash
   bool told_apart_ = false;                                  // a line about different collectives was printed
   const std::uint64_t machine_ = ThisMachine();
   std::shared_ptr<std::vector<std::uint8_t>> buffer_;

@@ -1,4 +1,4 @@
-// Peers: what rank 0 asks the other ranks for, when they can hear it, and what they answer.
+// Peers: questions of rank 0 to the other ranks, and their answers.
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -75,7 +75,7 @@ void Peers::Leave(int timeout_ms, std::string cause) {
   const Clock::time_point begun = Clock::now();
   const Clock::duration limit = std::chrono::milliseconds(timeout_ms);
   while (!over()) {
-    // Rank 0 gives up first, and this rank waits for the END that rank 0 then sends.
+    // Rank 0 times out first. This rank waits for the kEnd that rank 0 then sends.
     const bool is_open = session_.has_open_question();
     const Clock::time_point until =
         is_open ? std::max(begun, awaited_.worked()) + Limit(settings_.wait_timeout_s) + limit : begun + limit;

@@ -21,7 +21,7 @@ void Peers::Learn(const Messages& messages) {
   }
 }
 
-// Returns the difference between ranks, or "".  All ranks return the same, because they have the same messages.
+// Returns the difference between ranks, or "". All ranks return the same, because they have the same messages.
 std::string Peers::Difference(const std::vector<PeerHeader>& headers, const PeerVerdict& verdict) {
   const auto differ = [&headers](std::uint64_t PeerHeader::*field) {
     return std::any_of(headers.begin(), headers.end(),
@@ -41,7 +41,7 @@ std::string Peers::Difference(const std::vector<PeerHeader>& headers, const Peer
   return found;
 }
 
-// Adds the code and the cure to the cause of a failure.
+// Add the code and the remedy to the cause of a failure.
 void Peers::Explain(PeerVerdict* verdict) const {
   if (verdict->kind == VerdictKind::kFail) {
     verdict->cause = Error(kE314, verdict->cause, ". No table was changed by this step").text();

@@ -1,4 +1,4 @@
-// Peers: texts about waits for other ranks.  The lock is held.
+// Peers: texts about waits for other ranks. The lock is held.
 #include <chrono>
 
 #include "core/error_codes.gen.h"
@@ -24,7 +24,7 @@ std::string Peers::Waits(const PeerRequest& waits) const {
 }
 
 std::string Peers::LineOf(const PeerRequest& waits) const {
-  if (waits.header.kind == PeerKind::kLeave) return Waits(waits);  // Leave has a limit of its own
+  if (waits.header.kind == PeerKind::kLeave) return Waits(waits);  // Leave has its own timeout
   return Text(Waits(waits), ". It gives up after ", settings_.wait_timeout_s, " s (wait_timeout_s) without progress");
 }
 
@@ -53,7 +53,8 @@ CoreStatus Peers::GivenUpStep() const {
                settings_.wait_timeout_s, " s)");
 }
 
-// The error for the end of exchanges on all ranks, with ranks of this machine that have exited or are stopped.
+// Return the error after the end of exchanges on all ranks. It names ranks of this machine that have exited or are
+// stopped.
 CoreStatus Peers::Ended(const CoreStatus& why) const {
   if (why.text().compare(0, 4, kE312.number) != 0) return why;
   const std::string lost = awaited_.Lost();

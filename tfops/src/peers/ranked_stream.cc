@@ -10,18 +10,18 @@ namespace ascpipe {
 
 namespace {
 
-constexpr int kMostBatches = 8;  // of one message: a step does not wait for the keys of many others
+constexpr int kMostBatches = 8;  // per message, so that a step does not wait for the keys of many other batches
 
 }  // namespace
 
 struct RankedStream::Entry {
-  Ticket* local = nullptr;  // with a reference; null: this rank has not submitted it yet
+  Ticket* local = nullptr;  // holds a reference; null: not submitted by this rank yet
   bool sent = false;
   std::vector<RowShares> shares;
   std::vector<Asked> asked;  // by rank
-  Ticket* owned = nullptr;   // with a reference
-  TicketHold hold;           // of it, until the batch is taken
-  CoreStatus status;         // why there is none although every rank has said what it asks for
+  Ticket* owned = nullptr;   // holds a reference
+  TicketHold hold;           // of `owned`, until the batch is taken
+  CoreStatus status;         // why `owned` is null although all ranks have sent their keys
 
   ~Entry() {
     hold = TicketHold();
@@ -48,7 +48,7 @@ std::int64_t RankedStream::NewRun() {
 }
 
 CoreStatus RankedStream::Submit(std::int64_t run, std::unique_ptr<Batch> batch, Ticket** ticket) {
-  // One after the other: the order of names is that of tickets.
+  // Submit under the lock, so that names and tickets have the same order.
   std::lock_guard<std::mutex> lock(mutex_);
   const CoreStatus status = local_->Submit(std::move(batch), ticket);
   if (!status.ok()) return status;
@@ -76,7 +76,7 @@ bool RankedStream::NameOf(std::int64_t local, BatchName* name) const {
   return true;
 }
 
-// Whether the distinct keys of a frame, or of a batch without one, are as they will be.
+// Return true if the distinct keys of a frame, or of a batch without a frame, are final.
 bool RankedStream::IsDeduplicated(std::int64_t frame) const {
   if (frame < 0) return frame != Ticket::kParked;
   for (int index = 0; index < local_->ring().tables(); ++index) {
@@ -89,7 +89,7 @@ bool RankedStream::IsReady(std::int64_t local) const {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = names_.find(local);
   if (found == names_.end() || entries_.at(found->second)->sent) return true;
-  // Batches are sent in order, and another key worker may be slower with one before it.
+  // Batches are sent in order, and an earlier batch may be in a slower key worker.
   for (const BatchName& name : unsent_) {
     if (!IsDeduplicated(entries_.at(name)->local->state())) return false;
     if (name == found->second) break;
@@ -104,7 +104,7 @@ bool RankedStream::IsKnown(const BatchName& name) const {
   return std::all_of(found->second->asked.begin(), found->second->asked.end(), [](const Asked& a) { return a.came; });
 }
 
-// Finds which distinct keys each owner has.
+// Find the distinct keys of each owner.
 CoreStatus RankedStream::Deal(Entry* entry, std::vector<FrameKeys>* keys) const {
   for (int index = 0; index < local_->ring().tables(); ++index) {
     const PartView part(local_->ring(), entry->local->record(), index);
@@ -121,7 +121,7 @@ CoreStatus RankedStream::Deal(Entry* entry, std::vector<FrameKeys>* keys) const 
           first + owners.back(), first + count, [&](std::int64_t key) { return OwnerOf(key, ranks_) <= owner; });
       owners.push_back(next - first);
     }
-    owners.back() = count;  // all are sent, also if they are not ordered: then an owner refuses them
+    owners.back() = count;  // send all keys even if they are out of order: an owner then returns an error
     keys->push_back({first, part.array<std::int32_t>(&layout::Part::occurrences), &owners});
   }
   return CoreStatus();
@@ -136,9 +136,9 @@ void RankedStream::Pack(const BatchName& until, std::vector<std::vector<Piece>>*
     if (batches == kMostBatches && until < name) return;
     Entry* const entry = entries_.at(name).get();
     const auto hold = std::make_shared<TicketHold>();
-    if (entry->local->TryHold()) *hold = TicketHold(entry->local);  // its frame stays while the message is made
+    if (entry->local->TryHold()) *hold = TicketHold(entry->local);  // keeps its frame while the message is built
     const std::int64_t frame = hold->get() == nullptr ? Ticket::kClosed : entry->local->state();
-    if (!IsDeduplicated(frame)) return;  // in order: the others wait for this one first
+    if (!IsDeduplicated(frame)) return;  // batches are sent in order, so later ones wait for this one
     entry->shares.resize(static_cast<std::size_t>(local_->ring().tables()));
     std::vector<FrameKeys> keys;
     if (frame >= 0) entry->status = Deal(entry, &keys);
@@ -179,7 +179,7 @@ CoreStatus RankedStream::Unpack(int from, const AskedHead& head, const std::uint
 
 namespace {
 
-// The keys that all ranks ask of this one: one feature for each table, in rank order.
+// Keys that all ranks request from this rank: one feature per table, in rank order.
 class AskedBatch : public Batch {
  public:
   std::vector<std::vector<std::int64_t>> keys;
@@ -188,9 +188,9 @@ class AskedBatch : public Batch {
 
 }  // namespace
 
-// Submits a batch of which every rank has said what it asks for.
+// Submit a batch to the owned ring after all ranks have sent their keys.
 void RankedStream::Complete(const BatchName& name, Entry* entry) {
-  if (!entry->status.ok()) return;  // this rank could not send it
+  if (!entry->status.ok()) return;  // this rank failed to send its keys
   for (int rank = 0; rank < ranks_; ++rank) {
     if (!entry->asked[static_cast<std::size_t>(rank)].closed) continue;
     entry->status = Error(Code::kFailedPrecondition, "rank ", rank, " has dropped batch ", name.index, " of stream ",
@@ -223,7 +223,7 @@ void RankedStream::Complete(const BatchName& name, Entry* entry) {
     ids.weights = batch->weights[table].data();
     batch->features.push_back(std::move(ids));
   }
-  for (Asked& asked : entry->asked) {  // no longer needed
+  for (Asked& asked : entry->asked) {  // free the memory
     asked.keys.clear();
     asked.weights.clear();
   }
@@ -273,7 +273,7 @@ void RankedStream::DropClosed() {
   Clear();
 }
 
-// Forgets batches that are over: trained, or dropped by every rank.
+// Remove finished batches, which are trained or dropped by all ranks.
 void RankedStream::Clear() {
   for (auto taken = taken_.begin(); taken != taken_.end();) {
     Ticket* const ticket = taken->second.second;
@@ -284,7 +284,7 @@ void RankedStream::Clear() {
     ticket->Unref();
     taken = taken_.erase(taken);
   }
-  // A rank that has sent a batch of a later iterator sends none of an earlier one.
+  // A rank that has sent a batch of a newer iterator sends none of an older one.
   const std::int64_t begun = *std::min_element(newest_.begin(), newest_.end());
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const Entry& one = *entry->second;

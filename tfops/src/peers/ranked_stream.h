@@ -1,8 +1,8 @@
-// The batches of one stream among several ranks: what each rank asks of each owner of keys.
+// Batches of one stream that several ranks train: the keys that each rank requests from each owner.
 //
-// A stream of several ranks has two rings.  The local one has this rank's batches: their distinct keys, ordered by
-// owner, travel to their owners ahead of training.  The owned one has, for each batch, the keys that all ranks ask of
-// this one: it is planned and trained as the ring of a single rank.
+// Such a stream has two rings. The local ring holds this rank's batches; their distinct keys are ordered by owner and
+// sent to the owners ahead of training. The owned ring holds, for each batch, the keys that all ranks request from this
+// rank. The owned ring is planned and trained like the ring of a single rank.
 #ifndef ASCPIPE_PEERS_RANKED_STREAM_H_
 #define ASCPIPE_PEERS_RANKED_STREAM_H_
 
@@ -24,7 +24,8 @@
 
 namespace ascpipe {
 
-// A batch, by the same name on all ranks: the iterator's number among those of its stream, and its number in that.
+// Name of a batch, the same on all ranks: the number of the iterator in its stream, and the number of the batch in the
+// iterator.
 struct BatchName {
   std::int64_t run = 0;
   std::int64_t index = 0;
@@ -33,13 +34,13 @@ struct BatchName {
   bool operator==(const BatchName& other) const { return run == other.run && index == other.index; }
 };
 
-// How the rows of one table are dealt in one batch; [ranks + 1] each, from 0 on.
+// Boundaries of the rows of one table in one batch, each of length ranks + 1 and starting at 0.
 struct RowShares {
-  std::vector<std::int64_t> owners;  // of this rank's distinct keys, those of each owner: in the local ring
-  std::vector<std::int64_t> askers;  // of the keys asked of this rank, those of each rank: in the owned ring
+  std::vector<std::int64_t> owners;  // local ring: distinct keys of this rank, by owner
+  std::vector<std::int64_t> askers;  // owned ring: keys requested from this rank, by requesting rank
 };
 
-// A batch whose keys all ranks have, as its step needs it.
+// A batch whose keys are known from all ranks, with the data for its step.
 struct RankedBatch {
   BatchName name;
   std::int64_t local = 0;         // ticket in the local ring
@@ -56,32 +57,32 @@ class RankedStream {
   Stream* local() const { return local_; }
   Stream* owned() const { return owned_; }
 
-  // The number of a further iterator over the stream, from 1 on.
+  // Return the number of a new iterator over the stream, from 1 on.
   std::int64_t NewRun();
-  // Takes a batch and names it; as Stream::Submit of the local ring.
+  // Submit a batch to the local ring and name it, as Stream::Submit.
   CoreStatus Submit(std::int64_t run, std::unique_ptr<Batch> batch, Ticket** ticket);
-  // The name that a batch behind the last one of the newest run would have.
+  // Return the name that the next batch of the newest run will have.
   BatchName NameOfNext() const;
-  // The name of a batch; false: it has none any more.
+  // Read the name of a batch. Return false if it no longer has one.
   bool NameOf(std::int64_t local, BatchName* name) const;
 
-  // Whether the keys of a batch, and of those before it, are deduplicated, or it can no longer be (then a look at all
-  // of it shows why).
+  // Return true if the keys of a batch and of all batches before it are deduplicated. Also return true if they cannot
+  // be any more; Take then returns the error.
   bool IsReady(std::int64_t local) const;
-  // Whether every rank has said what it asks for in a batch.
+  // Return true if every rank has sent its keys for a batch.
   bool IsKnown(const BatchName& name) const;
-  // A batch that is known, and the hold of its ticket in the owned ring; it can be taken once.
+  // Take a batch whose keys are known, with the hold of its owned ticket. Can be called once for each batch.
   CoreStatus Take(std::int64_t local, std::shared_ptr<const RankedBatch>* batch, TicketHold* owned);
-  // Closes the owned tickets of batches that this rank has dropped: later ones wait for them.
+  // Close the owned tickets of batches that this rank has dropped, because later tickets wait for them.
   void DropClosed();
-  // One that was taken, by its ticket in the owned ring; null: there is none.
+  // Return a batch that was taken, by its owned ticket, or null.
   std::shared_ptr<const RankedBatch> Taken(std::int64_t owned) const;
 
-  // Appends what this rank asks of each owner in batches that were not sent yet, oldest first: some of them, and all up
-  // to `until`.
+  // Append the keys of batches that were not sent yet, by owner, oldest batch first. Includes all batches up to
+  // `until`, and at most a few others.
   void Pack(const BatchName& until, std::vector<std::vector<Piece>>* to,
             std::vector<std::shared_ptr<const void>>* keeps);
-  // Takes what a rank asks for; `data` begins behind the head.
+  // Store the keys that a rank requests; `data` starts after the head.
   CoreStatus Unpack(int from, const AskedHead& head, const std::uint8_t* data, std::int64_t bytes);
 
  private:
@@ -102,14 +103,14 @@ class RankedStream {
   std::map<BatchName, std::unique_ptr<Entry>> entries_;
   std::map<std::int64_t, BatchName> names_;  // by ticket in the local ring
   std::deque<BatchName> unsent_;
-  std::vector<std::int64_t> newest_;  // by rank: the greatest run of what it has sent
+  std::vector<std::int64_t> newest_;  // by rank: largest run received
   std::map<std::int64_t, std::pair<std::shared_ptr<const RankedBatch>, Ticket*>> taken_;  // by ticket in the owned ring
 };
 
-// The streams of a process among several ranks: their keys ride on the messages of Peers.
+// Streams of a process that several ranks train. Peers sends their keys with its messages.
 class RankedStreams : public PeerKeys {
  public:
-  // It gets the keys of its batches that ranks which had it earlier have sent; what may be wrong with them.
+  // Add a stream and give it the keys that other ranks have sent before. Returns an error if these keys are invalid.
   CoreStatus Add(std::unique_ptr<RankedStream> stream);
   RankedStream* Find(int number) const;  // null: there is none
 
@@ -118,7 +119,7 @@ class RankedStreams : public PeerKeys {
   bool IsKnown(const PeerHeader& gate) const override;
 
  private:
-  // What a rank has said of one batch.
+  // Keys of one batch that arrived before its stream was added.
   struct Early {
     int from;
     std::vector<std::uint8_t> bytes;
@@ -129,7 +130,7 @@ class RankedStreams : public PeerKeys {
 
   mutable std::mutex mutex_;  // guards the members below
   std::map<std::int64_t, std::unique_ptr<RankedStream>> streams_;
-  // By the number of a stream that is not here yet.  A rank sends no more of one than its own ring holds.
+  // By the number of a stream that was not added yet. A rank sends at most one ring's worth of batches.
   std::map<std::int64_t, std::vector<Early>> early_;
 };
 

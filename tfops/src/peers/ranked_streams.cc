@@ -9,7 +9,7 @@ namespace ascpipe {
 namespace {
 
 constexpr std::int64_t kMostTables = 1 << 16;
-constexpr std::int64_t kMostStreams = 32;  // of a session: ascpipe/control/messages.py
+constexpr std::int64_t kMostStreams = 32;  // per session, as in ascpipe/control/messages.py
 
 }  // namespace
 
@@ -82,7 +82,7 @@ CoreStatus RankedStreams::Unpack(const Received& keys) {
   return CoreStatus();
 }
 
-// Gives a stream what a rank asks for; `data` begins with a head that was looked at.
+// Pass the keys of a rank to a stream; `data` starts with a checked head.
 CoreStatus RankedStreams::Unpack(RankedStream* stream, int from, const std::uint8_t* data) {
   AskedHead head;
   std::memcpy(&head, data, sizeof(head));

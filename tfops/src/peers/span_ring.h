@@ -1,4 +1,4 @@
-// The spans of a rank's exchanges, for `ascpipe timeline`: the last ones, in a file that the daemon has made.
+// Ring of the latest exchanges of a rank for `ascpipe timeline`, in a file that the daemon creates.
 #ifndef ASCPIPE_PEERS_SPAN_RING_H_
 #define ASCPIPE_PEERS_SPAN_RING_H_
 
@@ -11,10 +11,10 @@
 
 namespace ascpipe {
 
-// Of one thread; ascpipe/shm/exchange_spans.py reads the file at any time.
+// Written by one thread; ascpipe/shm/exchange_spans.py reads the file concurrently.
 class SpanRing {
  public:
-  // Maps the file, `fd` stays the caller's.  `rank` of `ranks` is this process.
+  // Map the file; the caller keeps ownership of `fd`. `rank` of `ranks` is this process.
   static CoreStatus Map(int fd, std::int64_t bytes, int rank, int ranks, std::shared_ptr<SpanRing>* spans);
 
   void Add(const layout::ExchangeSpan& span);

@@ -1,4 +1,4 @@
-// How bytes get from each rank to each other one.
+// Interface that transports bytes between all ranks.
 #ifndef ASCPIPE_PEERS_TRANSPORT_H_
 #define ASCPIPE_PEERS_TRANSPORT_H_
 
@@ -11,13 +11,13 @@
 
 namespace ascpipe {
 
-// Bytes for, or from, each rank, one behind the other.
+// Bytes to or from all ranks, concatenated in rank order.
 struct Parcel {
-  std::shared_ptr<std::vector<std::uint8_t>> bytes;  // may be longer
+  std::shared_ptr<std::vector<std::uint8_t>> bytes;  // may be longer than the sum of `sizes`
   std::vector<std::int64_t> sizes;                   // by rank
 };
 
-// Of all that one rank sends, or gets: MPI counts it in words of 8 bytes, as int.
+// Maximum total bytes that one rank sends or receives. MPI counts units of 8 bytes in an int.
 constexpr std::int64_t kMostParcelBytes = (std::int64_t{1} << 31) * 8 - 64;
 
 class Transport {
@@ -27,10 +27,10 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // Begins one exchange with all ranks; the one before is over.  `done` is called once, on any thread, also long after.
-  // All sizes are multiples of kSectionUnit.
+  // Start an exchange with all ranks; the previous one must have ended. `done` is called once, on any thread, possibly
+  // much later. All sizes are multiples of kSectionUnit.
   virtual void Start(Parcel parcel, Done done) = 0;
-  // Ends the engine on all ranks, and with it whatever the program has under way in it.  Does not wait.
+  // Shut the engine down on all ranks, which aborts all operations of the program in it. Does not block.
   virtual void End() {}
 };
 

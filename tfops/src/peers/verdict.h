@@ -1,5 +1,5 @@
-// What all ranks conclude from one exchange: a pure function of the headers, so that each rank concludes the same.
-// tests/model/verdicts.py is its twin.
+// Verdict of all ranks about one exchange. It is a pure function of the headers, so all ranks compute the same verdict.
+// tests/model/verdicts.py is the reference implementation.
 #ifndef ASCPIPE_PEERS_VERDICT_H_
 #define ASCPIPE_PEERS_VERDICT_H_
 
@@ -12,28 +12,28 @@ namespace ascpipe {
 
 enum class VerdictKind {
   kBegin,   // all ranks have the batch
-  kOver,    // some rank has no such batch: the data ends for all
-  kGo,      // rows of one batch on all ranks; from here on tables change
+  kOver,    // the data of some rank ends before the batch, so it ends for all
+  kGo,      // all ranks have sent rows of one batch; tables change from here on
   kRows,    // as kGo, for an evaluation
-  kApply,   // gradients of one batch on all ranks
-  kTurn,    // batches of several streams: that of rank 0 comes first, and all send anew
-  kAsked,   // every rank does what rank 0 asks for; then all others send anew
-  kAgain,   // a rank has nothing to say yet: all others send anew
-  kLeft,    // all close
-  kFail,    // the step of each rank fails; its tables are as before it
-  kPoison,  // the step of each rank fails, and some tables may have its updates: no rank may go on with them
+  kApply,   // all ranks have sent gradients of one batch
+  kTurn,    // batches of several streams: rank 0's stream is next, and all ranks send again
+  kAsked,   // all ranks execute the question of rank 0, then send their requests again
+  kAgain,   // a rank has nothing to exchange yet: all others send again
+  kLeft,    // all ranks shut down
+  kFail,    // the step fails on each rank; tables are unchanged
+  kPoison,  // the step fails on each rank, and some tables may have its updates: no rank may use them
 };
 
 struct PeerVerdict {
   VerdictKind kind = VerdictKind::kFail;
-  int stream = 0;        // kTurn: which comes first
+  int stream = 0;        // kTurn: the stream that is next
   std::string cause;     // kFail, kPoison: what each rank did; kAgain: why ranks fail, "" if none does
-  bool is_busy = false;  // kAgain: rank 0 is kBusy or asks, so it has not gone on to another thing
+  bool is_busy = false;  // kAgain: rank 0 is kBusy or asks, so it has not started anything else
 
   bool failed() const { return kind == VerdictKind::kFail || kind == VerdictKind::kPoison; }
 };
 
-// `headers`: of all ranks, in rank order.
+// `headers`: in rank order.
 PeerVerdict Decide(const std::vector<PeerHeader>& headers);
 
 }  // namespace ascpipe

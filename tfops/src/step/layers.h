@@ -1,4 +1,4 @@
-// Ops that may become one: ops of the same device and branch, in sets in which no op comes after another one.
+// Grouping of ops that may be merged. Ops of a group have the same device and branch, and none depends on another.
 #ifndef ASCPIPE_STEP_LAYERS_H_
 #define ASCPIPE_STEP_LAYERS_H_
 
@@ -20,7 +20,7 @@ Items ItemsOf(const std::vector<Each>& all, const std::vector<int>& numbers) {
   return items;
 }
 
-// Adds what a list has to another one.
+// Move all elements of `from` to the end of `to`.
 template <typename Each>
 void TakeOver(std::vector<Each>* to, std::vector<Each>* from) {
   if (to == from) return;
@@ -28,9 +28,9 @@ void TakeOver(std::vector<Each>* to, std::vector<Each>* from) {
   from->clear();
 }
 
-// Takes the members of `all` that `may` accepts, and divides them by device and branch into as few sets as possible in
-// which no op comes after another one.  Calls `merge` for each set of several.  The order is asked again after each
-// call.
+// Take the members of `all` that `may` accepts and divide them by device and branch into layers, as few as possible. No
+// op of a layer depends on another op of it. Call `merge` for each layer of several ops. The order is read again after
+// each call because `merge` may change it.
 template <typename Each, typename May, typename Merge>
 void ForEachLayer(const Step& step, std::vector<Each>* all, const May& may, const Merge& merge) {
   const auto op = [&](int number) -> const Op& { return step.ops[At((*all)[At(number)].item)]; };
@@ -47,7 +47,7 @@ void ForEachLayer(const Step& step, std::vector<Each>* all, const May& may, cons
       const auto rest = std::stable_partition(
           left.begin(), left.end(), [&](int number) { return !step.order.IsAfterAny((*all)[At(number)].item, items); });
       const std::vector<int> layer(left.begin(), rest);
-      if (layer.empty()) return;  // each comes after another one, in a loop
+      if (layer.empty()) return;  // a cycle: each op comes after another one
       left.erase(left.begin(), rest);
       if (layer.size() > 1) merge(layer);
     }

@@ -1,4 +1,4 @@
-// What comes before what in the graph of a step, while ops are merged and ordered.
+// Partial order of the ops of a step while they are merged and ordered.
 #ifndef ASCPIPE_STEP_ORDER_H_
 #define ASCPIPE_STEP_ORDER_H_
 
@@ -9,33 +9,33 @@
 namespace ascpipe {
 namespace step {
 
-using Item = int;  // an op that is ordered or merged: a number from 0 on
+using Item = int;  // index of an op that is ordered or merged
 using Items = std::vector<Item>;
 
 inline std::size_t At(int number) { return static_cast<std::size_t>(number); }
 
-// A partial order of items that is always closed: what comes after something comes after all that is before this.
+// Partial order of items, kept transitively closed.
 class Order {
  public:
   explicit Order(int count = 0);
 
   int count() const { return static_cast<int>(merged_.size()); }
 
-  // The item that stands for this one and for those that were merged with it.
+  // Return the item that `item` was merged into, or `item` itself.
   Item Of(Item item) const;
 
   bool IsAfter(Item item, Item first) const { return Has(Of(first), Of(item)); }
   bool IsAfterAny(Item item, const Items& first) const;
-  bool AreApart(const Items& items) const;  // none comes after another one
+  bool AreApart(const Items& items) const;  // no item comes after another one
 
-  // Says that an item comes after another one.  All calls together must describe a closed order before the first
-  // question.
+  // Record that `item` comes after `first`, without closing the order. All calls together must describe a closed order
+  // before the first query.
   void Know(Item first, Item item) { Set(first, item); }
 
-  // Lets an item come after another one.
+  // Put `item` after `first` and restore the closure.
   void Add(Item first, Item item);
 
-  // Makes one of several, of which none comes after another one: the first.
+  // Merge items into the first one. None of them may come after another one.
   void Merge(const Items& items);
 
  private:
@@ -44,12 +44,12 @@ class Order {
 
   bool Has(Item first, Item item) const { return (after_[At(first)][At(item) / 64] >> (item % 64) & 1) != 0; }
   void Set(Item first, Item item) { after_[At(first)][At(item) / 64] |= Word{1} << (item % 64); }
-  // Lets what comes after `from` come after `item`.
+  // Put all successors of `from` after `item`.
   void TakeOver(Item item, Item from);
-  // Lets all that comes after `first`, and before it, know what comes after it.
+  // Put the successors of `first` after all predecessors of `first`.
   void Close(Item first);
 
-  std::vector<Row> after_;  // of each item, a bit for each that comes after it
+  std::vector<Row> after_;  // by item: a bit for each of its successors
   Items merged_;
 };
 

@@ -1,4 +1,4 @@
-// What comes before what in a step.
+// Ordering rules of a step.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -10,11 +10,10 @@ namespace step {
 
 namespace {
 
-// An op that reads rows of tables.
 struct RowReader {
   Item item = 0;
-  Items updates;      // of what it reads
-  Items evaluations;  // evaluation plans that say where the rows are
+  Items updates;      // ops that update the variable that is read
+  Items evaluations;  // evaluation plans that produce the slots
 };
 
 void AddTo(Items* all, const Items& more) {
@@ -40,7 +39,7 @@ class OrderRules {
  private:
   // ---- what reads
 
-  // A copy was made of rows that another op has read.
+  // A copy adds no order: another op has read its rows from the table.
   void AddLookup(RowReader* reader, const Lookup& lookup) const {
     if (lookup.is_copy) return;
     AddTo(&reader->updates, lookup.updates);
@@ -95,12 +94,13 @@ class OrderRules {
       layout_.order.push_back(edge);
   }
 
-  // Every reader before every writer, unless it comes after it.  Also where the writer comes after the reader anyway:
-  // it may do so by what the layout takes away, such as a shape or another feature of the lookup.
+  // Put every reader before every writer, unless the reader already comes after the writer. An edge is added even if
+  // the writer comes after the reader already: the layout may remove the path between them, such as a shape or another
+  // feature of the lookup.
   void ReadFirst(const Items& readers, const Items& writers) {
     for (const Item reader : readers) {
       for (const Item writer : writers) {
-        // A control edge cannot lead into a loop; the update in it waits for the inputs of the loop.
+        // No control edge can lead into a loop. An update in a loop waits for the inputs of the loop.
         const bool same_frame = step_.ops[At(reader)].frame == step_.ops[At(writer)].frame;
         if (same_frame && !order_.IsAfter(reader, writer)) Before(reader, writer);
       }
@@ -110,7 +110,7 @@ class OrderRules {
   // ---- evaluations beside changes
 
   void OrderEvaluations() {
-    Items early;  // plans of evaluations that come before every change
+    Items early;  // evaluation plans that come before every change
     const bool any_late =
         std::any_of(evaluations_.begin(), evaluations_.end(), [this](const RowReader& each) { return IsLate(each); });
     if (any_late) {
@@ -137,7 +137,7 @@ class OrderRules {
 
   bool IsLate(const RowReader& evaluation) const { return order_.IsAfterAny(evaluation.item, step_.changes); }
 
-  // If a lookup waits for a change, its plan has to come after the change, too.  False: it cannot.
+  // Put the plan of each lookup that waits for a change after that change. Return false if this is impossible.
   bool PlanAfterwards() {
     for (bool again = true; again;) {
       again = false;
@@ -159,7 +159,7 @@ class OrderRules {
     return true;
   }
 
-  // A lookup that does not come after a change comes before it.
+  // Put each lookup before all changes that it does not come after.
   void ReadBeforeSomeChanges() {
     for (const RowReader& evaluation : evaluations_) {
       for (const Item change : step_.changes) {
@@ -168,13 +168,13 @@ class OrderRules {
     }
   }
 
-  // The step's turn to train comes before its evaluations: no other step trains between these and the claim.
+  // Take the training turn before the evaluations, so that no other step trains between them and the claim.
   void TakeTurn(const Items& evaluations) {
     const auto found =
         std::find_if(step_.changes.begin(), step_.changes.end(), [this](Item item) { return PlanOf(item) >= 0; });
     if (found == step_.changes.end()) return;
     const int turn = PlanOf(*found);
-    Items plans;  // without those that the training batch depends on
+    Items plans;  // evaluation plans that the training batch does not depend on
     std::copy_if(evaluations.begin(), evaluations.end(), std::back_inserter(plans),
                  [&](Item plan) { return !order_.IsAfter(step_.plans[At(turn)].ticket_source, plan); });
     if (plans.empty()) return;
@@ -182,7 +182,7 @@ class OrderRules {
     layout_.after_turn = plans;
     for (const Plan& plan : step_.plans) {
       if (std::find(plans.begin(), plans.end(), plan.item) == plans.end()) continue;
-      Items batches;  // no other op waits for the lease while these are computed
+      Items batches;  // computed before the turn, so that the lease is not held meanwhile
       std::copy_if(plan.inputs.begin(), plan.inputs.end(), std::back_inserter(batches),
                    [&](Item input) { return !order_.IsAfterAny(input, plans); });
       AddTo(&layout_.before_turn, batches);

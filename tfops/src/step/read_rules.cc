@@ -1,4 +1,4 @@
-// Which rows are combined or joined where they are read, and which gradients are summed where they lie.
+// Rules that move combining and joining of rows into the reads, and decide which gradients are summed in place.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -42,9 +42,9 @@ class ReadRules {
     return use.by == By::kOther ? step_.readers[At(use.number)] : "its shape or its rows are read as well";
   }
 
-  // Whether lookups read the same rows as now if they are done later, where `readers` are.  Lookups of an evaluation
-  // may come before or after what changes tables in the step (DecideOrder), each for itself; so may lookups and updates
-  // of the same rows, if the program orders some of them.
+  // Return true if moving the lookups to the position of `readers` does not change the rows they read. Evaluation
+  // lookups may come before or after table changes in the step (DecideOrder), each independently. Lookups and updates
+  // of the same rows may do so, too, if the program orders some of them.
   bool MayReadAt(const std::vector<const Lookup*>& lookups, const Items& readers) const {
     const auto evaluates = [](const Lookup* lookup) { return lookup->table >= 0; };
     if (std::any_of(lookups.begin(), lookups.end(), evaluates)) {
@@ -58,7 +58,7 @@ class ReadRules {
 
   // ---- bags
 
-  // Rows of positions that only bags read are combined where the table is read.
+  // Combine rows of positions where the table is read, if only bags read them.
   void CombineBags() {
     std::vector<std::vector<int>> bags(step_.features.size());
     for (std::size_t bag = 0; bag < step_.bags.size(); ++bag) {
@@ -86,22 +86,22 @@ class ReadRules {
 
   // ---- joins
 
-  // Whether the columns of all pieces are known, and some pieces are rows of tables.
+  // Return true if the columns of all pieces are known and some pieces are rows of tables.
   bool HasColumns(const Join& join) const {
     return std::all_of(join.pieces.begin(), join.pieces.end(), [](const Piece& each) { return each.columns >= 0; }) &&
            std::any_of(join.pieces.begin(), join.pieces.end(), [this](const Piece& each) { return IsRead(each); });
   }
 
-  // Whether a piece is what one feature reads, combined or not.
+  // Return true if the piece is the output of one feature, combined or not.
   bool IsRead(const Piece& piece) const {
     return (piece.feature >= 0 && !is_read_[At(piece.feature)]) || (piece.bag >= 0 && is_combined_[At(piece.bag)]);
   }
 
   int FeatureOf(const Piece& piece) const { return piece.bag >= 0 ? step_.bags[At(piece.bag)].feature : piece.feature; }
 
-  // Sums whose gradients all are columns of one tensor, the gradient of this join, read them there.
+  // Let sums read their gradients in place if all of them are columns of one tensor, the gradient of this join.
   void SumInPlace(const Join& join) {
-    std::map<std::pair<Value, bool>, std::vector<int>> groups;  // by the tensor, and whether of bags
+    std::map<std::pair<Value, bool>, std::vector<int>> groups;  // by the tensor, and whether the gradients are of bags
     for (std::size_t number = 0; number < step_.sums.size(); ++number) {
       const Sum& sum = step_.sums[number];
       const bool fits = !layout_.in_place[number] &&
@@ -139,7 +139,7 @@ class ReadRules {
     return std::all_of(items.begin(), items.end(), [&](Item item) { return op(item).device == op(items[0]).device; });
   }
 
-  // Whether a use ends when a join reads tables itself.
+  // Return true if this use disappears when a join reads tables itself.
   bool Ends(const Use& use, int join) const {
     switch (use.by) {
       case By::kJoin:
@@ -157,7 +157,7 @@ class ReadRules {
     }
   }
 
-  // Whether the tensor that a cut is of is read in place by some sums.
+  // Return true if some sums read the tensor of the cut in place.
   bool IsReadInPlace(int cut) const {
     for (std::size_t sum = 0; sum < step_.sums.size(); ++sum) {
       if (layout_.in_place[sum] && step_.sums[sum].features[0].whole == step_.cuts[At(cut)].whole) return true;
@@ -165,7 +165,7 @@ class ReadRules {
     return false;
   }
 
-  // Whether nothing reads a cut any more.
+  // Return true if nothing reads the cut any more.
   bool IsCutOut(int cut) const {
     const Uses& uses = step_.cuts[At(cut)].uses;
     return !uses.empty() && std::all_of(uses.begin(), uses.end(), [this](const Use& use) {
@@ -173,7 +173,7 @@ class ReadRules {
     });
   }
 
-  // The first use that does not end, of one output or of all of a lookup; null: all end.
+  // Return the first use that does not disappear, or null. The uses are of one output or of all outputs of a lookup.
   const Use* Stays(const Uses& uses, int join) const {
     const auto found = std::find_if(uses.begin(), uses.end(), [=](const Use& use) { return !Ends(use, join); });
     return found == uses.end() ? nullptr : &*found;
@@ -208,7 +208,7 @@ class ReadRules {
     Items items;
     bool are_copies = false;
     for (Piece& piece : output.pieces) {
-      if (has_ids) piece.bag = -1;  // bags stay whole: they are written by an op of their own
+      if (has_ids) piece.bag = -1;  // an op of its own writes the bags
       if (FeatureOf(piece) < 0) continue;
       lookups.push_back(&LookupOf(FeatureOf(piece)));
       items.push_back(piece.bag >= 0 ? step_.bags[At(piece.bag)].item : lookups.back()->item);
@@ -229,7 +229,7 @@ class ReadRules {
 
   // ---- what is left
 
-  // The features that are not combined, of lookups that have others.
+  // Read the features that are not combined, of lookups that also have combined features.
   void ReadRest() {
     std::vector<bool> has_bags(step_.lookups.size());
     for (const Bag& bag : step_.bags) {
@@ -270,8 +270,8 @@ class ReadRules {
 
   // ---- all tables
 
-  // Bags of all tables become one op, and so do the sums of their gradients.  Programs on feature columns have some
-  // fifty tables, with little to do for each.
+  // Merge the bags of all tables into one op, and the sums of their gradients into another one. Programs with feature
+  // columns have about fifty tables, with little work for each.
   void ReadTogether() {
     std::vector<Read>& reads = layout_.reads;
     ForEachLayer(
@@ -312,8 +312,8 @@ class ReadRules {
 
   Step& step_;
   Layout& layout_;
-  std::vector<bool> is_combined_;  // by bag: where the table is read, and not yet in a join
-  std::vector<bool> is_read_;      // by feature: by a bag or a join
+  std::vector<bool> is_combined_;  // by bag: combined in the read of the table, and not yet in a join
+  std::vector<bool> is_read_;      // by feature: read by a bag or a join
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// What the graph of one step does with tables, and how it is to be done: without TensorFlow.
+// Model of what the graph of one step does with tables, and of the changed graph. It does not depend on TensorFlow.
 //
-// step_reader.h makes a Step of a graph, step_rules.h decides its Layout, step_writer.h changes the graph.
+// step_reader.h reads a Step from a graph, step_rules.h decides its Layout, and step_writer.h changes the graph.
 #ifndef ASCPIPE_STEP_STEP_H_
 #define ASCPIPE_STEP_STEP_H_
 
@@ -14,26 +14,26 @@
 namespace ascpipe {
 namespace step {
 
-using Value = int;  // an output of an op: a number from 0 on; -1: none
+using Value = int;  // index of an output of an op; -1: none
 
-// An op, as far as the rules need it.
+// An op with the properties that the rules need.
 struct Op {
   std::string name;
-  int device = 0;  // the same number: the same device
-  int frame = 0;   // of which loop it is part; 0: of none
-  int branch = 0;  // ops of one branch run all or none; 0: whenever the step runs, -1: in a loop
-  Items waits;     // what it waits for besides its inputs; of plans and updates
+  int device = 0;  // equal numbers: same device
+  int frame = 0;   // the loop that contains the op; 0: none
+  int branch = 0;  // ops of one branch run all or none; 0: runs in every step; -1: in a loop
+  Items waits;     // control inputs; only of plans and updates
 };
 
-// What reads an output, also through ops that only pass it on, reshape it or ask for its shape.
+// Kinds of readers of an output. Ops that only pass the value on, reshape it or ask for its shape are followed.
 enum class By {
   kJoin,         // a piece of `joins[number]`
   kBag,          // `bags[number]` combines it
-  kRowsOfSum,    // `sums[number]`, for a max_norm
-  kSumGradient,  // the shape of a gradient of `sums[number]`
-  kCutBegin,     // where `cuts[number]` begins: the shape of a tensor beside it
-  kCutSize,      // its size
-  kOther,        // something else, of which `readers[number]` tells
+  kRowsOfSum,    // `sums[number]` reads the rows for a max_norm
+  kSumGradient,  // the output is needed only for the shape of a gradient of `sums[number]`
+  kCutBegin,     // begin of `cuts[number]`, which needs the shape of an adjacent tensor
+  kCutSize,      // size of `cuts[number]`
+  kOther,        // anything else, described by `readers[number]`
 };
 struct Use {
   By by = By::kOther;
@@ -43,14 +43,14 @@ struct Use {
 };
 using Uses = std::vector<Use>;
 
-// Rows of one table: AscLookup in its variable, AscRestoreRows in a copy of the batch's rows.
+// A read of rows of one table: AscLookup reads the variable, AscRestoreRows a copy of the batch's rows.
 struct Lookup {
   Item item = 0;
   Value rows = -1, slots = -1, default_row = -1;
-  int table = -1;  // its number, if slots may name home rows, as in evaluation; else -1
+  int table = -1;  // number of the table if slots may name home rows, as in evaluation; else -1
   bool is_copy = false;
-  Items updates;      // of its variable
-  Items evaluations;  // the evaluation plans that its slots come from
+  Items updates;      // updates of the variable
+  Items evaluations;  // evaluation plans that produce the slots
 };
 
 // One output of a lookup.
@@ -61,9 +61,9 @@ struct Feature {
   Uses uses;
 };
 
-// How rows of positions become one for each bag.
+// How the rows of the positions of a bag are combined.
 struct Combination {
-  Value splits = -1;  // -1: they do not
+  Value splits = -1;  // -1: rows are not combined
   Value weights = -1;
   std::string combiner;
   float max_norm = 0;
@@ -74,45 +74,45 @@ struct Bag {
   Item item = 0;
   int feature = 0;
   Combination how;
-  bool is_gradient = false;  // of the weights
+  bool is_gradient = false;  // gradient of the weights
   Uses uses;
 };
 
-// A tensor that a concat of columns joins with others: a feature's, a bag's, or (both -1) another one.
+// An input of a concat of columns: a feature, a bag, or (both -1) another tensor.
 struct Piece {
   Value value = -1;
   int feature = -1;
   int bag = -1;
-  int columns = -1;  // -1: not known
+  int columns = -1;  // -1: unknown
 };
 struct Join {
   Item item = 0;
   std::vector<Piece> pieces;
 };
 
-// AscLookupGrad: the gradients of a table's features, summed for each row.  `how`: gradients are of bags.
+// Gradient of one feature of a sum. `how` is set if the gradients are of bags.
 struct SumFeature {
   Value restore = -1, gradient = -1;
   Combination how;
-  Value whole = -1;  // the tensor that has the gradient as columns, of which `begin` is the first; -1: none is known
+  Value whole = -1;  // tensor that contains the gradient as columns from `begin` on; -1: unknown
   int begin = 0;
   int columns = 0;
 };
 struct Sum {
   Item item = 0;
   Value slots = -1;
-  Value rows = -1;    // with a max_norm
-  Items updates;      // of these rows
-  Items evaluations;  // as of Lookup
+  Value rows = -1;    // only with a max_norm
+  Items updates;      // updates of these rows
+  Items evaluations;  // as in Lookup
   std::vector<SumFeature> features;
 
   bool has_bags() const;
 };
 
-// A Slice or SplitV of columns of a tensor of gradients.
+// A Slice or SplitV that takes columns of a tensor of gradients.
 struct Cut {
   Value whole = -1;
-  bool has_known_place = false;  // so that it can be cut without the shapes of the tensors beside it
+  bool has_known_place = false;  // it can be cut without the shapes of adjacent tensors
   Uses uses;
 };
 
@@ -120,21 +120,21 @@ struct Cut {
 struct Plan {
   Item item = 0;
   Value ticket = -1;
-  Item ticket_source = 0;  // the op that `ticket` is an output of
-  Items inputs;            // all ops that it has inputs of
+  Item ticket_source = 0;  // the op that produces `ticket`
+  Items inputs;            // all ops that produce inputs
   int stream = 0;
   bool trains = false;
-  bool may_merge = false;  // not of an expansion table, and its variables are variables
+  bool may_merge = false;  // false for expansion tables, and if an input is no variable
 };
 
-// An op that updates rows of a variable by one formula.
+// An op that updates rows of variables by one formula.
 struct Update {
   Item item = 0;
-  int states = 0;       // its first inputs, which are variables
-  std::string formula;  // with its parameters: equal where both are; "": it stays as it is
+  int states = 0;       // number of leading inputs that are variables
+  std::string formula;  // includes the parameters; equal formulas may merge; "": never merged
 };
 
-// AscReadRows, and what writes rows by handles of the same copy.
+// AscReadRows, and the ops that write rows by handles of the same copy.
 struct HandleRead {
   Item item = 0;
   Items writes;
@@ -143,8 +143,8 @@ struct HandleRead {
 struct Step {
   std::vector<Op> ops;  // by item
   Order order;
-  std::vector<std::string> readers;  // what else reads an output, as a clause
-  std::vector<Lookup> lookups;       // these and the rest: by name
+  std::vector<std::string> readers;  // descriptions of kOther readers, as clauses
+  std::vector<Lookup> lookups;       // this list and those below are sorted by name
   std::vector<Feature> features;
   std::vector<Bag> bags;
   std::vector<Join> joins;
@@ -154,12 +154,12 @@ struct Step {
   std::vector<Update> updates;
   std::vector<HandleRead> handle_reads;
   Items handle_writes;
-  Items changes;  // ops that move rows, or let another step do so
+  Items changes;  // ops that move rows, or let another step move rows
 };
 
 // ---- the layout
 
-// A tensor that an AscRead writes, in place of that of a join, a bag or a feature: others are -1.  Pieces with a
+// An output of AscRead, which replaces the output of a join, a bag or a feature; the other two are -1. Pieces with a
 // feature or a bag are read from tables.
 struct Output {
   int join = -1, bag = -1, feature = -1;
@@ -170,19 +170,19 @@ struct Read {
   std::vector<Output> outputs;
 };
 
-// An AscSum: items of the layout are those that the order merged others with.
+// An AscSum. Items in the layout are representatives after merging (Order::Of).
 struct SumGroup {
   Item item = 0;
   std::vector<int> sums;
 };
 
-// Ops that become one: AscPlans or AscUpdate.
+// Ops that are merged into one AscPlans or AscUpdate.
 struct Group {
   Item item = 0;
-  std::vector<int> members;  // of Step's plans or updates
+  std::vector<int> members;  // indices into plans or updates of Step
 };
 
-// Something that stays as it is, and why.
+// An item that stays unchanged, and the reason.
 struct Apart {
   Item item = 0;
   std::string why;
@@ -190,16 +190,16 @@ struct Apart {
 
 struct Layout {
   std::vector<Read> reads;
-  std::vector<int> weight_gradients;  // bags that read a table
+  std::vector<int> weight_gradients;  // bags whose weight gradient reads a table
   std::vector<SumGroup> sums;
-  std::vector<bool> in_place;  // by sum: its gradients are read as columns of the whole
+  std::vector<bool> in_place;  // by sum: gradients are read as columns of the whole
   std::vector<Group> plans;
   std::vector<Group> updates;
-  std::vector<std::pair<Item, Item>> order;  // control edges, from and to
-  Items evaluations_first;                   // all these before every change
-  int turn = -1;                  // the training plan whose turn the step takes before it evaluates; -1: none
-  Items before_turn, after_turn;  // what the turn waits for, and the evaluation plans that wait for it
-  std::pair<Item, Item> conflict = {-1, -1};  // an evaluation that waits for a change, which waits for its plan
+  std::vector<std::pair<Item, Item>> order;   // control edges, from and to
+  Items evaluations_first;                    // these come before every change
+  int turn = -1;                              // training plan whose turn is taken before evaluations; -1: none
+  Items before_turn, after_turn;              // predecessors of the turn, and evaluation plans after it
+  std::pair<Item, Item> conflict = {-1, -1};  // evaluation and change: it waits for the change, the change for its plan
   std::vector<Apart> apart;
 };
 

@@ -26,7 +26,7 @@ class Groups {
     members_[Key(op.device, op.branch, waits, what)].push_back({item, member});
   }
 
-  // Groups of several, none of which waits for another one.
+  // Return groups of several members, none of which waits for another one.
   std::vector<Group> Merged() {
     std::vector<Group> merged;
     for (const auto& entry : members_) {
@@ -56,7 +56,7 @@ bool Sum::has_bags() const {
 }
 
 void DecideGroups(Step* step, Layout* layout) {
-  // In a step that evaluates, each plan has its own place in the order.
+  // Each plan has its own place in the order if the step evaluates.
   if (std::all_of(step->plans.begin(), step->plans.end(), [](const Plan& plan) { return plan.trains; })) {
     Groups plans(step);
     for (std::size_t i = 0; i < step->plans.size(); ++i) {

@@ -1,5 +1,5 @@
-// Which ops of a step become one, and what comes before what: pure functions, with a twin in
-// tests/reference/step_rules.py.
+// Rules that decide which ops of a step are merged, and their order. They are pure functions.
+// tests/reference/step_rules.py is the reference implementation.
 #ifndef ASCPIPE_STEP_STEP_RULES_H_
 #define ASCPIPE_STEP_STEP_RULES_H_
 
@@ -8,19 +8,17 @@
 namespace ascpipe {
 namespace step {
 
-// The layout of a step.  No bit of a result depends on it: only ops that would have the same inputs when they run, and
-// that add in the same order, become one.
+// Return the layout of a step. The layout never changes a bit of a result: ops are merged only if they have the same
+// inputs when they run and add in the same order.
 Layout Decide(Step step);
 
-// Reads and sums: which rows are combined or joined where they are read, and which gradients are summed where they lie.
-// Merges items of the step's order.
+// Decide which reads combine or join rows, and which sums read gradients in place. Merges items of the step's order.
 void DecideReads(Step* step, Layout* layout);
 
-// Plans of one batch, and updates by one formula.
+// Group the plans of one batch, and the updates with one formula.
 void DecideGroups(Step* step, Layout* layout);
 
-// Control edges: readers of rows come before what moves or updates these rows, where the program has not ordered the
-// two.
+// Add control edges from readers of rows to ops that move or update these rows, if the program does not order them.
 void DecideOrder(Step* step, Layout* layout);
 
 }  // namespace step
