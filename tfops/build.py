@@ -1,10 +1,9 @@
-"""Compiles the TensorFlow ops, and the row engine: ``python -m ascpipe.tfops.build``.
+"""Compile the TensorFlow ops and the row engine: ``python -m ascpipe.tfops.build``.
 
-The result is ``libascpipe_ops.so`` and, beside it, ``build_info.json``; and ``libascpipe_disk.so``, which does without
-TensorFlow. Sources are compiled in units (units.py). Beside each object lies a record with the digests of the command
-and of all files of the tree that it was made from, and a unit is compiled if one of them differs. Times of files play
-no role, and paths in the tree are relative, so that a tree that is copied or moved has nothing to compile. A build with
-the same digests may be in the user's cache (kept_builds.py).
+The build writes ``libascpipe_ops.so``, ``build_info.json``, and ``libascpipe_disk.so``, which does not need TensorFlow.
+Sources are compiled in units (units.py). Each object has a record with the digests of its command and its input files.
+A unit is recompiled if a digest differs. File times are ignored and paths are relative, so a copied or moved tree is
+up to date. A build with the same digests is taken from the user's cache if it is there (kept_builds.py).
 """
 import argparse
 import concurrent.futures
@@ -34,12 +33,12 @@ OBJECTS = HERE / "build"
 GENERATED = OBJECTS / "generated"  # headers that ascpipe/layout writes
 
 JOBS = min(8, len(os.sched_getaffinity(0)))
-#: What sources without TensorFlow are compiled with before it is installed: the ABI of its packages.
+#: Flags for sources without TensorFlow while TensorFlow is not installed: the ABI of its packages.
 BEFORE_TENSORFLOW = {"version": "", "abi": 0, "compile": ["-D_GLIBCXX_USE_CXX11_ABI=0"], "link": []}
 
 
 class BuildError(Exception):
-    """The compiler or the linker failed; the text is what it printed."""
+    """Failure of the compiler or linker; the text is its output."""
 
 
 def _read_json(path: Path) -> Dict[str, Any]:
@@ -51,9 +50,9 @@ def _read_json(path: Path) -> Dict[str, Any]:
 
 
 def tensorflow_flags() -> Dict[str, Any]:
-    """Version, ABI flag and flags of the installed TensorFlow.
+    """Return version, ABI flag and flags of the installed TensorFlow.
 
-    Importing TensorFlow takes seconds, so the answer is kept until its library changes.
+    Importing TensorFlow takes seconds, so the result is cached until its library changes.
     """
     spec = importlib.util.find_spec("tensorflow_core")
     if spec is None or spec.origin is None:
@@ -77,7 +76,7 @@ def tensorflow_flags() -> Dict[str, Any]:
 
 
 def build_info(tensorflow: Dict[str, Any]) -> Dict[str, Any]:
-    """What `load` compares: versions, ABI flag and layout hash."""
+    """Return the versions, ABI flag and layout hash that `load` compares."""
     return {"tensorflow": tensorflow["version"], "cxx11_abi": int(tensorflow["abi"]), "layout": structs.layout_hash(),
             "ascpipe": __version__}
 
@@ -87,7 +86,7 @@ def _compiler() -> List[str]:
 
 
 def _compiler_version() -> str:
-    """The first line that the compiler prints about itself; where it is missing, the line of the last build."""
+    """Return the version line of the compiler, or the line of the last build if the compiler is missing."""
     known = OBJECTS / "compiler.txt"
     try:
         asked = subprocess.run([*_compiler(), "--version"], check=True, capture_output=True, text=True)
@@ -102,7 +101,7 @@ def _compiler_version() -> str:
 
 
 class _Build:
-    """One build of the tree: what there is to compile and to link."""
+    """One build of the tree."""
 
     def __init__(self, tensorflow: Dict[str, Any], verbose: bool) -> None:
         self.info = build_info(tensorflow)
@@ -118,32 +117,32 @@ class _Build:
         self.commands = {unit.name: self.command(unit) for unit in self.units}
         self.failed = threading.Event()
         self.running: List[subprocess.Popen[str]] = []
-        self.prefix = threading.Event()  # set: the headers are precompiled, or will not be
+        self.prefix = threading.Event()  # set once the headers are precompiled or need not be
 
     def command(self, unit: Unit) -> List[str]:
-        """The command that compiles a unit, in OBJECTS."""
+        """Return the command that compiles a unit; its working directory is OBJECTS."""
         flags = [*units.flags_of(unit, self.flags, self.info), "-I" + _from_objects(str(SOURCES)),
                  "-I" + _from_objects(str(GENERATED))]
         what = unit.name + ".cc" if unit.text else _from_objects(str(SOURCES / unit.sources[0]))
         return [*_compiler(), *flags, "-MD", "-MF", unit.name + ".d", "-c", what, "-o", unit.name + ".o"]
 
     def command_digest(self, unit: Unit) -> str:
-        """Digest of all that an object depends on but the files of the tree."""
+        """Return the digest of all dependencies of an object except the files of the tree."""
         needs = [self.info["tensorflow"], units.PREFIX_TEXT] if unit.needs_tensorflow else []
         return units.digest_of(self.commands[unit.name], unit.text, self.version, needs)
 
     def state(self) -> str:
-        """Digest of all that the libraries depend on."""
+        """Return the digest of all dependencies of the libraries."""
         return units.digest_of([self.command_digest(unit) for unit in self.units], self.digests, self.link_flags,
                                self.info)
 
     def pending(self) -> List[Unit]:
-        """The units that have to be compiled."""
+        """Return the units that are out of date."""
         return [unit for unit in self.units if not (OBJECTS / (unit.name + ".o")).exists() or not units.is_current(
             _read_json(OBJECTS / (unit.name + ".json")), self.command_digest(unit), self.digests)]
 
     def compile(self, pending: Sequence[Unit]) -> None:
-        """Compile units, as many at a time as there are processors. The first failure ends the others."""
+        """Compile units in parallel (JOBS at a time); the first failure terminates the other compilers."""
         self.remove_others()
         precompile = sum(unit.needs_tensorflow for unit in pending) >= units.LEAST_FOR_PREFIX
         jobs = [(lambda unit=unit: self.compile_one(unit)) for unit in pending]
@@ -160,15 +159,15 @@ class _Build:
                     if self.verbose:
                         print("[{}/{}] {}".format(number, len(jobs), what), flush=True)
             finally:
-                self.failed.set()  # nothing else begins
+                self.failed.set()  # no further compiler starts
                 self.prefix.set()
                 for process in self.running:
                     process.terminate()
                 with contextlib.suppress(FileNotFoundError):
-                    (OBJECTS / (units.PREFIX + ".gch")).unlink()  # it has 270 MB
+                    (OBJECTS / (units.PREFIX + ".gch")).unlink()  # 270 MB
 
     def compile_one(self, unit: Unit) -> str:
-        """Compile a unit and write its record; returns what is said of it."""
+        """Compile a unit, write its record, and return a line for the log."""
         if unit.needs_tensorflow:
             self.prefix.wait()
         record = OBJECTS / (unit.name + ".json")
@@ -184,7 +183,7 @@ class _Build:
         return "compiled {}, {} sources".format(unit.name, len(unit.sources)) if unit.text else "compiled " + unit.name
 
     def precompile(self, unit: Unit) -> str:
-        """Precompile TensorFlow's headers, with the flags of this unit."""
+        """Precompile TensorFlow's headers with the flags of this unit."""
         flags = units.flags_of(unit, self.flags, self.info)
         self.run([*_compiler(), *flags[:flags.index("-include")], "-x", "c++-header", units.PREFIX, "-o",
                   units.PREFIX + ".gch"])
@@ -192,7 +191,7 @@ class _Build:
         return "precompiled TensorFlow's headers"
 
     def remove_others(self) -> None:
-        """Remove objects and records that no unit has."""
+        """Remove objects and records of units that no longer exist."""
         names = {unit.name for unit in self.units}
         for path in [*OBJECTS.glob("*.o"), *OBJECTS.glob("*-*.json")]:
             if path.stem not in names:
@@ -202,7 +201,7 @@ class _Build:
         """Run a compiler or linker in OBJECTS.
 
         Raises:
-            BuildError: it failed.
+            BuildError: the command failed.
         """
         if self.failed.is_set():
             raise BuildError("not begun, since another part failed")
@@ -235,14 +234,14 @@ class _Build:
             with contextlib.suppress(FileNotFoundError):
                 record.unlink()
             self.run(command)
-            # A process that has the old file mapped keeps it: the new one takes the name in one step.
+            # Replace atomically: processes that have the old file mapped keep the old file.
             os.replace(str(library) + ".new", str(library))
             record.write_text(json.dumps({"command": said, "inputs": digests}))
 
     # ---- the user's cache
 
     def take(self) -> bool:
-        """Take the libraries and objects from the cache; returns whether they were there."""
+        """Copy the libraries and objects from the cache; return False if the cache does not have them."""
         files = kept_builds.read(self.state())
         for name, content in (files or {}).items():
             target = (HERE if name in (LIBRARY.name, DISK_LIBRARY.name) else OBJECTS) / name
@@ -261,7 +260,7 @@ class _Build:
 
     @contextlib.contextmanager
     def cache(self) -> Iterator[None]:
-        """A block that uses the cache, without which there is a build, too."""
+        """Context manager that ignores errors of the cache, because a build does not need it."""
         try:
             yield
         except (OSError, AscpipeError) as error:
@@ -270,7 +269,7 @@ class _Build:
 
 
 def _from_objects(path: str) -> str:
-    """A path below the tree as seen from OBJECTS, where compilers run; others stay as they are."""
+    """Return a path of the tree relative to OBJECTS, where compilers run; other paths are returned unchanged."""
     return os.path.relpath(path, str(OBJECTS)) if HERE.parent in Path(path).parents else path
 
 
@@ -283,21 +282,21 @@ def build(verbose: bool = True, without_tensorflow: bool = False) -> Tuple[int, 
 
     Args:
         verbose: print a line for each unit that is compiled.
-        without_tensorflow: only compile the units that do without TensorFlow, which need not be installed.
+        without_tensorflow: only compile the units that do not include TensorFlow; it need not be installed.
 
     Returns:
-        Number of units compiled, and seconds it took.
+        Number of units compiled, and the duration in seconds.
 
     Raises:
-        BuildError: with the failed command and what the compiler printed.
-        SourcesMissingError: this is no tree, but an installed package.
+        BuildError: a command failed; the text has the command and the compiler's output.
+        SourcesMissingError: this is an installed package without sources.
     """
     began = time.monotonic()
     if not SOURCES.is_dir():
         raise SourcesMissingError(str(SOURCES))
     OBJECTS.mkdir(exist_ok=True)
     with (OBJECTS / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another build of the same tree: wait for it, then find everything current
+        fcntl.flock(lock, fcntl.LOCK_EX)  # wait for another build of the same tree
         tensorflow = BEFORE_TENSORFLOW if without_tensorflow else tensorflow_flags()
         generate.generate(GENERATED)
         run = _Build(tensorflow, verbose)
@@ -318,14 +317,14 @@ def build(verbose: bool = True, without_tensorflow: bool = False) -> Tuple[int, 
             run.link()
             if _read_json(INFO) != run.info:
                 INFO.write_text(json.dumps(run.info, sort_keys=True) + "\n")
-            if len(pending) >= units.LEAST_FOR_PREFIX:  # a build after an edit is not worth it
+            if len(pending) >= units.LEAST_FOR_PREFIX:  # builds after an edit are not worth caching
                 with run.cache():
                     run.keep()
     return len(pending), time.monotonic() - began
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Command line: exit code 0, or 1 with the reason, such as the compiler's text, on stderr."""
+    """Run the command line; return 0, or 1 after printing the error to stderr."""
     parser = argparse.ArgumentParser(prog="python -m ascpipe.tfops.build", description=__doc__.splitlines()[0])
     parser.add_argument("--quiet", action="store_true", help="print nothing unless it fails")
     parser.add_argument("--without-tensorflow", action="store_true",

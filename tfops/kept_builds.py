@@ -1,9 +1,9 @@
-"""Builds of the ops in the user's cache, so that a second tree with the same sources compiles nothing.
+"""Cache of builds of the ops, so that a second tree with the same sources compiles nothing.
 
-A folder ``ops-<digest>`` has the libraries, the objects, and the records of what these were made from. The digest
-covers all of that: sources, generated headers, commands, the versions of the compiler and of TensorFlow. The files are
-executed, so only this user and root may be able to change them or any folder on the way to them. ``seal.json`` has the
-SHA-256 of each file; a folder with a file that differs is removed and not used.
+A folder ``ops-<digest>`` has the libraries, the objects and their records. The digest covers sources, generated
+headers, commands, and the versions of the compiler and of TensorFlow. The files are executed, so only this user and
+root may have write access to them and to their parent folders. ``seal.json`` has the SHA-256 of each file; a folder
+with a wrong checksum is removed and not used.
 """
 import hashlib
 import json
@@ -15,24 +15,24 @@ from typing import Dict, Iterable, List, Optional
 
 from ascpipe.directories import cache_dir, make_safe_dir
 
-KEPT = 4  #: builds that stay
+KEPT = 4  #: number of builds in the cache
 SEAL = "seal.json"  #: name -> SHA-256
-OPS = "ops-"  #: begins the names of folders of builds
-ENVIRONMENTS = "environment-"  #: begins the names of folders of installed packages (scripts/kept_environments.py)
+OPS = "ops-"  #: prefix of the folders of builds
+ENVIRONMENTS = "environment-"  #: prefix of the folders of installed packages (scripts/kept_environments.py)
 
 
 def folders(setting: str, prefix: str = OPS) -> List[str]:
-    """All folders of builds below the cache directory."""
+    """Return all folders of builds below the cache directory."""
     base = os.path.realpath(cache_dir(setting))
     names = os.listdir(base) if os.path.isdir(base) else []
     return [os.path.join(base, name) for name in sorted(names) if name.startswith(prefix)]
 
 
 def read(state: str) -> Optional[Dict[str, bytes]]:
-    """The files of the build with this digest by name; None if there is none, or it is damaged.
+    """Return the files of the build with this digest by name, or None if it is missing or damaged.
 
     Raises:
-        RunDirError: others could change the folder.
+        RunDirError: other users have write access to the folder.
     """
     folder = Path(cache_dir(""), OPS + state[:16])
     if not folder.is_dir():
@@ -52,11 +52,11 @@ def read(state: str) -> Optional[Dict[str, bytes]]:
 
 
 def keep(state: str, files: Iterable[Path]) -> None:
-    """Put a copy of these files into the cache, and remove all but the newest builds.
+    """Copy these files into the cache, and remove all but the newest builds.
 
     Raises:
-        RunDirError: others could change the cache directory.
-        OSError: it cannot be written to.
+        RunDirError: other users have write access to the cache directory.
+        OSError: the cache directory cannot be written to.
     """
     base = make_safe_dir(cache_dir(""))
     made = tempfile.mkdtemp(prefix=".new-ops-", dir=base)
@@ -68,7 +68,7 @@ def keep(state: str, files: Iterable[Path]) -> None:
             Path(made, path.name).write_bytes(content)
         Path(made, SEAL).write_text(json.dumps(sealed))
         target = os.path.join(base, OPS + state[:16])
-        if not os.path.isdir(target):  # else another tree has just put it there
+        if not os.path.isdir(target):  # otherwise another tree has just cached it
             os.rename(made, target)
     finally:
         shutil.rmtree(made, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Loads the compiled ops once, after checking that they fit this TensorFlow and this Python side."""
+"""Load the compiled ops once, after checking that they match this TensorFlow and this ascpipe."""
 import ctypes
 import json
 import threading
@@ -19,7 +19,7 @@ class OpsMissingError(AscpipeError):
     """The op library has not been built.
 
     Attributes:
-        path: where it should be.
+        path: the expected path.
     """
 
     code = "E221"
@@ -29,7 +29,7 @@ class OpsMissingError(AscpipeError):
 
 
 class OpsMismatchError(AscpipeError):
-    """The op library was built for something else than what runs here.
+    """The op library was built for another TensorFlow, ABI, layout or ascpipe version.
 
     Attributes:
         what: what differs.
@@ -44,10 +44,10 @@ class OpsMismatchError(AscpipeError):
 
 
 class SourcesMissingError(AscpipeError):
-    """The ops cannot be built where their sources are not: a wheel has the finished library.
+    """The ops cannot be built without their sources; a wheel has only the compiled library.
 
     Attributes:
-        folder: where the sources would be.
+        folder: the expected folder of the sources.
     """
 
     code = "E226"
@@ -63,10 +63,10 @@ _library: Optional[ctypes.CDLL] = None
 
 
 def read_info(path: Path = INFO) -> Dict[str, Any]:
-    """``build_info.json``, or an error that says how to build.
+    """Return the content of ``build_info.json``.
 
     Raises:
-        OpsMissingError: if there is no readable build_info.json.
+        OpsMissingError: ``build_info.json`` is missing or cannot be read.
     """
     try:
         info = json.loads(path.read_text())
@@ -78,7 +78,7 @@ def read_info(path: Path = INFO) -> Dict[str, Any]:
 
 
 def check_info(info: Dict[str, Any], version: str, abi: int) -> None:
-    """Compare what the library was built for with what runs here.
+    """Check that the library was built for this process.
 
     Args:
         info: content of build_info.json.
@@ -96,10 +96,10 @@ def check_info(info: Dict[str, Any], version: str, abi: int) -> None:
 
 
 def library_path() -> str:
-    """Path of the op library.
+    """Return the path of the op library.
 
     Raises:
-        OpsMissingError: if it has not been built.
+        OpsMissingError: the library has not been built.
     """
     if not LIBRARY.exists():
         raise OpsMissingError(str(LIBRARY))
@@ -107,11 +107,11 @@ def library_path() -> str:
 
 
 def load() -> Any:
-    """The module with a Python function per op (``asc_submit`` and so on).
+    """Return the module with a Python function per op (``asc_submit`` and so on).
 
     Raises:
-        OpsMissingError: if it has not been built.
-        OpsMismatchError: if it was built for another TensorFlow, ABI or layout.
+        OpsMissingError: the library has not been built.
+        OpsMismatchError: the library was built for another TensorFlow, ABI or layout.
     """
     global _module, _library
     with _lock:
@@ -120,7 +120,7 @@ def load() -> Any:
 
             check_info(read_info(), tf.__version__, tf.sysconfig.CXX11_ABI_FLAG)
             module = tf.load_op_library(library_path())
-            library = ctypes.CDLL(str(LIBRARY))  # the same mapping: the loader knows the file already
+            library = ctypes.CDLL(str(LIBRARY))  # already loaded; this returns the same mapping
             built = ctypes.c_int64()
             library.asc_layout_hash(ctypes.byref(built))
             if built.value != structs.layout_hash():  # build_info.json belongs to another library
@@ -131,10 +131,10 @@ def load() -> Any:
 
 
 def library() -> ctypes.CDLL:
-    """The C interface of the same library; loads it if need be.
+    """Return the C interface of the op library; load the library first if necessary.
 
     Raises:
-        OpsMissingError, OpsMismatchError: as of ``load``.
+        OpsMissingError, OpsMismatchError: see ``load``.
     """
     load()
     if _library is None:

@@ -1,11 +1,11 @@
-"""Divides the C++ sources into units of compilation, with the flags of each unit.
+"""Divide the C++ sources into compilation units, with the flags of each unit.
 
-Most of the time of a source that includes TensorFlow goes into TensorFlow's headers: 2.6 of 3 to 5 s of processor time.
-So several sources of a folder are compiled together, as one unit that includes them. The name of a source alone decides
-its unit, so that a new source changes one unit and no other. A unit has about five sources: with larger units a full
-build takes less time, and the build after an edit takes more.
+TensorFlow's headers take 2.6 of the 3 to 5 s of CPU time that a source with TensorFlow needs. Therefore several sources
+of a folder are compiled as one unit that includes them. The unit depends only on the name of the source, so a new
+source changes only one unit. A unit has about five sources; larger units make full builds faster and builds after an
+edit slower.
 
-Nothing here reads or writes a file.
+This module does no file I/O.
 """
 import hashlib
 import json
@@ -15,20 +15,20 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tup
 #: -DNDEBUG: without it TensorFlow's header checks abort the trainer when it frees our resources.
 #: -ffp-contract=off: the same bits on machines with and without fused multiply-add.
 FLAGS = ("-std=c++14", "-O2", "-DNDEBUG", "-ffp-contract=off", "-fPIC", "-pthread", "-Wall", "-Wextra", "-Werror")
-#: Loops over rows are in the core: vectorised, also where they take roots, which therefore do not set errno.
+#: The core has the loops over rows. -fno-math-errno lets the compiler vectorize loops with square roots.
 CORE_FLAGS = ("-O3", "-fno-math-errno")
-#: Names stay inside the library, so that another library in the same process cannot replace them.
+#: Hidden symbols cannot be replaced by another library in the same process.
 HIDDEN = ("-fvisibility=hidden",)
-#: To GCC an included source is a header, whose classes should not have members of types in anonymous namespaces.
+#: GCC treats an included source as a header and warns about class members of types in anonymous namespaces.
 TOGETHER = ("-Wno-subobject-linkage",)
 
-DISK = "disk"  #: folder of sources that make a library of their own
+DISK = "disk"  #: folder of the sources of libascpipe_disk.so
 WITHOUT_TENSORFLOW = ("core", "peers", "step", DISK)
-ALSO_DISK = ("core/bell.cc",)  #: what the library of the row engine takes from the core
-WITH_INFO = "bridge/c_api.cc"  #: the one file that says what it was built for, so that other objects stay as they are
+ALSO_DISK = ("core/bell.cc",)  #: sources of the core that libascpipe_disk.so needs
+WITH_INFO = "bridge/c_api.cc"  #: only this source contains the build info, so only its object changes with it
 #: Units of each folder.
 COUNTS = {"bridge": 7, "core": 5, DISK: 2, "graph": 6, "ops": 5, "peers": 2, "step": 1}
-#: Sources with a unit of their own: another library needs the object, the flags differ, or they take long.
+#: Sources with a unit of their own: another library needs the object, the flags differ, or they compile slowly.
 ALONE = (*ALSO_DISK, WITH_INFO, "core/bag_gradients.cc", "core/bags.cc")
 
 PREFIX = "tensorflow_headers.h"  #: included first by units that need TensorFlow; precompiled for a full build
@@ -42,9 +42,9 @@ class Unit(NamedTuple):
     """Sources that are compiled together.
 
     Attributes:
-        name: of its files in the folder of objects.
+        name: base name of its files in the folder of objects.
         sources: paths below ``src``, sorted; all of one folder.
-        text: what is compiled, which includes the sources; empty if the only source itself is compiled.
+        text: the compiled text, which includes the sources; empty if a single source is compiled directly.
     """
 
     name: str
@@ -58,12 +58,13 @@ class Unit(NamedTuple):
 
     @property
     def needs_tensorflow(self) -> bool:
-        """Whether it can be compiled only where TensorFlow is installed."""
+        """Whether compiling this unit requires TensorFlow."""
         return self.folder not in WITHOUT_TENSORFLOW
 
 
 def divide(sources: Iterable[str]) -> List[Unit]:
-    """The units of all sources (paths below ``src``): without TensorFlow first, long ones first, then by name."""
+    """Return the units of all sources (paths below ``src``): without TensorFlow first, slow ones first, then by name.
+    """
     members: Dict[str, List[str]] = {}
     for source in sorted(sources):
         members.setdefault(_unit_of(source), []).append(source)
@@ -82,12 +83,12 @@ def _unit_of(source: str) -> str:
 
 
 def flags_of(unit: Unit, tensorflow: Sequence[str], info: Mapping[str, Any]) -> List[str]:
-    """The compiler's flags for a unit.
+    """Return the compiler flags of a unit.
 
     Args:
         unit: the unit.
-        tensorflow: the flags that TensorFlow asks for.
-        info: what the library is built for.
+        tensorflow: TensorFlow's compile flags.
+        info: the build info (`build.build_info`).
     """
     flags = [*FLAGS, *HIDDEN]
     if unit.folder == "core":
@@ -107,16 +108,16 @@ def flags_of(unit: Unit, tensorflow: Sequence[str], info: Mapping[str, Any]) -> 
 
 
 def digest_of(*parts: object) -> str:
-    """SHA-256 of values that JSON can hold."""
+    """Return the SHA-256 of JSON-serializable values."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def is_current(record: Mapping[str, Any], command: str, digests: Mapping[str, str]) -> bool:
-    """Whether an object was made by this command from files with these digests.
+    """Return whether an object was compiled by this command from files with these digests.
 
     Args:
-        record: what was written beside the object: ``{"command": digest, "inputs": {path: digest}}``; empty if nothing.
-        command: digest of the command, of the compiler, and of all else that is not in ``digests``.
+        record: record of the object, ``{"command": digest, "inputs": {path: digest}}``; empty if there is none.
+        command: digest of the command, the compiler, and all other dependencies that are not in ``digests``.
         digests: path -> digest of all files that may be included.
     """
     inputs = record.get("inputs")
@@ -125,10 +126,9 @@ def is_current(record: Mapping[str, Any], command: str, digests: Mapping[str, st
 
 
 def inputs_of(rule: str, digests: Mapping[str, str]) -> Dict[str, str]:
-    """The files that a compiler has read, with their digests, from the rule for make that it wrote (-MD).
+    """Return the input files of a compilation with their digests, parsed from the make rule of -MD.
 
-    Files without a digest are left out: the headers of the system and of TensorFlow, whose versions are part of the
-    command's digest.
+    Headers of the system and of TensorFlow have no digest and are left out; the command's digest covers their versions.
     """
     words = rule.partition(": ")[2].replace("\\\n", " ").split()
     return {word: digests[word] for word in words if word in digests}

@@ -1,4 +1,4 @@
-// Several ranks: the rows that all of them ask of this one.
+// With several ranks: the rows that all ranks request from this rank.
 #ifndef ASCPIPE_BRIDGE_ASKED_ROWS_H_
 #define ASCPIPE_BRIDGE_ASKED_ROWS_H_
 
@@ -8,9 +8,9 @@
 
 namespace ascpipe {
 
-// Gathers the rows of a claimed plan, or of what an evaluation has read, in rank order.
-// copies: what an evaluation has copied of a table with rows on disk, else null; slots: int32[union of what ranks ask
-// for]; restore: int32[n], index into slots; rows: float[n, dim].
+// Gathers the rows of a claimed plan, or of an evaluation's read, in rank order.
+//   copies   an evaluation's copies of a table with rows on disk, otherwise null
+//   slots    int32[union of the requested keys]   restore  int32[n], indexes into slots   rows  float[n, dim]
 tensorflow::Status GatherAsked(tensorflow::OpKernelContext* ctx, const Table& table, const StepRows* copies,
                                const tensorflow::Tensor& slots, const tensorflow::Tensor& restore, float* rows);
 

@@ -1,4 +1,4 @@
-// A wait of an asynchronous op: the step can cancel it, and it ends exactly once.
+// Wait of an asynchronous op.  The step can cancel it, and it ends exactly once.
 #ifndef ASCPIPE_BRIDGE_ASYNC_WAIT_H_
 #define ASCPIPE_BRIDGE_ASYNC_WAIT_H_
 
@@ -13,33 +13,33 @@
 
 namespace ascpipe {
 
-// What a wait calls when it has ended.
+// Callback at the end of a wait.
 using Ended = std::function<void(const tensorflow::Status&)>;
 
-// Ends the op with its only wait.
+// Returns a callback that ends the op, for an op with one wait.
 Ended EndsOp(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 
-// Subclasses say when the wait is over (Poll) and what to do then (Proceed, on a thread of TensorFlow's).
+// Subclasses implement Poll, which decides when the wait is over, and Proceed, which runs then on a TensorFlow thread.
 class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
  public:
-  // Takes over one reference to `step`.
+  // Takes ownership of one reference to `step`.
   AsyncWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended);
   ~AsyncWait() override { DropStep(); }
 
-  // Goes on at once if there is nothing to wait for; otherwise begins to wait.
+  // Proceeds at once if the condition already holds; otherwise starts waiting.
   void Begin() { IsOver() ? GoOn() : WaitForIt(); }
-  // The same in parts.  Whether there is nothing to wait for: then call GoOn, else WaitForIt.
+  // Begin in two parts.  If IsOver returns true, call GoOn; otherwise call WaitForIt.
   bool IsOver();
   void GoOn();
-  void WaitForIt();  // ends at once if the step is cancelled already
+  void WaitForIt();  // ends at once if the step is already cancelled
 
   void Finish(const CoreStatus& status) final;
 
  protected:
-  // After a successful Poll.  Ends with exactly one call of End or Again.
+  // Called after a successful Poll.  Must call End or Again exactly once.
   virtual void Proceed() = 0;
   void End(const tensorflow::Status& status);
-  // Another thread was faster: waits again.
+  // Waits again, because another thread was faster.
   void Again() { pipeline_->waiter().Add(shared_from_this()); }
 
   Pipeline& pipeline() { return *pipeline_; }
@@ -53,7 +53,7 @@ class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
   StepEnd* step_;
   tensorflow::OpKernelContext* const ctx_;
   Ended ended_;
-  CoreStatus at_once_;  // of a wait that was over at once
+  CoreStatus at_once_;  // status of a wait that was over at once
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
 };
 

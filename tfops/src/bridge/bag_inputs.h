@@ -1,4 +1,4 @@
-// The inputs and attributes of ops that combine bags.
+// Inputs and attributes of ops that combine bags.
 #ifndef ASCPIPE_BRIDGE_BAG_INPUTS_H_
 #define ASCPIPE_BRIDGE_BAG_INPUTS_H_
 
@@ -13,7 +13,7 @@ namespace ascpipe {
 tensorflow::Status ReadCombiner(const std::string& name, Combiner* combiner);
 
 // Sets splits, count, positions and weights.  splits: int64[bags + 1] of `positions`; weights: float[positions], or
-// null.  Both stay the caller's.
+// null.  The caller keeps both alive.
 tensorflow::Status ReadBags(const std::string& op, const tensorflow::Tensor& splits, const tensorflow::Tensor* weights,
                             std::int64_t positions, Bags* bags);
 

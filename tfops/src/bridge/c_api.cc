@@ -1,6 +1,6 @@
-// What ascpipe/tf/running/native.py calls through ctypes.
+// C interface for ascpipe/tf/running/native.py (ctypes).
 //
-// Holds, and where the state of tables lies, are in c_api_state.cc.
+// Holds and access to table state are in c_api_state.cc.
 #include "bridge/c_api.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ using ascpipe::CoreStatus;
 using ascpipe::Error;
 using ascpipe::Pipeline;
 
-// Answers by what `work` returns for the pipeline under construction or started.
+// Calls `work` with the pipeline under construction or the started pipeline, and returns its status.
 template <typename Work>
 int OnOwned(char* err, int err_bytes, const Work& work) {
   const std::shared_ptr<Pipeline> pipeline = ascpipe::OwnedPipeline();
@@ -35,7 +35,7 @@ int OnOwned(char* err, int err_bytes, const Work& work) {
   return Answer(Error(Code::kFailedPrecondition, "asc_pipeline_new comes first"), err, err_bytes);
 }
 
-// Answers by what `work` returns for a table of the pipeline that ops use.
+// Calls `work` with a table of the pipeline that ops use, and returns its status.
 template <typename Work>
 int OnTable(int table, char* err, int err_bytes, const Work& work) {
   std::shared_ptr<Pipeline> pipeline;
@@ -50,7 +50,7 @@ ascpipe::FeatureList Features(int count, const int* tables, const char* const* n
   return {std::vector<int>(tables, tables + count), std::vector<std::string>(names, names + count)};
 }
 
-// Waits until the truth of a table is the state after its last finished step.
+// Waits until the rows and entries of a table are consistent (ReadersMayRead).
 class SizeWait : public ascpipe::ThreadWait {
  public:
   SizeWait(const ascpipe::Stream& stream, int index, const ascpipe::Table& of)
@@ -66,7 +66,7 @@ class SizeWait : public ascpipe::ThreadWait {
     return true;
   }
 
-  std::int64_t rows() const { return rows_; }  // once it is over
+  std::int64_t rows() const { return rows_; }  // valid when the wait is over
 
  private:
   const ascpipe::Stream& stream_;
@@ -167,7 +167,7 @@ ASC_EXPORT int asc_pipeline_set_ranks(int rank, int size, const char* library, c
     settings.peers.signature = signature;
     settings.peers.collectives = collectives;
     settings.peers.figures = pipeline->exchanges();
-    // The pipeline outlives its ranks' thread.
+    // The pipeline outlives the thread of its ranks.
     settings.peers.on_change = [pipeline] { pipeline->waiter().Wake(); };
     settings.close_timeout_ms = 10000;
     return pipeline->SetRanks(std::unique_ptr<ascpipe::Ranks>(new ascpipe::Ranks(std::move(transport), settings)));
@@ -202,7 +202,7 @@ ASC_EXPORT int asc_pipeline_start(char* err, int err_bytes) {
 }
 
 ASC_EXPORT int asc_pipeline_stop(char* err, int err_bytes) {
-  if (ascpipe::InForkedChild()) return Answer(CoreStatus(), err, err_bytes);  // the parent's to stop
+  if (ascpipe::InForkedChild()) return Answer(CoreStatus(), err, err_bytes);  // only the parent stops it
   const std::shared_ptr<Pipeline> pipeline = ascpipe::DisownPipeline();
   if (pipeline != nullptr) pipeline->Stop();
   return Answer(CoreStatus(), err, err_bytes);
@@ -213,7 +213,7 @@ ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_
     int index = -1;
     const ascpipe::Stream* stream = pipeline->TrainingStream(table, &index);
     *rows = 0;
-    if (stream == nullptr) return CoreStatus();  // nothing trains it
+    if (stream == nullptr) return CoreStatus();  // no stream trains it
     const auto wait = std::make_shared<SizeWait>(*stream, index, found);
     const CoreStatus status = ascpipe::ThreadWait::Sleep(pipeline->waiter(), wait);
     *rows = wait->rows();
@@ -221,8 +221,8 @@ ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_
   });
 }
 
-// Rows that keys may have: home rows where the table has them, of which only those with memory count where
-// rows are used in place.
+// Returns the row capacity of a table in *rows: its home rows if it has any.  For expansion tables, only home rows with
+// memory count.
 ASC_EXPORT int asc_table_capacity(int table, std::int64_t* rows, char* err, int err_bytes) {
   return OnTable(table, err, err_bytes, [rows](Pipeline*, const ascpipe::Table& found) {
     const ascpipe::TableSizes& sizes = found.sizes();

@@ -1,4 +1,4 @@
-// What every file of calls through ctypes needs.
+// Common helpers of the C interface.
 //
 // Every call returns 0, or writes a UTF-8 text into err[err_bytes] and returns TensorFlow's code number.
 #ifndef ASCPIPE_BRIDGE_C_API_H_

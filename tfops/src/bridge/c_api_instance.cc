@@ -1,4 +1,4 @@
-// What ascpipe/tf/checkpoints/instances.py calls to make a read-only instance of tables.
+// C interface for read-only instances of tables (ascpipe/tf/checkpoints/instances.py).
 #include <cstdint>
 #include <memory>
 
@@ -13,13 +13,13 @@ using ascpipe::FixedRows;
 using ascpipe::Instance;
 using ascpipe::Instances;
 
-// An instance without tables; given back by asc_instance_release.
+// Creates an instance without tables.  Release it with asc_instance_release.
 ASC_EXPORT int asc_instance_new(std::int64_t* instance, char* err, int err_bytes) {
   *instance = Instances().Add(std::make_shared<Instance>());
   return Answer(CoreStatus(), err, err_bytes);
 }
 
-// Bytes that a table takes.
+// Returns the memory that a table needs, in bytes.
 ASC_EXPORT int asc_instance_bytes(std::int64_t rows, std::int64_t dim, std::int64_t* bytes, char* err, int err_bytes) {
   *bytes = FixedRows::Bytes(rows, dim);
   return Answer(CoreStatus(), err, err_bytes);
@@ -41,7 +41,7 @@ ASC_EXPORT int asc_instance_add(std::int64_t instance, int table, const char* na
   return Answer(status, err, err_bytes);
 }
 
-// Builds the index of a table whose rows are all filled in.
+// Builds the index of a table after all its rows are filled in.
 ASC_EXPORT int asc_instance_index(std::int64_t instance, int table, char* err, int err_bytes) {
   std::shared_ptr<Instance> found;
   CoreStatus status = Instances().Find(instance, &found);
@@ -52,7 +52,7 @@ ASC_EXPORT int asc_instance_index(std::int64_t instance, int table, char* err, i
   return Answer(status, err, err_bytes);
 }
 
-// Sessions that read the instance keep it alive.
+// Releases the caller's reference; sessions that read the instance keep it alive.
 ASC_EXPORT int asc_instance_release(std::int64_t instance, char* err, int err_bytes) {
   return Answer(Instances().GiveBack(instance), err, err_bytes);
 }

@@ -1,4 +1,4 @@
-// What ascpipe/tf/running/native.py calls where there are several ranks: rank 0 asks, the others answer.
+// C interface for several ranks (ascpipe/tf/running/native.py): rank 0 sends requests, the other ranks answer.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -33,7 +33,7 @@ class AskWait : public ascpipe::ThreadWait {
   const std::shared_ptr<const Asking> asking_;
 };
 
-// Answers by what `work` returns for the ranks of the pipeline.
+// Calls `work` with the ranks of the pipeline, and returns its status.
 template <typename Work>
 int OnRanks(char* err, int err_bytes, const Work& work) {
   const std::shared_ptr<Pipeline> pipeline = ascpipe::OwnedPipeline();
@@ -57,25 +57,25 @@ CoreStatus Copy(const std::string& text, char* out, int out_bytes) {
 
 }  // namespace
 
-// Rank 0 asks the other ranks, and waits until they have heard it: they do it now.  `changes`: 1 if tables change.
+// Sends a request of rank 0 to the other ranks and waits until all have received it.  `changes`: 1 if tables change.
 ASC_EXPORT int asc_ranks_ask(int changes, const char* text, std::int64_t* number, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline* pipeline, Ranks* ranks) {
     *number = ranks->NewAsk();
     const std::shared_ptr<Asking> asking =
         ranks->Ask(*number, changes != 0 ? AskPhase::kChange : AskPhase::kSave, text);
     const CoreStatus status = Await(pipeline, asking);
-    if (!status.ok()) ranks->Abandon(*number, changes != 0, asking.get());  // they may hear it after this
+    if (!status.ok()) ranks->Abandon(*number, changes != 0, asking.get());  // they may still receive it
     return status;
   });
 }
 
-// Makes an exchange that collects answers.  Writes a line for each rank from 1 on: the answer, or "?", the milliseconds
+// Runs an exchange that collects answers.  Writes a line for each rank from 1 on: the answer, or "?", the milliseconds
 // since the rank last made progress, a blank, and the state of the rank.
 ASC_EXPORT int asc_ranks_collect(std::int64_t number, char* out, int out_bytes, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline* pipeline, Ranks* ranks) {
     const CoreStatus status = Await(pipeline, ranks->Ask(number, AskPhase::kCollect, ""));
     std::vector<std::string> answers;
-    // Also of a failure: that ranks differ is what follows from an answer.
+    // Take answers also after a failure, because an answer may have caused the failure.
     if (!ranks->TakeAnswers(number, &answers) && !status.ok()) return status;
     std::string text;
     for (std::size_t rank = 1; rank < answers.size(); ++rank) {
@@ -89,8 +89,8 @@ ASC_EXPORT int asc_ranks_collect(std::int64_t number, char* out, int out_bytes, 
   });
 }
 
-// Tells the others how it has ended; does not wait.  `differs`: 1 if tables change and this rank has not changed its
-// own, so that no rank trains on.
+// Sends the result of a request to the other ranks; does not wait.  `differs`: 1 if tables change but this rank has not
+// changed its tables, so that all ranks must stop training.
 ASC_EXPORT int asc_ranks_tell(std::int64_t number, const char* text, int differs, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     if (differs != 0) ranks->peers().NoteChange(~static_cast<std::uint64_t>(number));
@@ -100,7 +100,7 @@ ASC_EXPORT int asc_ranks_tell(std::int64_t number, const char* text, int differs
   });
 }
 
-// On the other ranks: what rank 0 asks for, or how it has ended (*phase is an AskPhase); -1: nothing for so long.
+// On the other ranks: receives a request of rank 0 or its result (*phase is an AskPhase, or -1 after the timeout).
 ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_t* phase, char* out, int out_bytes,
                                char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
@@ -113,9 +113,9 @@ ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_
   });
 }
 
-// On the other ranks: an exchange in which this one has nothing to do; `begins` 0: goes on with the last one.  *seen: 1
-// if rank 0 asks for something in it, 0 if it does something else, 2 if it is busy, -1 after the timeout.
-// *silence_ms: how long no rank has made progress with a question of rank 0.
+// On the other ranks: takes part in an exchange in which this rank is idle; with `begins` 0 it continues the last one.
+// *seen: 1 if rank 0 sends a request, 0 if it does something else, 2 if it is busy, -1 after the timeout.
+// *silence_ms: time since a rank last made progress with a request of rank 0.
 ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, std::int64_t* silence_ms, char* err,
                               int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
@@ -128,7 +128,7 @@ ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, st
   });
 }
 
-// Answers in one line; rank 0 hears it with the next exchange.
+// Answers in one line, which rank 0 receives with the next exchange.
 ASC_EXPORT int asc_ranks_answer(std::int64_t number, const char* text, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     ranks->Answer(number, text);
@@ -136,7 +136,7 @@ ASC_EXPORT int asc_ranks_answer(std::int64_t number, const char* text, char* err
   });
 }
 
-// Others need not wait any more for what rank 0 asked for.  `changed`: 1 if this rank has changed its tables for it.
+// Marks a request of rank 0 as finished.  `changed`: 1 if this rank has changed its tables for it.
 ASC_EXPORT int asc_ranks_resume(std::int64_t number, int changed, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     if (changed != 0) ranks->peers().NoteChange(static_cast<std::uint64_t>(number));
@@ -145,7 +145,7 @@ ASC_EXPORT int asc_ranks_resume(std::int64_t number, int changed, char* err, int
   });
 }
 
-// Counts the processor time of the calling thread as progress with a question of rank 0, until
+// Counts the CPU time of the calling thread as progress with a request of rank 0, until
 // asc_ranks_end_work(*number).
 ASC_EXPORT int asc_ranks_begin_work(std::int64_t* number, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
@@ -161,8 +161,8 @@ ASC_EXPORT int asc_ranks_end_work(std::int64_t number, char* err, int err_bytes)
   });
 }
 
-// Says that this rank ends, and why if its program fails ("" = it does not), and waits for the others; until then it
-// does what rank 0 asks for.
+// Announces that this rank exits, with the cause if its program fails (otherwise ""), and waits for the other ranks.
+// Meanwhile it serves requests of rank 0.
 ASC_EXPORT int asc_ranks_leave(const char* cause, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     ranks->Leave(cause);

@@ -1,4 +1,4 @@
-// What ascpipe/tf/running/native.py calls to save and restore tables: holds, and where the state of a table lies.
+// C interface to save and restore tables (ascpipe/tf/running/native.py): holds, and access to table state.
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -36,7 +36,7 @@ CoreStatus FindTable(const Hold& hold, int table, Table** found) {
   return *found != nullptr ? CoreStatus() : Error(Code::kInvalidArgument, "there is no table ", table);
 }
 
-// Answers by what `work` returns for the object of this number.
+// Calls `work` with the object of this number, and returns its status.
 template <typename Of, typename Work>
 int On(Given<Of>* all, std::int64_t number, char* err, int err_bytes, const Work& work) {
   std::shared_ptr<Of> found;
@@ -44,7 +44,7 @@ int On(Given<Of>* all, std::int64_t number, char* err, int err_bytes, const Work
   return Answer(status.ok() ? work(found.get()) : status, err, err_bytes);
 }
 
-// The same for a hold and a table of its pipeline.
+// Calls `work` with a hold and a table of its pipeline, and returns its status.
 template <typename Work>
 int OnTable(std::int64_t hold, int table, char* err, int err_bytes, const Work& work) {
   return On(&Holds(), hold, err, err_bytes, [&](Hold* held) {
@@ -56,7 +56,7 @@ int OnTable(std::int64_t hold, int table, char* err, int err_bytes, const Work& 
 
 }  // namespace
 
-// Waits as a step waits; `alone`: 1 to restore, 0 to save.  *hold is given back by asc_hold_release.
+// Waits for the lease like a step.  `alone`: 1 to restore, 0 to save.  Release *hold with asc_hold_release.
 ASC_EXPORT int asc_hold_take(int alone, std::int64_t* hold, char* err, int err_bytes) {
   std::shared_ptr<ascpipe::Pipeline> pipeline;
   CoreStatus status = ascpipe::CurrentPipeline(&pipeline);
@@ -66,12 +66,12 @@ ASC_EXPORT int asc_hold_take(int alone, std::int64_t* hold, char* err, int err_b
   return Answer(status, err, err_bytes);
 }
 
-// Pointers obtained through the hold are invalid after it.
+// Releases a hold and invalidates all pointers that were obtained through it.
 ASC_EXPORT int asc_hold_release(std::int64_t hold, char* err, int err_bytes) {
   return Answer(Holds().GiveBack(hold), err, err_bytes);
 }
 
-// The segment of a table, as ascpipe/layout/structs.py describes it.
+// Returns the segment of a table; the layout is in ascpipe/layout/structs.py.
 ASC_EXPORT int asc_table_memory(std::int64_t hold, int table, void** base, std::int64_t* bytes, char* err,
                                 int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold*, Table* found) {
@@ -81,8 +81,8 @@ ASC_EXPORT int asc_table_memory(std::int64_t hold, int table, void** base, std::
   });
 }
 
-// State array `index` of a table on the device, float[rows, width]: 0 its rows, then each optimizer slot that a
-// session has attached.  *data is null where there is none.
+// Returns state array `index` of a table on the device, float[rows, width]: index 0 for the embeddings, then each
+// optimizer slot that a session has attached.  *data is null if there is none.
 ASC_EXPORT int asc_table_state(std::int64_t hold, int table, int index, float** data, std::int64_t* rows,
                                std::int64_t* width, char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold*, Table* found) {
@@ -94,7 +94,7 @@ ASC_EXPORT int asc_table_state(std::int64_t hold, int table, int index, float** 
   });
 }
 
-// From now on rows of new keys come from this seed.
+// Sets the seed of new rows.
 ASC_EXPORT int asc_table_set_seed(std::int64_t hold, int table, std::uint64_t seed, char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [seed](Hold*, Table* found) {
     found->SetSeed(seed);
@@ -102,14 +102,14 @@ ASC_EXPORT int asc_table_set_seed(std::int64_t hold, int table, std::uint64_t se
   });
 }
 
-// From now on rows of new keys are picked from this pool, float[rows, dim], which is copied.
+// Sets the pool of new rows, float[rows, dim], which is copied.
 ASC_EXPORT int asc_table_set_pool(std::int64_t hold, int table, const float* pool, std::int64_t rows, std::int64_t dim,
                                   char* err, int err_bytes) {
   return On(&Holds(), hold, err, err_bytes,
             [=](Hold* held) { return held->pipeline().SetPool(table, pool, rows, dim); });
 }
 
-// Makes optimizer slots of a table that no session has attached, each of a width and with an initial value.
+// Creates optimizer slots that no session has attached, each with a width and an initial value.
 ASC_EXPORT int asc_table_give_slots(std::int64_t hold, int table, int count, const int* widths, const float* initial,
                                     char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold*, Table* found) {
@@ -118,7 +118,7 @@ ASC_EXPORT int asc_table_give_slots(std::int64_t hold, int table, int count, con
   });
 }
 
-// Changes a table where rank 0 asks this one for it: kind 2 is a threshold, 3 an eviction.
+// Executes a cut of a table on request of rank 0: kind 2 sets a threshold, 3 evicts.
 ASC_EXPORT int asc_hold_cut(std::int64_t hold, int table, int kind, std::int64_t argument, char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) {
     return held->Cut(found, static_cast<ascpipe::layout::CutKind>(kind), argument);
@@ -131,7 +131,7 @@ ASC_EXPORT int asc_load_begin(std::int64_t hold, int table, std::int64_t entries
                  [=](Hold* held, Table* found) { return held->BeginLoad(found, entries, rows); });
 }
 
-// Entries from `first` on; each array has `count` values.  `rows` is 1: each has the row of its own number.
+// Writes entries from `first` on; each array has `count` values.  `rows` is 1 if entry i has row i.
 ASC_EXPORT int asc_load_entries(std::int64_t hold, int table, std::int64_t first, std::int64_t count,
                                 const std::int64_t* keys, const std::int64_t* counts, const std::int64_t* timestamps,
                                 int rows, char* err, int err_bytes) {
@@ -140,7 +140,7 @@ ASC_EXPORT int asc_load_entries(std::int64_t hold, int table, std::int64_t first
   });
 }
 
-// From now on, up to asc_disk_end, entries that are copied say where rows lie.
+// Keeps the row locations in entries valid until asc_disk_end.
 ASC_EXPORT int asc_disk_begin(std::int64_t hold, int table, std::int64_t* epoch, char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) {
     *epoch = held->BeginReading(found);
@@ -155,7 +155,7 @@ ASC_EXPORT int asc_disk_end(std::int64_t hold, int table, std::int64_t epoch, ch
   });
 }
 
-// Rows on disk, float[count, row floats]; `writes`: 1 in a load.
+// Reads rows on disk, or writes them if `writes` is 1 (in a load): float[count, row floats].
 ASC_EXPORT int asc_disk_rows(std::int64_t hold, int table, int writes, std::int64_t count, const std::int64_t* keys,
                              const std::int32_t* slots, const std::int32_t* generations, float* rows, char* err,
                              int err_bytes) {
@@ -179,7 +179,7 @@ ASC_EXPORT int asc_load_end(std::int64_t hold, int table, std::int64_t entries, 
                  [=](Hold* held, Table* found) { return held->EndLoad(found, {entries, time, threshold, counting}); });
 }
 
-// Batches of a training stream that some table has claimed since the pipeline began.
+// Returns the number of batches of a training stream that some table has claimed since the start of the pipeline.
 ASC_EXPORT int asc_stream_trained(std::int64_t hold, int stream, std::int64_t* trained, char* err, int err_bytes) {
   return On(&Holds(), hold, err, err_bytes, [=](Hold* held) {
     const ascpipe::Stream* const found = held->pipeline().stream(stream);
@@ -189,8 +189,8 @@ ASC_EXPORT int asc_stream_trained(std::int64_t hold, int stream, std::int64_t* t
   });
 }
 
-// From this hold on, entries and home rows of these tables can be read as they are now, up to asc_save_end.
-// log_bytes: for images of home rows that training changes during the save; if the log is full, training waits.
+// Begins a snapshot of the entries and home rows of these tables, which lasts until asc_save_end.
+// log_bytes: memory for images of home rows that training changes during the save; training waits if it is full.
 ASC_EXPORT int asc_save_begin(std::int64_t hold, int count, const int* tables, std::int64_t log_bytes,
                               std::int64_t* save, char* err, int err_bytes) {
   return On(&Holds(), hold, err, err_bytes, [=](Hold* held) {
@@ -204,7 +204,7 @@ ASC_EXPORT int asc_save_begin(std::int64_t hold, int count, const int* tables, s
   });
 }
 
-// As asc_table_state, of the copy; the pointer is invalid after the save.
+// Like asc_table_state, but for the snapshot; the pointer is invalid after the save.
 ASC_EXPORT int asc_save_device(std::int64_t save, int table, int index, float** data, std::int64_t* width, char* err,
                                int err_bytes) {
   ascpipe::StateRows copy = ascpipe::StateRows();
@@ -215,7 +215,7 @@ ASC_EXPORT int asc_save_device(std::int64_t save, int table, int index, float** 
   return answer;
 }
 
-// entries: those of ascpipe/layout/structs.py, as many as were used when the save began.
+// Copies the entries (ascpipe/layout/structs.py) that were used when the save began.
 ASC_EXPORT int asc_save_entries(std::int64_t save, int table, void* entries, std::int64_t count, char* err,
                                 int err_bytes) {
   return On(&Saves(), save, err, err_bytes, [=](BackgroundSave* found) {
@@ -223,14 +223,14 @@ ASC_EXPORT int asc_save_entries(std::int64_t save, int table, void* entries, std
   });
 }
 
-// The home rows that will be read, int[count]; those that are not among them need no images.
+// Declares the home rows that will be read, int32[count]; other rows need no images.
 ASC_EXPORT int asc_save_want(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, char* err,
                              int err_bytes) {
   return On(&Saves(), save, err, err_bytes,
             [=](BackgroundSave* found) { return found->WantRows(table, homes, count); });
 }
 
-// out[i] = home row homes[i], float[count, row floats]; each row is read once.
+// out[i] = home row homes[i], float[count, row floats].  Read each row once.
 ASC_EXPORT int asc_save_rows(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, float* out,
                              char* err, int err_bytes) {
   return On(&Saves(), save, err, err_bytes,

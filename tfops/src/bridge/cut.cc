@@ -20,7 +20,7 @@ CutWait::CutWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, Table* of, l
 
 bool CutWait::Poll(CoreStatus* status) {
   Ranks* const ranks = pipeline().ranks();
-  if (ranks != nullptr && ranks->rank() != 0) return true;  // rank 0 asks this one for it
+  if (ranks != nullptr && ranks->rank() != 0) return true;  // rank 0 requests the cut
   if (asked_ == 0 && Begins(status)) return true;
   if (asked_ == 0) return false;
   waits_for = layout::kWaitCut;
@@ -28,15 +28,15 @@ bool CutWait::Poll(CoreStatus* status) {
   return ranks == nullptr || AllHaveChanged(status);
 }
 
-// A step that was cancelled leaves no other rank waiting for the end of what it has asked for.
+// Ends the request of a cancelled step on the other ranks.
 void CutWait::Left() {
   Ranks* const ranks = pipeline().ranks();
   if (asking_ == nullptr || ending_ != nullptr) return;
-  // Once asked, the table worker changes this rank's table as well.
+  // After the request, the table worker changes this rank's table as well.
   ranks->Abandon(number_, asked_ == 0, asking_.get());
 }
 
-// True: the wait is over before anything was changed.  Else `asked_` says whether the change has begun.
+// Returns true if the wait ends without a change.  Otherwise `asked_` is nonzero if the change has started.
 bool CutWait::Begins(CoreStatus* status) {
   layout::Table* header = table_.header();
   Ranks* const ranks = pipeline().ranks();
@@ -57,7 +57,8 @@ bool CutWait::Begins(CoreStatus* status) {
   int index = -1;
   const Stream* stream = pipeline().TrainingStream(table_.number(), &index);
   if (stream == nullptr) return true;
-  if (CutIsNeedless(table_, *stream, index, kind_)) return true;  // and so on all ranks, which have trained as much
+  if (CutIsNeedless(table_, *stream, index, kind_))
+    return true;  // also on all other ranks, which have trained the same batches
   step().Cuts();
   if (ranks != nullptr) {
     waits_for = layout::kWaitRanks;
@@ -78,7 +79,7 @@ bool CutWait::Begins(CoreStatus* status) {
   return false;
 }
 
-// Of several ranks: whether the others have said that they have made the change, or *status that one has not.
+// With several ranks: returns true if all other ranks have made the change, or sets *status if a rank has not.
 bool CutWait::AllHaveChanged(CoreStatus* status) {
   Ranks* const ranks = pipeline().ranks();
   waits_for = layout::kWaitRanks;

@@ -1,4 +1,4 @@
-// A cut: a change of a table exactly between two trained steps.
+// Cuts: changes of a table between two trained steps.
 #ifndef ASCPIPE_BRIDGE_CUT_H_
 #define ASCPIPE_BRIDGE_CUT_H_
 
@@ -10,9 +10,9 @@
 
 namespace ascpipe {
 
-// Takes the lease alone, asks the table worker, and is over when the change is applied.
+// Takes the lease exclusively, sends the request to the table worker, and ends when the change is applied.
 //
-// The step must not train as well: its own batch would be half before and half after the change.
+// The step must not train as well: its own batch would be partly before and partly after the change.
 class CutWait : public AsyncWait {
  public:
   CutWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, Table* of, layout::CutKind kind, std::int64_t argument,
@@ -32,16 +32,16 @@ class CutWait : public AsyncWait {
   const layout::CutKind kind_;
   const std::int64_t argument_;
   std::int64_t asked_ = 0;  // id of the request to the table worker, 0: none yet
-  // Of several ranks, what rank 0 has asked the others for.
+  // With several ranks: the request of rank 0.
   std::int64_t number_ = 0;
   std::shared_ptr<Asking> asking_;
   std::shared_ptr<const Asking> ending_;
 };
 
-// Whether a change would have no effect on a table of a training stream.
+// Returns true if a change would have no effect on a table of a training stream.
 bool CutIsNeedless(const Table& table, const Stream& stream, int index, layout::CutKind kind);
 
-// First step of both ops that cut: finds the table and the step.  The caller gets one reference to `step`.
+// Finds the table and the step for an op that cuts.  The caller owns one reference to `step`.
 tensorflow::Status PrepareCut(tensorflow::OpKernelContext* ctx, const char* op, int number,
                               std::shared_ptr<Pipeline>* pipeline, Table** table, StepEnd** step);
 

@@ -1,4 +1,4 @@
-// The row that is used for a key without a row.
+// Default row of keys without a row.
 #ifndef ASCPIPE_BRIDGE_DEFAULT_ROW_H_
 #define ASCPIPE_BRIDGE_DEFAULT_ROW_H_
 
@@ -10,7 +10,7 @@
 
 namespace ascpipe {
 
-// The input `place` of an op, float[dim] or a scalar for all columns, as float[dim].
+// Reads input `place` of an op, float[dim] or a scalar for all columns, as float[dim].
 inline tensorflow::Status ReadDefaultRow(tensorflow::OpKernelContext* ctx, int place, std::int64_t dim,
                                          std::vector<float>* row) {
   const tensorflow::Tensor& given = ctx->input(place);

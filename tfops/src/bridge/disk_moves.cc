@@ -12,7 +12,7 @@ namespace ascpipe {
 
 namespace {
 
-// Until the disk worker is at no row of this owner's, nor of another one's.
+// Waits until the disk worker has no unfinished request.
 class DiskWait : public ThreadWait {
  public:
   DiskWait(Table* of, const void* owner) : of_(of), owner_(owner) {

@@ -1,4 +1,4 @@
-// How a save or a load reads and writes rows on disk: by the disk worker, some rows at a time.
+// Rows on disk in saves and loads; the disk worker reads and writes them in chunks.
 #ifndef ASCPIPE_BRIDGE_DISK_MOVES_H_
 #define ASCPIPE_BRIDGE_DISK_MOVES_H_
 
@@ -11,11 +11,11 @@
 
 namespace ascpipe {
 
-constexpr int kSaveReader = 1;  // which of a table's readers saves and loads are
+constexpr int kSaveReader = 1;  // reader number of saves and loads
 
-// Reads rows, or in a load writes them: float[count, row floats].  Waits for the disk worker, and for others that use
-// the table's memory for it.
-//   owner   of that memory, until this returns
+// Reads rows, or in a load writes them: float[count, row floats].  Waits for the disk worker and for other users of the
+// table's read buffer.
+//   owner   owner of this buffer until the function returns
 CoreStatus MoveDiskRows(Pipeline* pipeline, Table* table, const void* owner, layout::RequestKind kind,
                         const DiskPlace* places, std::int64_t count, float* rows);
 

@@ -21,12 +21,12 @@ inline std::int64_t* AsInt64(tensorflow::Tensor* handles) {
 // Finds the expansion table `number`.  The pipeline keeps its rows mapped.
 tensorflow::Status FindExpansionTable(int number, std::shared_ptr<Pipeline>* pipeline, HandledTable* table);
 
-// Finds the table whose rows input 0 names, a vector of handles, and examines every handle.  The first `width` floats
-// of a row are to be used.  If all handles are 0 there is no table, and no row.
+// Finds the table of the handles in input 0, and validates every handle.  The op uses the first `width` floats of a
+// row. If all handles are 0, there is no table and no row.
 tensorflow::Status FindHandledRows(tensorflow::OpKernelContext* ctx, std::int64_t width,
                                    std::shared_ptr<Pipeline>* pipeline, HandledTable* table);
 
-// ReadRows for all handles, shared by threads.
+// ReadRows for all handles, on several threads.
 void ReadRowsTogether(tensorflow::OpKernelContext* ctx, const HomeRows& home, const std::int64_t* handles,
                       std::int64_t count, std::int64_t width, float* out);
 

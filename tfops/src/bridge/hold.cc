@@ -33,7 +33,7 @@ class TakeWait : public ThreadWait {
       int index = -1;
       const Table* const of = pipeline_.table(next_);
       const Stream* const stream = pipeline_.TrainingStream(next_, &index);
-      Says(of, layout::kWaitCut);  // the cut of a step that was cancelled while it waited
+      Says(of, layout::kWaitCut);  // the cut of a cancelled step
       if (LoadAcquire(&of->header()->cut_applied) < LoadAcquire(&of->header()->cut_asked)) return false;
       Says(of, layout::kWaitRead);
       if (stream != nullptr && !ReadersMayRead(stream->ring(), index)) return false;
@@ -79,7 +79,7 @@ class LoadWait : public ThreadWait {
   const std::int64_t request_;
 };
 
-// Waits for the cut of a step that was cancelled, and for the end of a save that needs the keys of the table.
+// Waits for the cut of a cancelled step, and for the end of a save that needs the keys of the table.
 class IdleWait : public ThreadWait {
  public:
   explicit IdleWait(Table* of) : of_(of), request_(LoadAcquire(&of->header()->cut_asked)) {
@@ -121,7 +121,7 @@ CoreStatus Refused(const Table& table, std::int64_t entries, std::int64_t rows) 
                "). The table is as it was. Raise ", size);
 }
 
-// OK while the trainer owns the entries and rows of the table.
+// Returns OK while the trainer owns the entries and rows of the table.
 CoreStatus IsBeingLoaded(const Table& table) {
   const layout::Table& header = *table.header();
   const std::int64_t asked = LoadAcquire(&header.cut_asked);

@@ -9,7 +9,7 @@ namespace ascpipe {
 
 namespace {
 
-// Lies in the session's resources, which end with the session.
+// Resource of the session, which is destroyed with the session.
 class RowsOfSession : public tensorflow::ResourceBase {
  public:
   std::string DebugString() const override { return "ascpipe rows that a session reads"; }

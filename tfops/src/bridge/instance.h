@@ -1,4 +1,4 @@
-// What a session reads instead of the live tables: the rows of a checkpoint.
+// Rows of a checkpoint that a session reads instead of the live tables.
 #ifndef ASCPIPE_BRIDGE_INSTANCE_H_
 #define ASCPIPE_BRIDGE_INSTANCE_H_
 
@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// A read-only instance of tables, by their numbers; those that it lacks are read live.
+// Read-only instance of tables, by table number.  Live rows are read for other tables.
 struct Instance {
   std::map<int, std::shared_ptr<FixedRows>> tables;
 };
@@ -19,9 +19,9 @@ struct Instance {
 // Instances that the program fills or has not given to a session yet.
 Given<Instance>& Instances();
 
-// From now on the session of `ctx` reads these rows for a table; null: the live table.  The session keeps them.
+// Makes the session of `ctx` read these rows for a table; null: the live table.  The session keeps the rows alive.
 tensorflow::Status ReadInstead(tensorflow::OpKernelContext* ctx, int table, std::shared_ptr<const FixedRows> rows);
-// What the session of `ctx` reads for a table; null: the live table.
+// Returns the rows that the session of `ctx` reads for a table; null: the live table.
 tensorflow::Status RowsInstead(tensorflow::OpKernelContext* ctx, int table, std::shared_ptr<const FixedRows>* rows);
 
 }  // namespace ascpipe

@@ -4,7 +4,7 @@ namespace ascpipe {
 
 void* InstanceAllocator::AllocateRaw(size_t, size_t num_bytes) {
   const std::size_t bytes = static_cast<std::size_t>(table_->row_count() * table_->dim()) * sizeof(float);
-  if (num_bytes != bytes) return nullptr;  // only the table's own tensor can lie here
+  if (num_bytes != bytes) return nullptr;  // only the table's own tensor may use this memory
   references_.fetch_add(1);
   return table_->rows();
 }

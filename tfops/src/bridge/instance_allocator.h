@@ -1,4 +1,4 @@
-// Memory of table variables: every tensor of this allocator lies over the rows of one table.
+// Allocator of table variables: every tensor shares the memory of one table's rows.
 #ifndef ASCPIPE_BRIDGE_INSTANCE_ALLOCATOR_H_
 #define ASCPIPE_BRIDGE_INSTANCE_ALLOCATOR_H_
 
@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// Deletes itself, and releases the rows, when its owner and the last tensor are gone.
+// Deletes itself and releases the rows when its owner and the last tensor have released it.
 class InstanceAllocator : public tensorflow::Allocator {
  public:
   static InstanceAllocator* Make(std::shared_ptr<DeviceTable> table) { return new InstanceAllocator(std::move(table)); }
@@ -20,7 +20,7 @@ class InstanceAllocator : public tensorflow::Allocator {
   void* AllocateRaw(size_t alignment, size_t num_bytes) override;
   void DeallocateRaw(void* ptr) override;
 
-  // float[rows, dim] over the rows of the table; nothing is copied.
+  // Returns float[rows, dim], which shares the memory of the table's rows.
   tensorflow::Tensor MakeTensor();
   // The owner's last call.
   void Disown() { Unref(); }

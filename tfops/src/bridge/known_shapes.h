@@ -1,4 +1,4 @@
-// Shapes of outputs that an op is told by its attribute `shapes`.
+// Output shapes from an op's attribute `shapes`.
 #ifndef ASCPIPE_BRIDGE_KNOWN_SHAPES_H_
 #define ASCPIPE_BRIDGE_KNOWN_SHAPES_H_
 
@@ -8,7 +8,7 @@
 
 namespace ascpipe {
 
-// Sets those of the outputs from `first` on; nothing is known of outputs beyond the attribute's end.
+// Sets the shapes of outputs from `first` on.  Outputs beyond the attribute's end have unknown shapes.
 inline tensorflow::Status SetKnownShapes(tensorflow::shape_inference::InferenceContext* c, int first) {
   std::vector<tensorflow::PartialTensorShape> shapes;
   TF_RETURN_IF_ERROR(c->GetAttr("shapes", &shapes));

@@ -1,4 +1,4 @@
-// The rows that a lookup op reads.
+// Rows that a lookup op reads.
 #ifndef ASCPIPE_BRIDGE_LOOKUP_SOURCE_H_
 #define ASCPIPE_BRIDGE_LOOKUP_SOURCE_H_
 
@@ -16,17 +16,17 @@
 
 namespace ascpipe {
 
-// The rows of a table, and the slots of a batch's distinct ids.
+// Rows of a table, and slots of a batch's distinct ids.
 class LookupSource {
  public:
-  // `rows` and `slots` are inputs.  All slots are examined; those that are codes of home rows need `table`, else -1.
-  // Until ReadDefault the default row is zeros.
+  // `rows` and `slots` are input numbers.  Validates all slots.  Codes of home rows need `table`; otherwise it may be
+  // -1. The default row is zeros until ReadDefault.
   tensorflow::Status Read(tensorflow::OpKernelContext* ctx, int rows, int slots, int table);
   tensorflow::Status ReadDefault(tensorflow::OpKernelContext* ctx, int place);  // the input `place`
 
   const GatherSource& gather() const { return source_; }
 
-  // The error for the restore index at position `bad` of a lookup.
+  // Returns the error for the restore index at position `bad` of a lookup.
   tensorflow::Status BadRestore(const std::string& op, const std::int32_t* restore, std::int64_t bad, int lookup) const;
 
  private:
@@ -36,8 +36,8 @@ class LookupSource {
   GatherSource source_ = {};
   tensorflow::Tensor rows_;  // keeps the memory alive
   std::vector<float> default_row_;
-  std::shared_ptr<Pipeline> pipeline_;      // its mapping stays while home rows are read
-  std::shared_ptr<const StepRows> copied_;  // of this step, where rows go to disk
+  std::shared_ptr<Pipeline> pipeline_;      // keeps the mapping while home rows are read
+  std::shared_ptr<const StepRows> copied_;  // copies of this step, for a table with rows on disk
   std::shared_ptr<const FixedRows> fixed_;  // rows of a checkpoint that the session reads instead; codes refer to them
 };
 

@@ -1,4 +1,4 @@
-// Work that threads of TensorFlow's pool share.
+// Parallel loops on TensorFlow's thread pool.
 #ifndef ASCPIPE_BRIDGE_PARALLEL_H_
 #define ASCPIPE_BRIDGE_PARALLEL_H_
 
@@ -10,16 +10,15 @@
 
 namespace ascpipe {
 
-// Rows of `floats` floats that one thread moves as one block: about ten microseconds of work.
+// Returns the number of rows of `floats` floats in one block: about 10 us of work.
 inline std::int64_t BlockRows(std::int64_t floats) {
   return std::max<std::int64_t>(16, 8192 / std::max<std::int64_t>(1, floats));
 }
 
-// Calls work(begin, end) for blocks of [0, total), on this thread and on those of the pool that are free.
+// Calls work(begin, end) for blocks of [0, total), on this thread and on free threads of the pool.
 //
-// Not Shard: Shard waits for blocks that no thread has begun, and the caller is itself a thread of the pool.  With as
-// many callers as the pool has threads, it deadlocks.  Here the caller takes blocks until there are none left, and
-// waits only for blocks that another thread is working on.
+// TensorFlow's Shard waits for blocks that no thread has started, and deadlocks if all threads of the pool call it.
+// Here the caller takes blocks until none is left, and waits only for blocks that another thread is processing.
 void ShareBlocks(tensorflow::OpKernelContext* ctx, std::int64_t total, std::int64_t block, const Blocks::Work& work);
 
 }  // namespace ascpipe

@@ -1,4 +1,4 @@
-// A claim of several ranks, from the moves of its rows to the verdict over the exchange of rows.
+// A claim with several ranks, from its row moves to the verdict of the exchange.
 #ifndef ASCPIPE_BRIDGE_PENDING_CLAIM_H_
 #define ASCPIPE_BRIDGE_PENDING_CLAIM_H_
 
@@ -12,18 +12,18 @@
 
 namespace ascpipe {
 
-// Stores that a claimed plan of a table is carried out.  Its worker is to be rung.
+// Marks a claimed plan as done.  The caller must ring the table worker.
 inline void FinishClaim(const PartView& part, std::int64_t ticket) {
   StoreRelease(&part.ring().table(part.index())->finished, ticket);
   Exchange(part.word(), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
 }
 
-// Every table counts a batch that one of them trains: after its claim, never before.
+// Counts a trained batch in the ring.  Call it after a claim, never before.
 inline void CountTrained(const RingView& ring, std::int64_t frame) {
   if (Exchange(&ring.frame(frame)->trained, 1u) == 0) FetchAdd(&ring.header()->trained, std::int64_t{1});
 }
 
-// Changes no table until Commit, as other processes see it: the row that each key has is the same before and after.
+// The change is invisible to other processes until Commit: each key has the same row before and after the moves.
 class PendingClaim {
  public:
   PendingClaim(const PartView& part, const Ticket* ticket, std::unique_ptr<PlanMoves> moves);
@@ -32,20 +32,20 @@ class PendingClaim {
   const Ticket& ticket() const { return *ticket_; }
   Table& table() const { return moves_->table(); }
 
-  // The batch counts from now on.
+  // Makes the claim final; the batch counts as trained.
   void Commit() const;
-  // The batch was never there: rows that made room return to their slots, from home, where they are still the same.
+  // Reverts the claim: evicted rows return to their slots from their home rows, which are unchanged.
   void TakeBack() const;
-  // The same where no row was moved yet.
+  // Reverts a claim whose rows were not moved yet.
   void TakeBackUnmoved() const;
-  // Claims the plan anew; false: the worker has just revoked it.
+  // Claims the plan again.  Returns false if the worker has just revoked the plan.
   bool TryAgain() const;
-  // Carries the plan out again, which may be another one of the same batch: tables have changed since.
+  // Executes the plan again.  It may be a new plan of the same batch, because tables may have changed.
   tensorflow::Status CarryOutAgain(tensorflow::OpKernelContext* ctx) const;
 
  private:
   PartView part_;
-  const Ticket* ticket_;  // held by the step
+  const Ticket* ticket_;  // the step has a hold
   std::unique_ptr<PlanMoves> moves_;
 };
 

@@ -1,4 +1,4 @@
-// What the evaluation of several ranks has read of a table, until all ranks have its rows.
+// A read of a table by an evaluation with several ranks, until all ranks have the rows.
 #ifndef ASCPIPE_BRIDGE_PENDING_READ_H_
 #define ASCPIPE_BRIDGE_PENDING_READ_H_
 
@@ -13,10 +13,10 @@
 
 namespace ascpipe {
 
-// Others may have had the lease since it was read: then the worker is asked again, as an answer is true for a lease.
+// An answer of the worker is valid only during one lease.  If the lease was released, the worker is asked again.
 class PendingRead {
  public:
-  // `slots`: where its answer was copied to, of an op that the step still needs.
+  // `slots`: output with the worker's answer, which the step still needs.
   PendingRead(const PartView& part, const Ticket* ticket, Table* table, const PlanOutputs::Array& slots)
       : part_(part), ticket_(ticket), table_(table), slots_(slots) {}
 
@@ -25,24 +25,24 @@ class PendingRead {
   Table& table() const { return *table_; }
   const std::int32_t* slots() const { return slots_.data; }
 
-  // DONE -> ASKED; the worker is to be rung.
+  // DONE -> ASKED.  The caller must ring the worker.
   void AskAgain() const;
   bool IsAnswered() const;
-  // The ticket was closed: its frame may be another one's.
+  // Returns true if the ticket was closed; its frame may have been reused.
   bool IsClosed() const { return ticket_->state() != part_.frame(); }
-  // Takes the answer, int32[distinct keys of the batch], over that of before; then copies rows if there is a reading.
+  // Overwrites the old answer, int32[distinct keys of the batch]; then copies rows if there is a reading.
   tensorflow::Status CopyAgain(RowReading* reading) const;
   // ANSWERED -> DONE.
   void Finish() const;
 
  private:
   PartView part_;
-  const Ticket* ticket_;  // held by the step
+  const Ticket* ticket_;  // the step has a hold
   Table* table_;
   PlanOutputs::Array slots_;
 };
 
-// Why a read fails whose ticket was closed.
+// Returns the error of a read whose ticket was closed.
 tensorflow::Status ClosedWhileRead(const std::string& table, std::int64_t ticket);
 
 }  // namespace ascpipe

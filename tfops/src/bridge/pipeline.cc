@@ -16,13 +16,13 @@ namespace {
 
 constexpr std::int64_t kMaxPoolRows = std::int64_t{1} << 32;
 
-// Never destroyed: at exit, threads and tensors may still use it.
+// Never destroyed, because threads and tensors may still use it at exit.
 struct Holder {
   std::mutex mutex;
   std::shared_ptr<Pipeline> owned;
   bool published = false;
   bool was_stopped = false;
-  std::string start = "ascpipe.tf.start()";  // how the program starts and stops its pipeline
+  std::string start = "ascpipe.tf.start()";  // calls that start and stop the pipeline, for error texts
   std::string stop = "ascpipe.tf.shutdown()";
   pid_t pid = getpid();
 };
@@ -81,7 +81,7 @@ CoreStatus Pipeline::AddTable(int number, const std::string& name, const TableSi
   if (status.ok()) status = CheckTable(*segment, number, sizes);
   std::shared_ptr<DeviceTable> device;
   if (before != nullptr) {
-    device = before->shared_device();  // variables lie over it
+    device = before->shared_device();  // variables share its memory
   } else if (status.ok()) {
     status = HostDeviceTable::Make(name, is_expansion ? 1 : sizes.device_rows, sizes.dim, &device);
   }
@@ -237,7 +237,7 @@ void Pipeline::Stop() {
   }
   if (ranks_ != nullptr) ranks_->Stop();
   budget_->Stop();
-  // Without the lock: the waiter's thread may need it before it ends.
+  // Without the lock, which the waiter's thread may need before it ends.
   if (pump != nullptr) pump->Stop();
   waiter_->Stop();
   for (const auto& entry : streams_) entry.second->Stop();

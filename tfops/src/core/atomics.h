@@ -1,10 +1,10 @@
-// Access to words that two processes share; all reads and writes of them go through here.
+// Atomic access to words in shared memory.  All reads and writes of these words use these functions.
 //
 // A store and the loads that pair with it have the same label, `SYNC name: store` and `SYNC name: load`, in C++ and
 // Python; docs/internals/protocol.md lists them.
 //
-// std::atomic does not promise to work on memory that another language maps, so these are the compiler's
-// own operations on plain words.
+// std::atomic does not guarantee to work on memory that another language maps, so these functions use compiler
+// builtins on plain words.
 #ifndef ASCPIPE_CORE_ATOMICS_H_
 #define ASCPIPE_CORE_ATOMICS_H_
 
@@ -22,13 +22,13 @@ void StoreRelease(T* word, T value) {
   __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-// Publishes: a full fence, so that a later read (does the owner of the bell sleep?) is not done too early.
+// Store with a full fence, so that a later load (is the owner of the bell asleep?) is not reordered before it.
 template <typename T>
 T Exchange(T* word, T value) {
   return __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST);
 }
 
-// True if the word was `expected` and is now `desired`; a full fence either way.
+// Returns true if the word was `expected` and is now `desired`.  A full fence in both cases.
 template <typename T>
 bool CompareExchange(T* word, T expected, T desired) {
   return __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);

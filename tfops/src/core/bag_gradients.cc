@@ -11,14 +11,14 @@ namespace ascpipe {
 namespace {
 
 constexpr std::int64_t kBagGradientsAhead = 16;
-constexpr std::int64_t kBagGradientGroup = 4;  // neighbours, which may share a line of the cache, are in one part
+constexpr std::int64_t kBagGradientGroup = 4;  // adjacent rows, which may share a cache line, are in one part
 
 template <bool whole>
 ASC_INLINE bool IsIn(const SumPart& part, std::int32_t place) {
   return whole ? place >= 0 : place >= 0 && place / kBagGradientGroup % part.count == part.number;
 }
 
-// Adds `row`, float[dim] times the weight of each position, for the positions [begin, end).
+// Adds `row` (float[dim]) times the weight of each position in [begin, end).
 template <std::int64_t constant_dim, bool whole, bool weighted>
 ASC_INLINE std::int64_t AddPositions(const std::int32_t* places, std::int64_t place_count, const BagGradient& lookup,
                                      std::int64_t any_dim, const SumPart& part, std::int64_t begin, std::int64_t end,
@@ -89,7 +89,7 @@ ASC_INLINE std::int64_t Add(const std::int32_t* places, std::int64_t place_count
   return -1;
 }
 
-// Calls work(begin, end) for the neighbours of a part.
+// Calls work(begin, end) for each group of adjacent rows of a part.
 template <typename Work>
 ASC_INLINE void EachGroup(const SumPart& part, std::int64_t rows, const Work& work) {
   if (part.count == 1) return work(std::int64_t{0}, rows);

@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kBagRowsAhead = 24;  // rows that are prefetched
 constexpr std::int64_t kBagGroup = 8;       // rows without weights are summed in groups
 
-// The row of each position.
+// Returns the row of each position.
 template <std::int64_t constant_dim, bool with_homes>
 class RowReader {
  public:
@@ -28,7 +28,7 @@ class RowReader {
     }
   }
 
-  // Null: the restore index is outside its range.
+  // Returns null if the restore index is outside its range.
   ASC_INLINED const float* operator()(std::int64_t position) const {
     if (rows_.restore == nullptr) return rows_.source.rows + position * dim_;
     const std::uint32_t index = static_cast<std::uint32_t>(rows_.restore[position]);
@@ -45,7 +45,7 @@ class RowReader {
 
 ASC_INLINE void Zero(float* row, std::int64_t dim) { std::fill(row, row + dim, 0.0f); }
 
-// sum = weight * row, or += it; the product is rounded first.
+// sum = weight * row, or sum += weight * row; the product is rounded first.
 template <bool first>
 ASC_INLINE void AddWeighted(float* __restrict__ sum, const float* __restrict__ row, float weight, std::int64_t dim) {
 #pragma GCC unroll 1
@@ -68,7 +68,7 @@ class BagSum {
         group_(static_cast<std::size_t>(dim_)),
         clipped_(static_cast<std::size_t>(dim_)) {}
 
-  // The row of a position as it is combined; it may be in a place that the next call uses.
+  // Returns the (clipped) row of a position; the next call may overwrite it.
   ASC_INLINED const float* Row(std::int64_t position) {
     const float* const row = row_(position);
     if (bags_.max_norm == 0 || row == nullptr) return row;
@@ -96,7 +96,7 @@ class BagSum {
     return -1;
   }
 
-  // The first group has what groups of eight leave over: two to nine rows, or one where there is no other.
+  // The first group has the remainder of groups of eight: two to nine rows, or one if the bag has only one row.
   ASC_INLINED std::int64_t AddGroups(std::int64_t bag, float* sum) {
     const std::int64_t end = bags_.splits[bag + 1];
     std::int64_t i = bags_.splits[bag];
@@ -145,7 +145,7 @@ ASC_INLINE std::int64_t Combine(const BagRows& rows, const Bags& bags, std::int6
   return -1;
 }
 
-// The gradient of what a bag is divided by, of each position's share alike.
+// Returns the gradient of a bag's divisor; it is the same for each position.
 ASC_INLINE float GradientOfDivisor(const float* grad, const float* sum, float divisor, std::int64_t dim) {
   return LaneSum(dim, [=](std::int64_t i) ASC_INLINED { return grad[i] * (-sum[i] / divisor / divisor); });
 }

@@ -1,5 +1,5 @@
-// Bags of ids: the rows of each bag become one, and gradients go back.  The order of all sums is that of TensorFlow's
-// embedding_lookup_sparse, so that the bits are, too.
+// Bags of ids: combines the rows of each bag into one row, and computes the gradients.  Sums are computed in the order
+// of TensorFlow's embedding_lookup_sparse, so the results are bit-identical.
 #ifndef ASCPIPE_CORE_BAGS_H_
 #define ASCPIPE_CORE_BAGS_H_
 
@@ -19,35 +19,36 @@ struct Bags {
   std::int64_t positions;
   const float* weights;  // float[positions], or null: 1 each
   Combiner combiner;
-  float max_norm;  // rows are cut to this length first; 0: they are not
+  float max_norm;  // rows are clipped to this norm first; 0: not clipped
 };
 
 // The rows of positions.
 struct BagRows {
   GatherSource source;
-  const std::int32_t* restore;  // int32[positions], -1 for the default row; null: the row of the position itself
+  const std::int32_t* restore;  // int32[positions], -1 for the default row; null: row i for position i
 };
 
-// Index of the first of the splits that falls, or does not begin at 0 or end with `positions`; -1: none.
+// Returns the index of the first invalid split, or -1.  Splits ascend from 0 to `positions`.
 std::int64_t FirstBadSplit(const std::int64_t* splits, std::int64_t count, std::int64_t positions);
 
 // out[b * stride] = the combined rows of bag b for b in [begin, end), float[dim]; zeros for an empty bag.
-// Returns the first position whose restore index is outside [-1, slot_count), or -1.
+// Returns the first position with a restore index outside [-1, slot_count), or -1.
 std::int64_t CombineBags(const BagRows& rows, const Bags& bags, std::int64_t begin, std::int64_t end, float* out,
                          std::int64_t stride);
 
-// out[i] = the gradient of the weight of position i, of the bags [begin, end); grad: float[count, dim].  Returns as
-// CombineBags.
+// out[i] = the gradient of the weight of position i, for the bags [begin, end); grad: float[count, dim].  Returns the
+// first bad position like CombineBags.
 std::int64_t WeightGradients(const BagRows& rows, const Bags& bags, const float* grad, std::int64_t begin,
                              std::int64_t end, float* out);
 
-// out[i] = the gradient of the row of position i, of the bags [begin, end).  rows: float[positions, dim], for max_norm.
+// out[i] = the gradient of the row of position i, for the bags [begin, end).  rows: float[positions, dim], for
+// max_norm.
 void RowGradients(const float* rows, const Bags& bags, const float* grad, std::int64_t dim, std::int64_t begin,
                   std::int64_t end, float* out);
 
-// ---- of one bag or row
+// ---- Functions for one bag or row
 
-// The sum of values of a row as Eigen sums them: eight lanes, what is left over first.
+// Sums the values of a row in Eigen's order: the remainder first, then eight lanes.
 template <typename Value>
 ASC_INLINE float LaneSum(std::int64_t dim, const Value& value) {
   float lanes[8] = {0};
@@ -62,14 +63,14 @@ ASC_INLINE float LaneSum(std::int64_t dim, const Value& value) {
   return left + ((lanes[0] + lanes[2]) + (lanes[1] + lanes[3]));
 }
 
-// clipped = row, at most max_norm long.  Multiplied first, as TensorFlow does it.
+// clipped = row, scaled to a norm of at most max_norm.  Multiplies before dividing, as TensorFlow does.
 ASC_INLINE void ClipRow(const float* row, float max_norm, std::int64_t dim, float* clipped) {
   const float squares = LaneSum(dim, [row](std::int64_t i) ASC_INLINED { return row[i] * row[i]; });
   const float length = std::sqrt(squares), divisor = length > max_norm ? length : max_norm;
   for (std::int64_t i = 0; i < dim; ++i) clipped[i] = row[i] * max_norm / divisor;
 }
 
-// The gradient of a row from that of its clipped form, which may be the same array.
+// Computes the gradient of a row from the gradient of the clipped row.  `grad` and `out` may be the same array.
 ASC_INLINE void ClipGradient(const float* row, float max_norm, std::int64_t dim, const float* grad, float* out) {
   const float squares = LaneSum(dim, [row](std::int64_t i) ASC_INLINED { return row[i] * row[i]; });
   const float length = std::sqrt(squares), divisor = length > max_norm ? length : max_norm;
@@ -83,7 +84,7 @@ ASC_INLINE void ClipGradient(const float* row, float max_norm, std::int64_t dim,
   for (std::int64_t i = 0; i < dim; ++i) out[i] = grad[i] / divisor * max_norm + along * row[i] + along * row[i];
 }
 
-// What the sum of a bag that is not empty is divided by; 1 of kSum.
+// Returns the divisor of the sum of a non-empty bag; 1 for kSum.
 inline float DivisorOf(const Bags& bags, std::int64_t bag) {
   const std::int64_t begin = bags.splits[bag], end = bags.splits[bag + 1];
   if (bags.combiner == Combiner::kSum) return 1;
@@ -96,7 +97,7 @@ inline float DivisorOf(const Bags& bags, std::int64_t bag) {
   return squares ? std::sqrt(sum) : sum;
 }
 
-// scaled = the gradient of the sum of a bag that is not empty, from that of the bag.
+// scaled = the gradient of the sum of a non-empty bag, computed from the gradient of the bag.
 ASC_INLINE void ScaleGradient(const Bags& bags, std::int64_t bag, std::int64_t dim, const float* grad, float* scaled) {
   if (bags.weights != nullptr) {
     const float divisor = DivisorOf(bags, bag);

@@ -1,7 +1,7 @@
-// Sleeping until another process or thread has published something.
+// Wake-up of a sleeping process or thread after another one has published a change.
 //
 // A publisher stores the state word by Exchange or CompareExchange, then rings.  The owner of the bell sets `waiting`,
-// looks at the state once more, and sleeps.  Each bell has one owner, so one flag tells whether it sleeps.
+// checks the state again, and sleeps.  Each bell has one owner, so one flag shows whether the owner sleeps.
 #ifndef ASCPIPE_CORE_BELL_H_
 #define ASCPIPE_CORE_BELL_H_
 
@@ -33,13 +33,13 @@ inline void Ring(layout::Bell* bell) {
   if (LoadAcquire(&bell->waiting) != layout::kAwake) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
 }
 
-// Wakes the owner if it sleeps, and lets it be if it pauses: for a publisher that waits for nothing itself.
+// Wakes the owner if it sleeps, but not if it pauses.  For publishers that do not wait for the owner.
 inline void RingUnlessPausing(layout::Bell* bell) {
   FullFence();
   if (LoadAcquire(&bell->waiting) == layout::kAsleep) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
 }
 
-// The longest sleep after one of `slice_ms` in which there was nothing to do: work rings, so looks get rare.
+// Returns the maximum next sleep after an idle sleep of `slice_ms`.  New work rings the bell, so polls can become rare.
 inline int IdleSlice(int slice_ms) { return std::min(2 * slice_ms, layout::kIdleSliceMs); }
 
 // The owner's side.
@@ -47,8 +47,8 @@ class BellOwner {
  public:
   BellOwner(layout::Bell* bell, int spin_us);
 
-  // Returns when `ready()` is true, or after one slice; the caller looks at its stop flags in between. `ready` may do
-  // work: it is called until it returns true once.  The time of that last call is not counted as waiting.
+  // Returns when `ready()` is true, or after one slice, so that the caller can check its stop flags.  `ready` may do
+  // work: it is called until it returns true once.  The time of the last call does not count as waiting.
   template <typename Ready>
   bool WaitSlice(Ready ready, int slice_ms = layout::kSliceMs) {
     if (ready()) return true;
@@ -59,7 +59,7 @@ class BellOwner {
         spin_ns_ = SpinAfter(now - began, most_spin_ns_);
         return true;
       }
-      sched_yield();  // to any thread that has work; there may be more of these than processors
+      sched_yield();  // lets other threads run if there are more threads than processors
     }
     Exchange(&bell_->waiting, layout::kAsleep);  // SYNC bell: store
     const std::uint32_t seen = LoadAcquire(&bell_->futex);
@@ -75,7 +75,7 @@ class BellOwner {
     return is_ready;
   }
 
-  // Sleeps until one that waits for the owner rings, `ready()` is true before, or one slice has passed.
+  // Sleeps until a publisher that waits for the owner rings, or one slice has passed.  Returns at once if `ready()`.
   template <typename Ready>
   void Pause(Ready ready, int slice_ms = layout::kSliceMs) {
     const std::uint32_t seen = LoadAcquire(&bell_->futex);
@@ -88,7 +88,7 @@ class BellOwner {
   void Says(layout::WaitsFor waits_for, std::int32_t table, std::int64_t ticket);
 
  private:
-  // Whether the bell is rung shortly after a slice ended: then the publisher was between its two stores.
+  // Returns true if the bell is rung shortly after a slice ended: the publisher was between its two stores.
   bool WasRung(std::uint32_t seen) const;
 
   layout::Bell* bell_;

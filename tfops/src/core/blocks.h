@@ -1,4 +1,4 @@
-// Blocks of a range that threads take one after the other until none is left.
+// Blocks of a range, which several threads take until none is left.
 #ifndef ASCPIPE_CORE_BLOCKS_H_
 #define ASCPIPE_CORE_BLOCKS_H_
 
@@ -17,23 +17,24 @@ class Blocks {
  public:
   using Work = std::function<void(std::int64_t begin, std::int64_t end)>;
 
-  // `work` belongs to the caller, which stays until Await has returned; a thread that comes later finds no block.
+  // `work` must stay valid until Await has returned.  Threads that call Take later find no block.
   Blocks(std::int64_t total, std::int64_t block, const Work* work) : total_(total), block_(block), work_(work) {}
 
-  // Any thread: works on blocks until all are taken.
+  // Processes blocks until all are taken.  Any thread may call it.
   void Take() {
     std::int64_t begin;
     while ((begin = next_.fetch_add(block_)) < total_) {
       const std::int64_t end = std::min(total_, begin + block_);
       (*work_)(begin, end);
       if (done_.fetch_add(end - begin) + end - begin < total_) continue;
-      std::lock_guard<std::mutex> lock(mutex_);  // a waiter that has just checked is then asleep and is notified
+      std::lock_guard<std::mutex> lock(
+          mutex_);  // so that a waiter that has checked the count is asleep, and is notified
       all_done_.notify_all();
     }
   }
 
-  // After Take: waits for blocks that other threads work on, about ten microseconds; longer if such a thread was
-  // preempted.  Sleeping gives it this processor, which spinning would keep.
+  // Call after Take.  Waits for blocks that other threads are processing: about 10 us, or longer if such a thread was
+  // preempted.  Sleeps instead of spinning, so that a preempted thread can use this processor.
   void Await() {
     const std::int64_t until = NowNs() + kLooksNs;
     do {
@@ -55,7 +56,7 @@ class Blocks {
   std::condition_variable all_done_;
 };
 
-// The smallest index that threads report while they work on blocks.
+// Smallest index that threads report while they process blocks.
 class FirstBad {
  public:
   void Note(std::int64_t bad) {  // -1: nothing

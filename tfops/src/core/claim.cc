@@ -8,7 +8,7 @@ namespace ascpipe {
 
 namespace {
 
-// Checks of both channels before a ticket has a frame.  True: *verdict is the answer.
+// Common checks of training and evaluation.  Returns true if *verdict is final.
 bool DecideTicket(const ClaimWords& words, ClaimVerdict* verdict) {
   if (words.state == Ticket::kClosed) {
     *verdict = ClaimVerdict::Refuse(
@@ -28,7 +28,7 @@ bool DecideTicket(const ClaimWords& words, ClaimVerdict* verdict) {
   return false;
 }
 
-// Why the worker could not plan a ticket; the table is unchanged.
+// Returns the error of a ticket that the worker could not plan; the table is unchanged.
 CoreStatus NoPlan(const ClaimWords& words) {
   const char* const unchanged = ". Nothing was lost: this table did not take the batch and is as after the last step";
   const std::int64_t ticket = SequenceOf(words.ticket);
@@ -92,12 +92,12 @@ CoreStatus NoPlan(const ClaimWords& words) {
   }
 }
 
-// Whether a ticket before frame `number` may still be trained by this table.
+// Returns true if this table may still train a ticket before frame `number`.
 bool EarlierIsOpen(const RingView& ring, int table_index, std::int64_t number) {
   for (std::int64_t earlier = ring.head(); earlier < number; ++earlier) {
     const bool open = LoadAcquire(&ring.frame(earlier)->closed) == 0 &&  // SYNC ticket-closed: load
                       LoadAcquire(ring.word(table_index, earlier)) < layout::kDone;
-    // By now the frame may have been given back and hold another ticket.
+    // The frame may have been freed and reused meanwhile.
     if (open && ring.head() <= earlier) return true;
   }
   return false;
@@ -107,7 +107,7 @@ bool EarlierIsOpen(const RingView& ring, int table_index, std::int64_t number) {
 
 ClaimVerdict DecideClaim(const ClaimWords& words) {
   ClaimVerdict verdict = ClaimVerdict::Ready();
-  // Before the state: the ticket of a batch that was trained out of order may be closed as well.
+  // Checked before the state, because the ticket of a batch that was trained out of order may also be closed.
   if (words.ticket <= words.finished) {
     return ClaimVerdict::Refuse(
         Error(kE322, "table '", words.table, "' has finished ticket ", SequenceOf(words.finished),
@@ -167,7 +167,7 @@ void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket,
 bool ReadersMayRead(const RingView& ring, int table_index) {
   const std::int64_t tail = ring.tail();  // SYNC frame-published: load
   for (std::int64_t number = ring.head(); number < tail; ++number) {
-    // Closed before trained: no step claims a closed ticket, so `trained` is final then.
+    // Read `closed` before `trained`: no step claims a closed ticket, so `trained` is then final.
     const bool closed = LoadAcquire(&ring.frame(number)->closed) != 0;
     const std::uint32_t word = LoadAcquire(ring.word(table_index, number));  // SYNC retired: load
     const bool trained = LoadAcquire(&ring.frame(number)->trained) != 0;

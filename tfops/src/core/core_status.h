@@ -1,4 +1,4 @@
-// The result of something that can fail: the core throws nothing.
+// Result of an operation that can fail; the core does not use exceptions.
 #ifndef ASCPIPE_CORE_CORE_STATUS_H_
 #define ASCPIPE_CORE_CORE_STATUS_H_
 
@@ -8,8 +8,8 @@
 
 namespace ascpipe {
 
-// TensorFlow's numbers.  Our ops return no others: MonitoredSession retries ABORTED and UNAVAILABLE for ever, and takes
-// OUT_OF_RANGE for the end of the data.
+// TensorFlow's error codes.  Our ops return only these: MonitoredSession retries ABORTED and UNAVAILABLE for ever, and
+// treats OUT_OF_RANGE as the end of the data.
 enum class Code : int {
   kOk = 0,
   kCancelled = 1,
@@ -41,7 +41,7 @@ void AppendTo(std::ostringstream* out, const First& first, const Rest&... rest) 
   AppendTo(out, rest...);
 }
 
-// Its arguments as one text.
+// Concatenates its arguments.
 template <typename... Parts>
 std::string Text(const Parts&... parts) {
   std::ostringstream out;
@@ -54,7 +54,7 @@ CoreStatus Error(Code code, const Parts&... parts) {
   return CoreStatus(code, Text(parts...));
 }
 
-// An error whose text begins with a code of ours (core/error_codes.gen.h).
+// An error whose text begins with an ascpipe error code (core/error_codes.gen.h).
 struct ErrorCode {
   Code code;
   const char* number;

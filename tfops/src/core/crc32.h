@@ -1,4 +1,4 @@
-// Checksums of 32 bits (CRC) by lookup tables, for any polynomial.
+// 32-bit CRC checksums by lookup tables, for any polynomial.
 #ifndef ASCPIPE_CORE_CRC32_H_
 #define ASCPIPE_CORE_CRC32_H_
 
@@ -10,7 +10,7 @@ namespace ascpipe {
 
 // Lookup tables of a reflected polynomial.  after[k][b]: the checksum of byte b followed by k zero bytes.
 struct CrcTables {
-  static constexpr int kLanes = 8;  // bytes that are looked up side by side, four times as fast as one by one
+  static constexpr int kLanes = 8;  // bytes per step; four times as fast as one byte per step
 
   explicit CrcTables(std::uint32_t polynomial) {
     for (std::uint32_t byte = 0; byte < 256; ++byte) {
@@ -29,7 +29,7 @@ struct CrcTables {
   std::uint32_t after[kLanes][256];
 };
 
-// The CRC of bytes that follow other bytes, whose CRC is `before`.
+// Returns the CRC of bytes that follow bytes with the CRC `before`.
 template <std::uint32_t kPolynomial>
 std::uint32_t CrcByTables(const void* bytes, std::size_t count, std::uint32_t before) {
   static const CrcTables tables(kPolynomial);
@@ -47,7 +47,7 @@ std::uint32_t CrcByTables(const void* bytes, std::size_t count, std::uint32_t be
   return ~crc;
 }
 
-// CRC-32 as zlib computes it.
+// CRC-32 of zlib.
 inline std::uint32_t Crc32(const void* bytes, std::size_t count, std::uint32_t before = 0) {
   return CrcByTables<0xEDB88320u>(bytes, count, before);
 }

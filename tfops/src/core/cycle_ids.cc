@@ -10,7 +10,7 @@ namespace ascpipe {
 
 namespace {
 
-// Number of used batches whose ids are merged into one list: ids repeat, and merging at each batch would take longer.
+// Number of used batches whose ids are merged into one list.  Merging after every batch would take longer.
 constexpr std::ptrdiff_t kMerged = 8;
 
 void SortDistinct(std::vector<std::int64_t>* ids) {
@@ -92,7 +92,7 @@ void CycleIds::Drop(std::int64_t sequence) {
   }
 }
 
-// How many batches are counted behind the last one that was used.
+// Returns the number of counted batches after the last used batch.
 std::int64_t CycleIds::Unused() const {
   std::int64_t unused = 0;
   for (const Range& range : counted_) {
@@ -101,8 +101,8 @@ std::int64_t CycleIds::Unused() const {
   return unused;
 }
 
-// Lets go what no cycle needs, whichever batches are dropped: a drop begins behind the last batch that was used, or
-// behind an open one.
+// Frees ids that no cycle needs, whichever batches are dropped.  A drop starts after the last used batch or after an
+// open batch.
 void CycleIds::Forget(std::int64_t open) {
   while (!counted_.empty() && counted_.front().last <= used_) counted_.pop_front();
   for (Cycle& cycle : cycles_) {
@@ -117,7 +117,7 @@ void CycleIds::Forget(std::int64_t open) {
       return std::find_if(kept.begin(), kept.end(), [&](const Kept& each) { return each.sequence > sequence; });
     };
     const auto end = last_end(open);
-    if (end != kept.begin() && behind(used_) < end - 1) kept.erase(behind(used_), end - 1);  // but the end itself
+    if (end != kept.begin() && behind(used_) < end - 1) kept.erase(behind(used_), end - 1);  // keeps the end itself
     const auto used = behind(used_);
     if (used - kept.begin() >= kMerged) {
       std::vector<std::int64_t> ids;
@@ -148,7 +148,7 @@ std::vector<std::int64_t> CycleIds::DistinctIds(const Batch& batch, int table) {
   return ids;
 }
 
-// The ids that the last batch of a cycle gets.
+// Returns the ids to append to the last batch of a cycle.
 std::vector<std::int64_t> CycleIds::IdsOfLast(Cycle* cycle, std::int64_t sequence) {
   std::vector<std::int64_t> ids;
   if (cycle->restored_at == 0) {

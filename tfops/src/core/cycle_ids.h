@@ -17,7 +17,7 @@ namespace ascpipe {
 
 class Batch;
 
-// Where a batch is in the cycles of its tables.
+// Position of a batch in the cycles of its tables.
 struct CyclePlace {
   std::int64_t number = 0;          // number of the batch, from 1
   std::vector<std::int64_t> steps;  // [tables or fewer]: batches in a cycle of the table; 1: it has no cycles
@@ -62,14 +62,14 @@ class CycleIds {
   struct Kept {
     std::int64_t sequence;
     bool ends;
-    std::vector<std::int64_t> ids;  // of a batch that ends no cycle, or of some that were used: distinct, ascending
+    std::vector<std::int64_t> ids;  // of a batch inside a cycle, or of several used batches: distinct, ascending
   };
   struct Cycle {
     std::int64_t steps = 1;
-    std::deque<Kept> kept;               // what the cycle of the next batch needs, also if batches are dropped
+    std::deque<Kept> kept;               // ids for the cycle of the next batch, also if batches are dropped
     std::vector<std::int64_t> restored;  // ids of a checkpoint
-    std::int64_t restored_at = 0;        // the batch that got them; 0: none did
-    std::int64_t before = 0;             // batches up to this one have another place than they would have now
+    std::int64_t restored_at = 0;        // the batch that they were appended to; 0: none
+    std::int64_t before = 0;             // batches up to this one were counted before SetBefore or SetIds
   };
 
   struct Range {

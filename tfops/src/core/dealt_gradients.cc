@@ -8,9 +8,9 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kChunk = 8192;  // positions that one thread deals out in one go
+constexpr std::int64_t kChunk = 8192;  // positions per chunk
 constexpr std::int64_t kDealtAhead = 8;
-constexpr std::int32_t kDealtGroup = 4;  // neighbours, which may share a line of the cache, are in one hand
+constexpr std::int32_t kDealtGroup = 4;  // adjacent rows, which may share a cache line, are in one hand
 
 inline std::int64_t HandOf(std::int32_t place) { return place / kDealtGroup % DealtGradients::kHands; }
 

@@ -10,8 +10,7 @@
 
 namespace ascpipe {
 
-// directories: of the table's files; `error` of a request: an errno, or below 0 what stands in the slot instead of the
-// row.
+// directories: folders of the table's files; `error`: an errno, or a negative Damage (disk/row_format.h).
 CoreStatus CannotMove(const std::string& table, const std::string& directories, const DiskPlace& place,
                       layout::RequestKind kind, std::int32_t error);
 

@@ -1,4 +1,4 @@
-// Rows on disk that this process reads: by the disk worker, through memory that a table's segment has for one reader.
+// Rows on disk that this process reads: by the disk worker, through a reader's buffer in the table's segment.
 #ifndef ASCPIPE_CORE_DISK_READS_H_
 #define ASCPIPE_CORE_DISK_READS_H_
 
@@ -8,24 +8,26 @@
 
 namespace ascpipe {
 
-// Where the row of a key lies.
+// Location of a key's row on disk.
 struct DiskPlace {
   std::int64_t key;
   std::int32_t slot;
   std::uint32_t generation;
 };
 
-// One owner at a time.  A reader that gives up leaves requests to the disk worker: the next one waits until IsIdle.
+// One owner at a time.  A reader that gives up leaves its requests to the disk worker; the next reader waits for
+// IsIdle.
 class DiskReads {
  public:
   // `header` of a table with rows on disk.
   DiskReads(layout::Table* header, int reader);
 
-  // Whether the disk worker is at no request.
+  // Returns true if the disk worker has no unfinished request.
   bool IsIdle() const;
-  // Asks for rows, at most kDiskReads, to be read, or to be written from row(i).  It is idle.  Then ring its bell.
+  // Requests at most kDiskReads rows to be read, or to be written from row(i).  Call only if IsIdle, and ring the disk
+  // worker's bell afterwards.
   void Ask(const DiskPlace* places, std::int64_t count, layout::RequestKind kind);
-  // Once it is idle: index of a row that could not be read or written, or -1; *error is why.
+  // Call only if IsIdle.  Returns the index of a failed row and sets *error, or returns -1.
   std::int64_t FirstFailed(std::int32_t* error) const;
 
   std::int64_t count() const { return count_; }

@@ -11,20 +11,20 @@
 
 namespace ascpipe {
 
-// How many entries of a table are or were used.  `opened`: the header as the supervisor has written it.
+// Returns the number of entries of a table that are or were used.  `opened`: the header as the supervisor wrote it.
 std::int64_t EntriesUsed(const layout::Table& opened, const layout::Table& header);
 
-// Makes the worker keep images from now on; called between two steps, when no entry changes.
+// Makes the worker log images of entries before they change.  Called between two steps, when no entry changes.
 void BeginSnapshot(const layout::Table& opened, layout::Table* header);
 
-// Ends the snapshot, copied or not.  The worker may be waiting for this.
+// Ends the snapshot, even if it was not copied.  The worker may be waiting for this.
 void EndSnapshot(layout::Table* header);
 
-// Copies the entries of the snapshot in blocks of increasing number, then overwrites them by the images that the worker
-// kept; this ends the snapshot.
-//   bound    snapshot_bound; at most the entries that the table can have
+// Copies the entries of the snapshot block by block, then overwrites changed entries with the images that the worker
+// logged.  This ends the snapshot.
+//   bound    snapshot_bound; at most the capacity of the table
 //   entries  [bound]; those without trained state have no meaning
-// Calls `passed` after each block: the worker may wait for it.
+// Calls `passed` after each block, because the worker may wait for it.
 CoreStatus CopyEntries(const std::string& table, const layout::Table& opened, layout::Table* header, std::int64_t bound,
                        layout::Entry* entries, const std::function<void()>& passed);
 

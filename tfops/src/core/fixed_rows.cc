@@ -12,9 +12,9 @@ namespace ascpipe {
 namespace {
 
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 30;
-constexpr std::int64_t kKeysAhead = 16;  // keys whose place is prefetched
+constexpr std::int64_t kKeysAhead = 16;  // prefetch distance in keys
 
-// At most half of the places are taken, which keeps probe sequences short.
+// The load factor is at most 1/2, which keeps probe sequences short.
 std::size_t Places(std::int64_t count) {
   std::size_t places = 2;
   while (places < 2 * static_cast<std::size_t>(count)) places *= 2;

@@ -13,7 +13,7 @@ namespace ascpipe {
 
 class FixedRows {
  public:
-  // Memory for `count` rows of `dim` floats, which the caller fills before Index.
+  // Allocates `count` rows of `dim` floats, which the caller fills before Index.
   static CoreStatus Make(const std::string& table, std::int64_t count, std::int64_t dim,
                          std::shared_ptr<FixedRows>* rows);
   // Memory of Make and Index together, in bytes.
@@ -22,12 +22,13 @@ class FixedRows {
   std::int64_t count() const { return count_; }
   std::int64_t dim() const { return dim_; }
   std::int64_t* keys() { return keys_.get(); }       // int64[count]
-  float* embeddings() { return embeddings_.get(); }  // float[count, dim], row i is that of key i
+  float* embeddings() { return embeddings_.get(); }  // float[count, dim], row i of key i
   const float* embeddings() const { return embeddings_.get(); }
 
-  // Builds the index, once, when all rows are filled in; nothing changes afterwards.  A repeated key is an error.
+  // Builds the index.  Call it once, after all rows are filled in; rows are immutable afterwards.  A repeated key is an
+  // error.
   CoreStatus Index();
-  // slots[i] = the code of the row of keys[i] (kSlotHome - row), or kSlotNone where it has none.
+  // slots[i] = the code of the row of keys[i] (kSlotHome - row), or kSlotNone if the key has no row.
   void Resolve(const std::int64_t* keys, std::int64_t count, std::int32_t* slots) const;
 
  private:

@@ -1,13 +1,12 @@
-// Whether this process is a child that the trainer has forked.
+// Detection of forked children of the trainer.
 //
-// It is a fact of the process and so a global: one atomic flag, which the child handler of pthread_atfork sets before
-// any other code of the child runs.
+// The child handler of pthread_atfork sets a global atomic flag before any other code of the child runs.
 #ifndef ASCPIPE_CORE_FORK_H_
 #define ASCPIPE_CORE_FORK_H_
 
 namespace ascpipe {
 
-// True in a child that a fork of the trainer made: it has none of our threads and none of our mappings.
+// Returns true in a forked child of the trainer.  The child has neither our threads nor our mappings.
 bool InForkedChild();
 // Registers the fork handler; further calls do nothing.
 void WatchForks();

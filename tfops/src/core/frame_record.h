@@ -1,7 +1,7 @@
-// What the trainer has written of one frame, in its own memory.
+// Layout of one frame in the trainer's private memory.
 //
-// Any process of a session can write everywhere in a ring, and one that has gone mad does.  So the trainer never reads
-// from there where a frame and its arrays lie, nor how many ids they are of: it has laid them out itself.
+// Any process of a session can write anywhere in a ring, for example after memory corruption.  Therefore the trainer
+// uses its own copy of the offsets and counts of a frame and never reads them from the ring.
 #ifndef ASCPIPE_CORE_FRAME_RECORD_H_
 #define ASCPIPE_CORE_FRAME_RECORD_H_
 
@@ -16,10 +16,10 @@ namespace ascpipe {
 
 struct FrameRecord {
   layout::Frame frame = {};             // number, ticket, offset, length and timestamp
-  std::vector<layout::Part> parts;      // [tables]: counts of ids and features, and where the arrays lie
+  std::vector<layout::Part> parts;      // [tables]: counts of ids and features, and offsets of the arrays
   std::vector<layout::Spec> specs;      // of the features of all parts
   std::vector<std::size_t> first_spec;  // [tables]: the first spec of each part
-  CyclePlace cycle;                     // where the batch is in the cycles of gradient accumulation
+  CyclePlace cycle;                     // position of the batch in the cycles of gradient accumulation
 };
 
 }  // namespace ascpipe

@@ -9,13 +9,12 @@ namespace ascpipe {
 
 namespace {
 
-// Smaller blocks come from heaps, larger ones are mappings of their own.  The largest value that glibc accepts: half of
-// a thread's heap.
+// M_MMAP_THRESHOLD: larger blocks get their own mapping.  This is glibc's maximum, half of a thread's heap.
 constexpr int kLeastMapping = 32 << 20;
-// Free memory at the end of a heap that is given back.  A thread's heap never has so much.
+// M_TRIM_THRESHOLD: glibc trims a heap with more free memory at its end.  A thread's heap is never that large.
 constexpr int kMostKept = 256 << 20;
-// By which heaps grow beyond what is asked for; it is taken from the system as it is written.  A thread's heap that
-// gets free is given back, whatever it keeps, unless the heap before it lacks this much: so, as large as a whole heap.
+// M_TOP_PAD: heaps grow by this much more than requested; pages are allocated on first write.  glibc unmaps a free
+// thread heap unless the previous heap has less free space than this value, so the value is the size of a whole heap.
 constexpr int kGrowth = 64 << 20;
 
 constexpr const char* kVariables[] = {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"};

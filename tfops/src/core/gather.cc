@@ -26,7 +26,7 @@ std::int64_t Gather(const GatherSource& source, const Gathered& gathered, std::i
           PrefetchRead(RowOf<with_homes>(source, source.slots[ahead], dim), dim);
       }
     }
-    const std::uint32_t index = static_cast<std::uint32_t>(restore[i]);  // a negative one becomes huge
+    const std::uint32_t index = static_cast<std::uint32_t>(restore[i]);  // negative values become large
     if (index >= static_cast<std::uint64_t>(source.slot_count)) {
       if (restore[i] != -1) return i;
       std::memcpy(out.row(), source.default_row, static_cast<std::size_t>(dim) * sizeof(float));
@@ -47,7 +47,7 @@ std::int64_t GatherAny(const GatherSource& source, const Gathered& gathered, std
 }  // namespace
 
 std::int64_t FirstBadSlot(const GatherSource& source, std::int64_t from) {
-  const std::int64_t lowest = layout::kSlotHome - (source.home_count - 1);  // without home rows that is -1
+  const std::int64_t lowest = layout::kSlotHome - (source.home_count - 1);  // -1 without home rows
   for (std::int64_t i = from; i < source.slot_count; ++i) {
     const std::int32_t slot = source.slots[i];
     if (slot >= 0 && slot < source.row_count) continue;

@@ -1,4 +1,4 @@
-// The lookup: rows of a batch, in one pass.
+// The lookup: gathers the rows of a batch in one pass.
 #ifndef ASCPIPE_CORE_GATHER_H_
 #define ASCPIPE_CORE_GATHER_H_
 
@@ -20,7 +20,7 @@ struct GatherSource {
   std::int64_t home_floats = 0;
 };
 
-// The row of a slot; `dim` is that of the source.
+// Returns the row of a slot; `dim` is the source's dim.
 template <bool with_homes>
 inline const float* RowOf(const GatherSource& source, std::int32_t slot, std::int64_t dim) {
   if (slot >= 0) return source.rows + (slot & ~layout::kSlotFrozen) * dim;
@@ -28,11 +28,11 @@ inline const float* RowOf(const GatherSource& source, std::int32_t slot, std::in
   return source.homes + (layout::kSlotHome - slot) * source.home_floats;
 }
 
-// Index of the first invalid slot in [from, slot_count), or -1.  Valid are -1, a slot in [0, row_count) with or without
-// kSlotFrozen, and the code of a home row.
+// Returns the index of the first invalid slot in [from, slot_count), or -1.  Valid slots are -1, [0, row_count) with or
+// without kSlotFrozen, and codes of home rows.
 std::int64_t FirstBadSlot(const GatherSource& source, std::int64_t from = 0);
 
-// One lookup: the positions that rows are gathered for.
+// Positions and output of one lookup.
 struct Gathered {
   const std::int32_t* restore;  // int32[n], -1 for a missing position
   std::int64_t n;
@@ -41,7 +41,7 @@ struct Gathered {
   std::int64_t side_by_side = 1;
 };
 
-// Row i of out, side by side = rows[slots[restore[i]]] for i in [begin, end); the slots were checked.
+// out[i] = rows[slots[restore[i]]] for i in [begin, end), with side_by_side rows per stride.  Slots must be valid.
 // Returns the first i whose restore index is outside [-1, slot_count), or -1; rows after it are not written.
 std::int64_t GatherRows(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end);
 

@@ -14,7 +14,7 @@ constexpr int kTableShift = 56;
 constexpr int kStepShift = 40;
 constexpr std::int64_t kRowMask = (std::int64_t{1} << kStepShift) - 1;
 constexpr int kStepMask = 0xffff;
-constexpr std::int64_t kGroupRows = 16;  // neighbours, which share lines of the cache, are written by one thread
+constexpr std::int64_t kGroupRows = 16;  // one thread writes adjacent rows, which may share cache lines
 
 std::int64_t RowOf(std::int64_t handle) { return handle & kRowMask; }
 

@@ -1,4 +1,4 @@
-// Initial rows that keys pick from a pool, wherever the pool lies.
+// Initial rows that are picked from a pool outside InitialRows.
 #ifndef ASCPIPE_CORE_INITIAL_POOL_H_
 #define ASCPIPE_CORE_INITIAL_POOL_H_
 
@@ -8,8 +8,8 @@
 
 namespace ascpipe {
 
-// InitialRows::Fill with another pool than its own.
-//   pool  float[initial.pool_rows, dim]; of other kinds than kInitialPool it is not read   row  float[dim]
+// Like InitialRows::Fill, but with the given pool.
+//   pool  float[initial.pool_rows, dim], read only for kInitialPool   row  float[dim]
 void FillFrom(const InitialRows& initial, const float* pool, std::int64_t key, std::int64_t dim, float* row);
 
 }  // namespace ascpipe

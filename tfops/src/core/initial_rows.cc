@@ -109,7 +109,7 @@ double InverseNormal(double p) {
     const double r = 0.180625 - q * q;
     return q * Polynomial(kA, r) / Polynomial(kB, r);
   }
-  double r = std::sqrt(-Log(q < 0.0 ? p : 1.0 - p));  // a square root is exact everywhere
+  double r = std::sqrt(-Log(q < 0.0 ? p : 1.0 - p));  // IEEE 754 square roots are exact
   double x;
   if (r <= 5.0) {
     r = r - 1.6;

@@ -1,7 +1,7 @@
-// Initial rows: a pure function of (table seed, key), on every machine the same bits.
+// Initial rows: a pure function of (table seed, key), bit-identical on every machine.
 //
-// Integer arithmetic, then fixed polynomials in double, rounded to float once; no libm, whose last bits differ between
-// versions.  The plain version is tests/reference/initial_rows.py.
+// Uses integer arithmetic, then fixed polynomials in double, rounded to float once.  Does not use libm, whose last bits
+// differ between versions.  The reference implementation is tests/reference/initial_rows.py.
 #ifndef ASCPIPE_CORE_INITIAL_ROWS_H_
 #define ASCPIPE_CORE_INITIAL_ROWS_H_
 
@@ -15,9 +15,9 @@ namespace ascpipe {
 struct InitialRows {
   std::uint64_t seed = 0;
   layout::InitialKind kind = layout::kInitialConstant;
-  double a = 0.0;  // what a and b are: ascpipe/layout/initial_kinds.py
+  double a = 0.0;  // a and b: see ascpipe/layout/initial_kinds.py
   double b = 0.0;
-  double scale = 1.0;         // of the result, before it is rounded
+  double scale = 1.0;         // factor of the result before rounding
   std::vector<float> pool{};  // kInitialPool: float[pool_rows, dim], at least one row
   std::int64_t pool_rows = 0;
 
@@ -25,9 +25,9 @@ struct InitialRows {
   void Fill(std::int64_t key, std::int64_t dim, float* row) const;
 };
 
-// Element `column` of the generator of (seed, key), all 64 bits.
+// Returns 64 random bits for (seed, key, column).
 std::uint64_t InitialBits(std::uint64_t seed, std::int64_t key, std::int64_t column);
-// Which of `pool_rows` rows, in [1, 2^32], the key gets.
+// Returns the pool row of a key; pool_rows is in [1, 2^32].
 std::int64_t PoolRow(std::uint64_t seed, std::int64_t key, std::int64_t pool_rows);
 // Inverse of the normal distribution function, 0 < p < 1.
 double InverseNormal(double p);

@@ -9,10 +9,10 @@ namespace ascpipe {
 
 namespace {
 
-// A process has one handler of a signal, so what belongs to the handler is global.
+// Global, because a process has one handler per signal.
 std::atomic<std::uint64_t> interrupts{0};
 std::mutex chaining;      // guards `chained`, and changes of `before`
-struct sigaction before;  // the handler reads it without a lock: it changes only while ours is not installed
+struct sigaction before;  // the handler reads it without a lock; it changes only while our handler is not installed
 bool chained = false;
 
 void OnInterrupt(int signal_number, siginfo_t* info, void* context) {
@@ -39,7 +39,8 @@ void ChainInterrupt() {
   std::lock_guard<std::mutex> lock(chaining);
   struct sigaction current;
   if (sigaction(SIGINT, nullptr, &current) != 0 || IsOurs(current)) return;
-  if (current.sa_handler == SIG_IGN && (current.sa_flags & SA_SIGINFO) == 0) return;  // as in a background job
+  if (current.sa_handler == SIG_IGN && (current.sa_flags & SA_SIGINFO) == 0)
+    return;  // SIGINT is ignored in a background job
   before = current;
   struct sigaction ours = current;
   ours.sa_sigaction = OnInterrupt;

@@ -1,7 +1,7 @@
-// Counts Ctrl-C without taking it away from the user's program.
+// Counts SIGINT and passes it on to the user's handler.
 //
-// TensorFlow returns from a run only when its ops are done, so Python's handler alone would act after the
-// wait, not during it.  All functions may be called by any thread.
+// TensorFlow returns from a run only when its ops have finished, so Python's handler alone would run after the wait and
+// not during it.  All functions are thread-safe.
 #ifndef ASCPIPE_CORE_INTERRUPT_H_
 #define ASCPIPE_CORE_INTERRUPT_H_
 
@@ -9,12 +9,12 @@
 
 namespace ascpipe {
 
-// Interrupts since the handler was first installed.
+// Returns the number of interrupts since the handler was first installed.
 std::uint64_t InterruptCount();
 
-// Installs a handler that counts, then calls the handler that was installed before.
+// Installs a handler that counts and then calls the previous handler.
 void ChainInterrupt();
-// Removes it again, unless the program has installed another handler since.
+// Restores the previous handler, unless the program has installed another one since.
 void UnchainInterrupt();
 
 }  // namespace ascpipe

@@ -1,14 +1,14 @@
-// A descriptor that the process keeps and its children do not.
+// File descriptor that child processes do not inherit.
 #ifndef ASCPIPE_CORE_KEPT_DESCRIPTOR_H_
 #define ASCPIPE_CORE_KEPT_DESCRIPTOR_H_
 
 namespace ascpipe {
 
-// A child inherits descriptors; if it outlived us, it would keep their memory.  A fork's child closes them before
-// anything else, and a program that is executed has none.
+// A child that outlives this process would keep the memory of inherited descriptors.  A forked child closes these
+// descriptors first, and exec closes them.
 class KeptDescriptor {
  public:
-  // A duplicate of `fd`, which stays the caller's.
+  // Duplicates `fd`; the caller still owns `fd`.
   explicit KeptDescriptor(int fd);
   ~KeptDescriptor() { Close(); }
   KeptDescriptor(const KeptDescriptor&) = delete;

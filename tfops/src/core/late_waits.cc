@@ -15,14 +15,14 @@ namespace ascpipe {
 namespace {
 
 constexpr std::int64_t kSecondNs = 1000000000;
-constexpr std::int64_t kStoppedNs = 2 * kSecondNs;  // without a look: this process was stopped
-constexpr std::size_t kLineBytes = 4096;            // what a pipe that can be written to has room for
+constexpr std::int64_t kStoppedNs = 2 * kSecondNs;  // a longer gap between checks means that this process was stopped
+constexpr std::size_t kLineBytes = 4096;            // PIPE_BUF: a writable pipe has room for this much
 
 struct Bells {
   int first, count;
 };
 
-// The bells of the workers that may be waited for.
+// Returns the bells of the workers that a wait may depend on.
 Bells BellsOf(layout::WaitsFor waits_for) {
   switch (waits_for) {
     case layout::kWaitPlan:
@@ -56,11 +56,11 @@ void SayLine(const std::string& line) {
   if (poll(&out, 1, 0) <= 0 || (out.revents & POLLOUT) == 0) return;
   std::string text = line.substr(0, kLineBytes - 1);
   for (char& byte : text) {
-    if (static_cast<unsigned char>(byte) < ' ') byte = '?';  // a name of a table cannot forge a line
+    if (static_cast<unsigned char>(byte) < ' ') byte = '?';  // so that a table name cannot inject a line
   }
   text += '\n';
   const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
-  static_cast<void>(written);  // it can be said nowhere else
+  static_cast<void>(written);  // there is no other place to report a failure
 }
 
 std::int64_t LateWaits::WaitedNs(std::int64_t began_ns, std::int64_t now_ns) const {

@@ -1,4 +1,4 @@
-// Says on stderr that a step waits, when it does so for long: for what, for which processes, and that it goes on.
+// Messages on stderr about long waits of a step, with the reason and the processes that it waits for.
 #ifndef ASCPIPE_CORE_LATE_WAITS_H_
 #define ASCPIPE_CORE_LATE_WAITS_H_
 
@@ -9,37 +9,37 @@
 
 namespace ascpipe {
 
-// The state of a process, as /proc/PID/stat has it ('T': stopped by a signal, 'Z': ended); 0 if there is none.
+// Returns the state of a process from /proc/PID/stat ('T': stopped, 'Z': zombie); 0 if the process does not exist.
 char ProcessState(int pid);
 
-// Writes a line to stderr, unless that would block: one that reads no more must not hold up training.
+// Writes a line to stderr unless that would block; a stuck reader must not delay training.
 void SayLine(const std::string& line);
 
 class LateWaits {
  public:
   struct Limits {
-    std::int64_t first_ns;    // a wait that lasts as long is told
-    std::int64_t every_ns;    // between two lines
-    std::int64_t stopped_ns;  // a supervisor that is stopped for as long is told, too
+    std::int64_t first_ns;    // minimum duration of a reported wait
+    std::int64_t every_ns;    // interval between two lines
+    std::int64_t stopped_ns;  // minimum time after which a stopped supervisor is reported
   };
-  // What is told of a wait.
+  // Content of a message.
   struct Told {
     std::int64_t began_ns;
-    const char* sentence;  // what it waits for
+    const char* sentence;  // the reason of the wait
     layout::WaitsFor waits_for;
     std::string table_name;
     std::int64_t ticket;
   };
   static Limits Usual() { return {5000000000, 10000000000, 10000000000}; }
 
-  // `supervisor_pid` 0: it cannot be seen.
+  // `supervisor_pid` is 0 if the supervisor's process is not visible.
   LateWaits(const SessionView& session, int supervisor_pid, double wait_timeout_s, const Limits& limits)
       : session_(session), supervisor_pid_(supervisor_pid), wait_timeout_s_(wait_timeout_s), limits_(limits) {}
 
-  // Call it at least once a second, also while nothing waits: time in which it was not called does not count, as this
-  // process was stopped then.  True: the line about a wait that began at `began_ns` is due.
+  // Returns true if the line about a wait that began at `began_ns` is due.  Call it at least once a second, also while
+  // nothing waits.  Longer gaps between calls do not count as waiting, because this process was stopped.
   bool IsDue(std::int64_t began_ns, std::int64_t now_ns);
-  // That line.
+  // Returns the line.
   std::string Line(const Told& wait, std::int64_t now_ns) const;
 
  private:
@@ -51,10 +51,10 @@ class LateWaits {
   const double wait_timeout_s_;
   const Limits limits_;
   std::int64_t looked_ns_ = 0;
-  std::int64_t resumed_ns_ = 0;  // when this process went on after it was stopped
-  std::int64_t said_ns_ = 0;     // 0: nothing was said
-  std::int64_t state_ns_ = 0;    // of the last look at the supervisor
-  std::int64_t stopped_ns_ = 0;  // since when it is seen to be stopped; 0: it is not
+  std::int64_t resumed_ns_ = 0;  // when this process last resumed after it was stopped
+  std::int64_t said_ns_ = 0;     // time of the last line; 0: none
+  std::int64_t state_ns_ = 0;    // time of the last check of the supervisor
+  std::int64_t stopped_ns_ = 0;  // first check that found it stopped; 0: not stopped
 };
 
 }  // namespace ascpipe

@@ -1,6 +1,6 @@
-// Shared memory: structs, states and constants come from ascpipe/layout; what is computed from them stands here.
+// Computations on the shared-memory layout.  Structs, states and constants are generated from ascpipe/layout.
 //
-// Words that two processes share are read and written through core/atomics.h only.
+// Words that processes share are accessed only through core/atomics.h.
 #ifndef ASCPIPE_CORE_LAYOUT_H_
 #define ASCPIPE_CORE_LAYOUT_H_
 
@@ -14,7 +14,7 @@ constexpr std::int64_t Align(std::int64_t size, std::int64_t unit = kCacheLine) 
   return (size + unit - 1) & ~(unit - 1);
 }
 
-// Lays out one part at `offset` of a frame (behind the Parts) and returns the offset behind it.
+// Lays out one part at `offset` of a frame (after the Parts) and returns the end offset.
 inline std::int64_t PlacePart(Part* part, std::int64_t id_count, std::int64_t spec_count, std::int64_t offset) {
   *part = Part();
   part->id_count = id_count;

@@ -1,7 +1,7 @@
-// The one lease of a trainer: a lock that says which steps may change, or read, the tables now.
+// Lease of the trainer: a shared/exclusive lock on all tables.
 //
-// A step that trains has it alone, from its first claim to its end; evaluations share it.  One lease for
-// all tables: with a lease per table, two steps that hold one each could deadlock.
+// A training step holds the lease exclusively from its first claim to its end; evaluations share it.  With one lease
+// per table, two steps that hold one each could deadlock.
 #ifndef ASCPIPE_CORE_LEASE_H_
 #define ASCPIPE_CORE_LEASE_H_
 
@@ -15,18 +15,18 @@ class Lease {
  public:
   using Step = std::int64_t;  // > 0, never reused
 
-  // A step that will train gives up its share before any wait: an earlier step may need the lease alone before it can
-  // end, and two steps that have read would deadlock.  True: it held a share, and others may go on.
+  // Releases the share of a step that will train; call it before any wait.  Otherwise the step would deadlock with an
+  // earlier step that needs the lease exclusively.  Returns true if the step held a share.
   bool GiveUpShare(Step step);
-  // Tries to take it alone.  From the first try on, no new step gets a share before this one.
+  // Tries to take the lease exclusively.  After the first try, no new step gets a share before this step is served.
   bool TryExclusive(Step step);
-  // Tries to share it; always true for the step that has it alone.
+  // Tries to share the lease; always succeeds for the exclusive holder.
   bool TryShare(Step step);
-  // The end of a step: gives back what it holds and withdraws what it waits for.
+  // Releases the lease of a step and withdraws its pending request.
   void Release(Step step);
 
   bool HoldsExclusive(Step step) const;
-  Step holder() const;  // 0: no step has it alone
+  Step holder() const;  // the exclusive holder; 0: none
 
  private:
   mutable std::mutex mutex_;

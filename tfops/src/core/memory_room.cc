@@ -20,7 +20,7 @@ std::string Gib(std::int64_t bytes) {
   return text;
 }
 
-// The number in a file of a group.  False: there is no file, or no number in it ("max").
+// Reads the number in a control group's file.  Returns false if there is no file, or no number in it ("max").
 bool ReadNumber(const std::string& path, std::int64_t* number) {
   std::ifstream file(path);
   std::string word;
@@ -53,8 +53,8 @@ void AddGroup(const std::string& directory, const char* limit_name, const char* 
                                        " (", directory, ")")});
 }
 
-// The folder of a group, then those of its parents.  In a container the path may not exist: then the root is the group
-// of this process.
+// Adds the limits of a group and its parents.  In a container the path may not exist; then the root is this process's
+// group.
 void AddGroups(const std::string& root, const std::string& path, const char* limit_name, const char* used_name,
                std::vector<MemoryRoom>* rooms) {
   std::vector<std::string> folders = {root};
@@ -103,7 +103,7 @@ std::vector<MemoryRoom> MemoryRooms(const MemoryPlaces& places) {
 CoreStatus RequireMemory(int fd, std::int64_t bytes, const MemoryPlaces& places) {
   std::vector<MemoryRoom> rooms = MemoryRooms(places);
   struct statvfs system;
-  if (fstatvfs(fd, &system) == 0 && system.f_blocks > 0) {  // a memfd is in none that has a size
+  if (fstatvfs(fd, &system) == 0 && system.f_blocks > 0) {  // the file system of a memfd has no size
     const std::int64_t unit = static_cast<std::int64_t>(system.f_frsize);
     const std::int64_t free = static_cast<std::int64_t>(system.f_bavail) * unit;
     rooms.push_back({free, Text("/dev/shm has ", Gib(free), " of ",

@@ -1,4 +1,4 @@
-// How much memory is left, checked before any is taken; as `require` of ascpipe/shm/memory.py does.
+// Check of the available memory before an allocation, like `require` of ascpipe/shm/memory.py.
 #ifndef ASCPIPE_CORE_MEMORY_ROOM_H_
 #define ASCPIPE_CORE_MEMORY_ROOM_H_
 
@@ -12,23 +12,23 @@ namespace ascpipe {
 
 constexpr std::int64_t kMarginBytes = std::int64_t{16} << 20;  // left free within each limit
 
-// Files in which the kernel reports memory; tests use their own.
+// Kernel files that report memory; tests use their own files.
 struct MemoryPlaces {
   std::string meminfo = "/proc/meminfo";
   std::string own_groups = "/proc/self/cgroup";
   std::string group_root = "/sys/fs/cgroup";
 };
 
-// The memory that one limit leaves.
+// Memory that is available within one limit.
 struct MemoryRoom {
   std::int64_t free_bytes;
   std::string text;  // a sentence with the numbers
 };
 
-// The known limits: of the control groups of this process (versions 1 and 2) and of their parents, then of the machine.
+// Returns all known limits: control groups of this process (versions 1 and 2), their parents, then the machine.
 std::vector<MemoryRoom> MemoryRooms(const MemoryPlaces& places);
 
-// Refuses to take `bytes` for the segment `fd` if a limit does not leave them; the text names every limit.
+// Returns an error if a limit does not leave `bytes` for the segment `fd`; the text names every limit.
 CoreStatus RequireMemory(int fd, std::int64_t bytes, const MemoryPlaces& places);
 
 }  // namespace ascpipe

@@ -1,4 +1,4 @@
-// One part of a frame as the trainer sees it.
+// The trainer's view of one part of a frame.
 #ifndef ASCPIPE_CORE_PART_VIEW_H_
 #define ASCPIPE_CORE_PART_VIEW_H_
 
@@ -11,10 +11,10 @@
 
 namespace ascpipe {
 
-// Pointers, valid as long as the ticket of the frame and the ring are.
+// Valid as long as the ticket of the frame and the ring exist.
 //
-// Every array has room for `ids()` values, whatever workers have written into the ring.  What they have written is
-// examined before it is used: what shared() says, and what the arrays hold.
+// Every array has room for `ids()` values.  Workers write shared() and the arrays, so their contents must be validated
+// before use.
 class PartView {
  public:
   PartView() = default;
@@ -22,7 +22,7 @@ class PartView {
       : ring_(&ring), record_(&record), index_(index), base_(ring.base() + record.frame.offset) {}
 
   const RingView& ring() const { return *ring_; }
-  int index() const { return index_; }  // of the table in the ring
+  int index() const { return index_; }  // index of the table in the ring
   std::int64_t frame() const { return record_->frame.number; }
   std::int64_t ticket() const { return record_->frame.ticket; }
   std::uint32_t* word() const { return ring_->word(index_, frame()); }
@@ -33,9 +33,9 @@ class PartView {
     return record_->specs[record_->first_spec[static_cast<std::size_t>(index_)] + static_cast<std::size_t>(feature)];
   }
 
-  // The part in the ring: read only what workers write there.
+  // The part in the ring; read only members that workers write.
   const layout::Part& shared() const { return reinterpret_cast<const layout::Part*>(base_)[index_]; }
-  // An array of it.
+  // Returns an array of the part.
   template <typename T>
   const T* array(std::int64_t layout::Part::*field) const {
     return reinterpret_cast<const T*>(base_ + placed().*field);

@@ -11,13 +11,13 @@
 
 namespace ascpipe {
 
-// An array of zeros that takes memory as it is touched, and gives it back with the object.  Not malloc: freed memory
-// may stay in one of its arenas for ever, and threads that come and go use one arena after the other.
+// Array of zeros that is paged in on first access and unmapped with the object.  malloc could keep the freed memory in
+// its per-thread arenas.
 template <typename T>
 class PrivateArray {
  public:
   PrivateArray() = default;
-  // `get` tells whether there was memory.
+  // `get` returns null if there is not enough memory.
   explicit PrivateArray(std::int64_t count)
       : bytes_(static_cast<std::size_t>(std::max<std::int64_t>(count, 1)) * sizeof(T)) {
     void* const memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -38,7 +38,7 @@ class PrivateArray {
     data_ = nullptr;
   }
 
-  T* get() const { return data_; }  // null: there is no memory, or none was asked for
+  T* get() const { return data_; }  // null: not enough memory, or a count of 0
 
  private:
   T* data_ = nullptr;

@@ -1,13 +1,13 @@
-// Functions that are compiled for several processors; the loader picks the one that fits.
+// Function multiversioning: functions are compiled for several processors, and the loader picks a version.
 #ifndef ASCPIPE_CORE_PROCESSORS_H_
 #define ASCPIPE_CORE_PROCESSORS_H_
 
 #include <cstdint>
 #include <type_traits>
 
-// Uses wider registers where the processor has them, for loops whose operations give the same bits at any width.
-// Functions called by such a function are compiled for them only if they are ASC_INLINE.  Off under sanitizers, which
-// run before the loader can choose.
+// Uses wider registers if the processor has them, for loops with the same result at any width.  Called functions are
+// multiversioned only if they are ASC_INLINE.  Disabled under sanitizers, which run before the loader resolves
+// versions.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define ASC_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
 #else
@@ -18,8 +18,8 @@
 
 namespace ascpipe {
 
-// Returns work(constant), an integral constant: the usual lengths of a row, else 0.  A constant length lets the
-// compiler unroll a row, and copy it by a few vector moves.  `work` is a generic lambda with ASC_INLINED.
+// Returns work(constant) with an integral constant: the length for common row lengths, otherwise 0.  A constant length
+// lets the compiler unroll the loop over a row.  `work` is a generic lambda with ASC_INLINED.
 template <typename Work>
 ASC_INLINE auto WithLength(std::int64_t dim, const Work& work) {
   switch (dim) {

@@ -1,4 +1,4 @@
-// One thread that moves batches of all streams into their rings as these get room, and gives frames back.
+// Thread that moves parked batches of all streams into their rings when there is room, and frees frames.
 #ifndef ASCPIPE_CORE_PUMP_H_
 #define ASCPIPE_CORE_PUMP_H_
 
@@ -16,7 +16,7 @@ namespace ascpipe {
 
 class Pump {
  public:
-  // The streams outlive the pump.
+  // The streams must outlive the pump.
   Pump(const SessionView& session, int spin_us, std::vector<Stream*> streams);
   ~Pump() { Stop(); }
 
@@ -27,7 +27,7 @@ class Pump {
  private:
   void Run();
   bool Round();
-  std::int64_t FirstParked();  // of all streams; 0: none
+  std::int64_t FirstParked();  // first parked ticket of all streams; 0: none
 
   const SessionView session_;
   const int spin_us_;

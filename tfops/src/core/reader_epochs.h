@@ -1,4 +1,4 @@
-// The epochs of a process's threads that read the rows of a table where they lie; docs/adr/0045-rows-on-disk.md
+// Epochs of the threads that read rows of a table in place; docs/adr/0045-rows-on-disk.md
 #ifndef ASCPIPE_CORE_READER_EPOCHS_H_
 #define ASCPIPE_CORE_READER_EPOCHS_H_
 
@@ -11,12 +11,12 @@
 
 namespace ascpipe {
 
-// Announces the lowest epoch in which a reader of one kind has begun, as long as any reads.
+// Announces the lowest epoch of all active readers of one kind.
 class ReaderEpochs {
  public:
   ReaderEpochs(layout::DiskTable* table, int reader) : table_(table), announced_(&table->readers[reader]) {}
 
-  // Before the reader looks where rows lie.  Returns its epoch.
+  // Call before reading the locations of rows.  Returns the reader's epoch.
   std::int64_t Begin() {
     std::lock_guard<std::mutex> lock(mutex_);
     const std::int64_t epoch = LoadAcquire(&table_->epoch);  // SYNC epoch: load
@@ -25,7 +25,7 @@ class ReaderEpochs {
     return epoch;
   }
 
-  // When it has read them, or will not.
+  // Call when the reader has finished or gives up.
   void End(std::int64_t epoch) {
     std::lock_guard<std::mutex> lock(mutex_);
     epochs_.erase(epochs_.find(epoch));

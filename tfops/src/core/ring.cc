@@ -8,7 +8,7 @@ bool Arena::Find(std::int64_t length, std::int64_t* position) const {
   if (length > bytes_) return false;
   const bool starts_lap = tail_ - lap_ + length > bytes_;
   *position = starts_lap ? lap_ + bytes_ : tail_;
-  if (starts_.empty()) return true;  // all of it is free, wherever the next frame starts
+  if (starts_.empty()) return true;  // the whole arena is free
   if (starts_lap) return !IsBetweenLaps() && length <= head_ - lap_;
   return !IsBetweenLaps() || tail_ - lap_ + length <= head_ - before_;
 }
@@ -85,7 +85,7 @@ CoreStatus RingView::Open(const Segment& segment, int stream, int channel, const
 
 bool RingView::IsFree(std::int64_t number) const {
   if (LoadAcquire(&frame(number)->closed) == 0) return false;  // SYNC ticket-closed: load
-  // No table worker serves a local ring.  A frame that is SUBMITTED may still be written there.
+  // No table worker serves a local ring.  A key worker may still write to a SUBMITTED frame.
   const std::uint32_t last = opened().channel == layout::kLocal ? layout::kDeduped : layout::kRetired;
   for (int index = 0; index < tables(); ++index) {
     if (LoadAcquire(word(index, number)) != last) return false;  // SYNC retired, deduplicated: load

@@ -1,4 +1,4 @@
-// A ring segment as the trainer sees it: frames, state words, and the arena in which frames lie.
+// The trainer's view of a ring segment: frames, state words, and the arena of the frames.
 #ifndef ASCPIPE_CORE_RING_H_
 #define ASCPIPE_CORE_RING_H_
 
@@ -14,11 +14,11 @@
 
 namespace ascpipe {
 
-// Allocates frames in a ring's arena: one after the other, each contiguous, oldest first.
+// Allocator of contiguous frames in a ring's arena, in FIFO order.
 //
-// Positions always grow, lap by lap.  A frame that does not fit before the end of the arena starts the next lap at the
-// beginning of the arena; the rest at the end is skipped.  While all frames are of one lap, no frame lies behind the
-// newest, so the end of the arena may move: the arena grows and its frames stay where they are.
+// Positions always increase.  A frame that does not fit before the end of the arena starts the next lap at the
+// beginning of the arena; the rest at the end is skipped.  While all frames are in one lap, the arena can grow at its
+// end without moving frames.
 class Arena {
  public:
   explicit Arena(std::int64_t bytes) : bytes_(bytes & ~(layout::kCacheLine - 1)) {}
@@ -32,46 +32,45 @@ class Arena {
   bool Find(std::int64_t length, std::int64_t* position) const;
   // Takes the place that Find returned.
   void Take(std::int64_t position, std::int64_t length);
-  // Gives the oldest frame back.
+  // Frees the oldest frame.
   void Free();
   // Bytes from the beginning of the arena to a position of Find.
   std::int64_t OffsetOf(std::int64_t position) const;
 
-  // Arena size with which there is a place for `length` bytes at once; 0: at any size, the frames at its end have to be
-  // given back first.
+  // Returns the arena size at which `length` bytes fit at once; 0 if frames must be freed first at any size.
   std::int64_t BytesFor(std::int64_t length) const;
-  // Call only with at least as many bytes as BytesFor has returned.
+  // `bytes` must be at least the result of BytesFor.
   void Grow(std::int64_t bytes) { bytes_ = bytes; }
 
   // For tests: an empty arena whose next frame starts at `position`.
   void StartAt(std::int64_t position);
 
  private:
-  // The oldest frame is of the lap before that of the newest: the arena is free up to it, and no further.
+  // Returns true if the oldest frame is in the previous lap; free space then ends at the oldest frame.
   bool IsBetweenLaps() const { return !starts_.empty() && head_ < lap_; }
 
   std::int64_t bytes_;
   std::int64_t head_ = 0;
   std::int64_t tail_ = 0;
-  std::int64_t lap_ = 0;     // where the lap of the newest frame begins
-  std::int64_t before_ = 0;  // where the lap before it begins
+  std::int64_t lap_ = 0;     // start of the lap of the newest frame
+  std::int64_t before_ = 0;  // start of the lap before it
   std::deque<std::int64_t> starts_;
 };
 
 // Typed access to a ring segment.
 //
-// Any process of the session can write everywhere in a ring, and one that has gone mad does.  So copies of a view share
-// what the supervisor has written there, as it was when the ring was opened, and the positions, which the trainer
-// writes: neither is read from there again.
+// Any process of the session can write anywhere in a ring, for example after memory corruption.  Therefore all copies
+// of a view share a private copy of the header, taken when the ring was opened, and of the trainer's positions. Neither
+// is read from the ring again.
 class RingView {
  public:
   RingView() = default;
-  // Checks the header against the bytes of the segment and what the trainer declared.
+  // Checks the header against the segment's size and the trainer's declarations.
   static CoreStatus Open(const Segment& segment, int stream, int channel, const std::vector<int>& tables,
                          RingView* view);
 
   layout::Ring* header() const { return ring_; }
-  const layout::Ring& opened() const { return own_->opened; }  // the header as it was then
+  const layout::Ring& opened() const { return own_->opened; }  // the header at Open
   int tables() const { return own_->opened.table_count; }
   int table_number(int index) const { return own_->numbers[static_cast<std::size_t>(index)]; }
   int worker(int index) const { return own_->workers[static_cast<std::size_t>(index)]; }
@@ -82,20 +81,20 @@ class RingView {
   }
   std::uint8_t* base() const { return base_; }
 
-  // Number of the oldest frame that was not given back, and of the next one.
+  // Numbers of the oldest frame in use (head) and of the next frame (tail).
   std::int64_t head() const { return own_->head.load(); }
   std::int64_t tail() const { return own_->tail.load(); }
-  // Before workers see the same, so that no frame is at work that a step does not see.
+  // Called before the shared positions change, so that steps see every frame that workers see.
   void SetHead(std::int64_t number) const { own_->head.store(number); }
   void SetTail(std::int64_t number) const { own_->tail.store(number); }
 
-  // Whether the frame may be given back: closed, and retired by every table; in a local ring, deduplicated for each.
+  // Returns true if the frame may be freed: closed, and retired by every table (in a local ring: deduplicated).
   bool IsFree(std::int64_t number) const;
 
  private:
   struct Own {
     layout::Ring opened;
-    std::vector<int> numbers, workers;  // of the tables
+    std::vector<int> numbers, workers;  // per table
     std::atomic<std::int64_t> head{0}, tail{0};
   };
 

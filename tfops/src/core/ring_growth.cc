@@ -13,11 +13,11 @@ namespace ascpipe {
 
 namespace {
 
-// Frames for which a ring grows beyond `rings_ample`.  With fewer, workers wait for batches; with the whole look-ahead,
-// large batches could take all the memory that rings may have.
+// Maximum number of frames for which a ring grows beyond `rings_ample`.  With fewer frames, workers wait for batches;
+// with the whole look-ahead, large batches could use up the memory budget.
 constexpr std::int64_t kFramesOfLargeBatches = 8;
 
-constexpr std::int64_t kSlice = std::int64_t{64} << 20;  // takes some ten milliseconds; then a stop is seen
+constexpr std::int64_t kSlice = std::int64_t{64} << 20;  // about 10 ms; a stop is checked after each slice
 
 std::int64_t WholePages(std::int64_t bytes) { return bytes & ~(layout::kPage - 1); }
 
@@ -58,9 +58,9 @@ RingGrowth::Answer RingGrowth::Place(Arena* arena, std::int64_t length, std::int
   const std::int64_t ample = session_.session->rings_ample;
   const bool can_wait = length <= arena->bytes();
   if (can_wait && bytes > ample && frames >= kFramesOfLargeBatches) return kWait;
-  // Refused memory is asked for again only when there is no frame to wait for.
+  // Retry refused memory only if there is no frame to wait for.
   if (length <= refused_ && !arena->empty()) return kWait;
-  // Grows by more than is needed, so that growth is rare.
+  // Grow by more than needed, so that growth is rare.
   const std::int64_t step = bytes <= ample ? std::min(ample, 2 * arena->bytes()) : bytes + bytes / 8;
   CoreStatus grown = Grow(arena, WholePages(std::min(most, std::max(bytes, step))));
   if (!grown.ok()) grown = Grow(arena, bytes);

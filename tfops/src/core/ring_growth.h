@@ -1,7 +1,7 @@
-// Room for the next frame of a ring, and more memory if the ring may grow.
+// Placement of frames in a ring, and growth of the ring.
 //
-// If ring_bytes is not set, rings have all the addresses they may ever need, but memory only at
-// the beginning of their arenas.  The pump, the only thread that places frames, allocates more as batches need it.
+// If ring_bytes is not set, a ring reserves its maximum address range, but allocates memory only at the beginning of
+// its arena.  The pump, the only thread that places frames, allocates more when batches need it.
 #ifndef ASCPIPE_CORE_RING_GROWTH_H_
 #define ASCPIPE_CORE_RING_GROWTH_H_
 
@@ -18,17 +18,17 @@
 
 namespace ascpipe {
 
-// Memory of the arenas of all rings of a pipeline.
+// Memory budget of the arenas of all rings of a pipeline.
 class RingBudget {
  public:
   explicit RingBudget(std::int64_t most) : left_(most) {}
 
   std::int64_t left() const { return left_.load(); }
-  bool Take(std::int64_t bytes);                             // false: less is left
-  void Note(std::int64_t bytes) { left_.fetch_sub(bytes); }  // a new ring has these bytes
+  bool Take(std::int64_t bytes);                             // false: not enough is left
+  void Note(std::int64_t bytes) { left_.fetch_sub(bytes); }  // counts the bytes of a new ring
   void GiveBack(std::int64_t bytes) { left_.fetch_add(bytes); }
 
-  // Ends a growth under way and refuses further ones.
+  // Aborts a running growth and refuses further growth.
   void Stop() { stopped_.store(true); }
   bool stopped() const { return stopped_.load(); }
 
@@ -41,12 +41,12 @@ class RingGrowth {
  public:
   enum Answer { kPlaced, kWait, kNever };
 
-  // fd: of the ring's segment of `segment_bytes`, stays the caller's; -1: the ring never grows.
+  // fd: the ring's segment of `segment_bytes`, owned by the caller; -1: the ring never grows.
   RingGrowth(const RingView& ring, const SessionView& session, int fd, std::int64_t segment_bytes,
              std::shared_ptr<RingBudget> budget, MemoryPlaces places = MemoryPlaces());
 
-  // Finds a place for a frame of `length` bytes besides `frames` others.  kWait: there will be one once frames are
-  // given back.  kNever: *why says what the frame needs, what there is and what to do.
+  // Finds a place for a frame of `length` bytes besides `frames` other frames.  Returns kWait if frames must be freed
+  // first.  Returns kNever if the frame cannot fit, with an explanation in *why.
   Answer Place(Arena* arena, std::int64_t length, std::int64_t frames, std::int64_t* position, std::string* why);
 
   void Stop() { fd_.Close(); }
@@ -60,10 +60,10 @@ class RingGrowth {
   const RingView ring_;
   const SessionView session_;
   KeptDescriptor fd_;
-  const std::int64_t reserved_;  // bytes that the arena may have, as far as its segment goes
+  const std::int64_t reserved_;  // maximum size of the arena in its segment
   const std::shared_ptr<RingBudget> budget_;
   const MemoryPlaces places_;
-  std::int64_t refused_ = 0;  // bytes of a frame for which there was no memory
+  std::int64_t refused_ = 0;  // length of a frame for which memory was refused
 };
 
 }  // namespace ascpipe

@@ -1,4 +1,4 @@
-// Copies single rows, which may lie anywhere in memory.
+// Copies and prefetches single rows.
 #ifndef ASCPIPE_CORE_ROW_COPY_H_
 #define ASCPIPE_CORE_ROW_COPY_H_
 
@@ -41,13 +41,13 @@ inline void CopyFloats(float* to, const float* from, std::int64_t count) {
 
 constexpr std::int64_t kLineFloats = 16, kMostPrefetched = 64;
 
-// Whether whole cache lines can be written past the cache (non-temporal stores): for rows that are not read soon, no
-// line is fetched only to be overwritten, and no line in use is evicted.  Call PastTheCache after such copies: before
-// it, other threads may not see them, whatever is stored or locked afterwards.
+// True if non-temporal stores are available, for rows that are not read soon: they neither fetch the overwritten cache
+// lines nor evict lines in use.  Call PastTheCache after such copies; without this fence other threads may not see
+// them, even after a lock or an atomic store.
 #ifdef __SSE2__
 constexpr bool kCopiesPastTheCache = true;
 
-// `to` begins a cache line, and `count` is a multiple of kLineFloats.
+// `to` is aligned to a cache line, and `count` is a multiple of kLineFloats.
 inline void CopyPastTheCache(float* to, const float* from, std::int64_t count) {
   for (const float* const end = from + count; from < end; from += kLineFloats, to += kLineFloats) {
     const __m128 first = _mm_loadu_ps(from), second = _mm_loadu_ps(from + 4);
@@ -71,12 +71,12 @@ inline void PrefetchRow(const float* row, std::int64_t floats) {
   for (std::int64_t at = 0; at < floats && at < kMostPrefetched; at += kLineFloats) __builtin_prefetch(row + at, 1);
 }
 
-// The same for a row that will only be read, possibly by other threads, too.
+// Prefetches the beginning of a row that will only be read, possibly by several threads.
 inline void PrefetchRead(const float* row, std::int64_t floats) {
   for (std::int64_t at = 0; at < floats && at < kMostPrefetched; at += kLineFloats) __builtin_prefetch(row + at);
 }
 
-// Iterates over rows that lie side by side, `side_by_side` of them in each `stride` floats.
+// Iterates over adjacent rows, `side_by_side` of them in each `stride` floats.
 template <typename Float>
 class SideBySide {
  public:

@@ -39,14 +39,14 @@ void RowLog::Keep(const std::int32_t* numbers, const std::int32_t* homes, std::i
     const std::int64_t at = FetchAdd(&used_, std::int64_t{1});
     if (at >= capacity_) continue;  // a damaged record that names a row twice
     CopyFloats(images_.get() + at * home_.row_floats, home_.data + home * home_.row_floats, home_.row_floats);
-    // If it fails, the row was read, and the image is not needed.
+    // A failure means that the row was already read and the image is not needed.
     CompareExchange(word, kUntouched, static_cast<std::uint32_t>(at + 1));
   }
 }
 
 void RowLog::WantOnly(const std::int32_t* numbers, std::int64_t count) {
-  const PrivateArray<std::uint64_t> wanted(numbers_ / 64 + 1);  // a bit for each
-  if (wanted.get() == nullptr) return;                          // then the log just takes more memory than it needs
+  const PrivateArray<std::uint64_t> wanted(numbers_ / 64 + 1);  // bitmap
+  if (wanted.get() == nullptr) return;                          // optional: only saves memory
   for (std::int64_t i = 0; i < count; ++i) wanted.get()[numbers[i] / 64] |= std::uint64_t{1} << (numbers[i] % 64);
   for (std::int64_t number = 0; number < numbers_; ++number) {
     if ((wanted.get()[number / 64] >> (number % 64) & 1) == 0) {

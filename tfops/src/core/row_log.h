@@ -1,4 +1,4 @@
-// A snapshot of home rows as they were when a save began, while training changes them (copy on write).
+// Copy-on-write snapshot of home rows for a background save.
 #ifndef ASCPIPE_CORE_ROW_LOG_H_
 #define ASCPIPE_CORE_ROW_LOG_H_
 
@@ -12,37 +12,37 @@
 
 namespace ascpipe {
 
-// A step that is about to change a row that was not read yet first keeps its old image; the reader takes the image.
+// Before a step changes a row that was not saved yet, the step stores an image of the row, which the reader uses.
 //
-// Each row has a number: that of the home row, or that of its entry where rows go to disk, as they move between home
-// rows then.  Of each number there is a word: untouched, read (or not wanted), or the index of its image.  Reader and
-// keeper each copy the row first and then compare-exchange the word, so one of them comes first.  If the reader does,
-// the row had not changed yet; if the keeper does, the reader discards its copy.
+// Each row has a number: the number of its home row, or of its entry if rows go to disk (such rows move between home
+// rows).  Each number has a word: untouched, read (or not wanted), or the index of its image.  Reader and keeper first
+// copy the row and then compare-exchange the word.  If the reader wins, the row was unchanged; if the keeper wins, the
+// reader discards its copy.
 class RowLog {
  public:
-  // The save may want rows whose numbers are below `numbers`.  Constructed between two steps.
+  // The snapshot covers row numbers below `numbers`.  Call between two steps.
   static CoreStatus Make(const std::string& table, const HomeRows& home, std::int64_t numbers, std::int64_t bytes,
                          std::unique_ptr<RowLog>* log);
 
-  // Whether `count` further images fit; each row has one at most.
+  // Returns true if `count` more images fit.  A row has at most one image.
   bool HasRoom(std::int64_t count) const { return capacity_ >= numbers_ || capacity_ - kept() >= count; }
-  // Keeps home rows homes[begin, end) under their numbers, each at most once; -1 names none.  Threads may share the
-  // rows of a step.
+  // Stores images of home rows homes[begin, end), at most once per number; -1 is skipped.  Several threads may call it
+  // for different ranges.
   void Keep(const std::int32_t* numbers, const std::int32_t* homes, std::int64_t begin, std::int64_t end);
 
-  // Names the rows that the save wants, before it reads the first one: the others need no images from then on.
+  // Restricts the snapshot to these rows; other rows need no images.  Call before the first Read.
   //   numbers  int32[count]
   void WantOnly(const std::int32_t* numbers, std::int64_t count);
-  // Where a row's number is that of its home row: out[i] = row homes[i] as it was; each row once.
+  // out[i] = row homes[i] at the start of the save.  For tables without rows on disk.  Read each row once.
   //   homes  int32[count]   out  float[count, row_floats]
   void Read(const std::int32_t* homes, std::int64_t count, float* out);
-  // `row` is a copy of the row; it becomes the row as it was.  Each row once.
+  // Replaces `row`, a current copy of the row, by its image if there is one.  Call once per row.
   void Settle(std::int64_t number, float* row);
-  // Whether a row that is wanted is still to be read.
+  // Returns true if the row is wanted and was not read yet.
   bool IsToRead(std::int64_t number) const;
 
   std::int64_t numbers() const { return numbers_; }
-  std::int64_t kept() const;  // images so far
+  std::int64_t kept() const;  // number of images
 
  private:
   RowLog(const HomeRows& home, std::int64_t numbers, std::int64_t capacity);
@@ -50,7 +50,7 @@ class RowLog {
   const HomeRows home_;
   const std::int64_t numbers_;
   const std::int64_t capacity_;
-  // Both take memory as they are touched.
+  // Both are paged in on first access.
   const PrivateArray<std::uint32_t> words_;  // [numbers_]: 0, kRead, or 1 + index of the image
   const PrivateArray<float> images_;         // [capacity_, row_floats]
   std::int64_t used_ = 0;

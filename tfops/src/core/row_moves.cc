@@ -19,9 +19,9 @@ void PrefetchState(const std::vector<StateRows>& state, std::int64_t slot) {
 
 bool IsIn(std::int64_t value, std::int64_t limit) { return value >= 0 && value < limit; }
 
-// Index of the first of `count` values that is not in [lowest, limit), or `count`.
+// Returns the index of the first value outside [lowest, limit), or `count`.
 std::int64_t FirstOutside(const std::int32_t* values, std::int64_t count, std::int64_t lowest, std::int64_t limit) {
-  // First all of them, by one comparison each and no branch, which the compiler can vectorise.
+  // A branch-free pass over all values, which the compiler can vectorize.
   const std::uint32_t from = static_cast<std::uint32_t>(lowest);
   const std::uint32_t range = static_cast<std::uint32_t>(std::min(limit, kMostInt32 + 1) - lowest);
   std::uint32_t outside = 0;
@@ -31,7 +31,7 @@ std::int64_t FirstOutside(const std::int32_t* values, std::int64_t count, std::i
          values;
 }
 
-// Whether all home rows, and all parts of them, begin and end with a cache line.
+// Returns true if all home rows and their parts are aligned to cache lines.
 bool IsWholeLines(const HomeRows& home, const std::vector<StateRows>& state) {
   return reinterpret_cast<std::uintptr_t>(home.data) % layout::kCacheLine == 0 &&
          std::all_of(state.begin(), state.end(), [](const StateRows& rows) { return rows.width % kLineFloats == 0; });
@@ -131,7 +131,7 @@ CoreStatus RowMoves::ReadArrivals(const PartView& part, std::int64_t count, cons
 }
 
 void RowMoves::Out(std::int64_t begin, std::int64_t end) const {
-  // A row that goes home is one that no batch in the window needs, or the one that is needed last.
+  // Evicted rows are not needed soon: no batch in the window needs them, or a late one does.
   if (kCopiesPastTheCache && IsWholeLines(table_->home, *table_->state)) {
     OutBy<CopyPastTheCache, false>(begin, end);
     PastTheCache();

@@ -1,4 +1,4 @@
-// Moves the rows of one claimed plan: what happens between CLAIMED and DONE.
+// Row moves of one claimed plan, between CLAIMED and DONE.
 #ifndef ASCPIPE_CORE_ROW_MOVES_H_
 #define ASCPIPE_CORE_ROW_MOVES_H_
 
@@ -15,56 +15,56 @@
 
 namespace ascpipe {
 
-// One state array of a table: its rows, or an optimizer slot of each row.
+// One state array of a table: the embeddings, or one optimizer slot.
 struct StateRows {
   float* data;  // float[rows, width], `stride` floats from one row to the next
   std::int64_t width;
   std::int64_t stride;
-  float initial;  // of an optimizer slot; the table's own rows come from InitialRows
+  float initial;  // initial value of an optimizer slot; new embeddings come from InitialRows
 
   float* row(std::int64_t slot) const { return data + slot * stride; }
 };
 
-// The parts of a table that a plan changes.
+// Arrays of a table that a plan changes.
 struct MovedTable {
   const std::string* name = nullptr;
-  std::int64_t device_rows = 0;  // of an expansion table: its home rows
-  HomeRows home;                 // none for a table on the device alone
+  std::int64_t device_rows = 0;  // for an expansion table: the number of its home rows
+  HomeRows home;                 // empty for a table without home rows
   const InitialRows* initial = nullptr;
   const std::vector<StateRows>* state = nullptr;  // [0] is the table, the others are optimizer slots
 };
 
-// Copies of plan data that the step needs after DONE, when the frame may be reused.
+// Copies of plan data for the step.  The frame may be reused after DONE.
 struct PlanOutputs {
   struct Array {
     std::int32_t* data;
-    std::int64_t count;  // as allocated, whatever the frame says by now
+    std::int64_t count;  // allocated size; the count in the frame may have changed
   };
   Array slots;                  // one per distinct key
   std::vector<Array> restores;  // per feature, one per id
 };
 
-// The array of a plan that tells where the keys' rows are: slots or homes, each in [lowest, limit).
+// Array of a plan with the locations of the keys' rows: slots or homes, each in [lowest, limit).
 struct PlanColumn {
   std::int64_t layout::Part::*values;
   std::int64_t lowest;
   std::int64_t limit;
 };
 
-// Copies a column and the restore indexes out of a frame.  Fails only if the record is damaged.
+// Copies a column and the restore indexes from a frame.  Fails only if the record is damaged.
 CoreStatus CopyPlan(const std::string& table, const PartView& part, const PlanColumn& column,
                     const PlanOutputs& outputs);
-// The restore indexes alone, each in [0, keys).
+// Copies only the restore indexes, each in [0, keys).
 CoreStatus CopyRestore(const std::string& table, const PartView& part, std::int64_t keys, const PlanOutputs& outputs);
 
-// The error of a damaged record.
+// Returns the error of a damaged record.
 template <typename... Parts>
 CoreStatus Damaged(const std::string& table, std::int64_t ticket, const Parts&... parts) {
   return Error(kE301, "table '", table, "': the record of ticket ", SequenceOf(ticket), " ", parts...,
                ". It is damaged and no row was moved; restart the program");
 }
 
-// The lowest code that stands for one of `homes` home rows, or kSlotNone if there are none.
+// Returns the lowest code of `homes` home rows, or kSlotNone if there are none.
 inline std::int64_t LowestCode(std::int64_t homes) {
   return homes > 0 ? layout::kSlotHome - (homes - 1) : layout::kSlotNone;
 }
@@ -76,31 +76,30 @@ void EncodeHomes(const PlanOutputs::Array& homes);
 //   keys  int64[slots.count]   padding  ascending
 void FreezePadding(const std::int64_t* keys, const std::vector<std::int64_t>& padding, const PlanOutputs::Array& slots);
 
-// The row moves of one record.  All outs come before the first in: a row moves into a slot that another one has left.
-// Outs are independent of each other, and so are ins: threads may share them.
+// Row moves of one record.  Finish all outs before the first in, because a row moves into the slot of an evicted row.
+// Outs are independent of each other, and so are ins, so threads may share them.
 class RowMoves {
  public:
-  // Examines the whole record before anything is moved; CopyPlan has checked `slots`.  Fails only if the record is
-  // damaged.  Keeps pointers to its arguments, and copies of what it has examined: the record is in memory that other
-  // processes may change.
+  // Validates the whole record before any move; CopyPlan has validated `slots`.  Fails only if the record is damaged.
+  // Keeps pointers to its arguments, and copies of the validated data, because other processes may change the record.
   CoreStatus Read(const PartView& part, const MovedTable& table, const PlanOutputs::Array& slots);
 
   std::int64_t outs() const { return static_cast<std::int64_t>(out_slots_.size()); }  // rows that go home
-  const std::int32_t* out_homes() const { return out_homes_.data(); }                 // where to
+  const std::int32_t* out_homes() const { return out_homes_.data(); }                 // their destinations
   std::int64_t ins() const { return static_cast<std::int64_t>(in_.size()); }          // new rows, then those from home
 
-  // Carries out moves [begin, end).
+  // Executes moves [begin, end).
   void Out(std::int64_t begin, std::int64_t end) const;
   void In(std::int64_t begin, std::int64_t end) const;
-  // Takes moves of Out [begin, end) back, also after In.  Reads neither slots nor keys.
+  // Reverts moves [begin, end) of Out, also after In.  Reads neither slots nor keys.
   void Back(std::int64_t begin, std::int64_t end) const;
 
  private:
   template <void (*Copy)(float*, const float*, std::int64_t), bool kFetchesHome>
   void OutBy(std::int64_t begin, std::int64_t end) const;
-  // A row that gets its place: `home` of one that comes from home.
+  // A row that moves to the device; `home` is valid if it comes from home.
   struct Arrival {
-    std::int32_t index;  // of its key
+    std::int32_t index;  // index of its key
     std::int32_t slot;
     std::int32_t home;
   };
@@ -112,7 +111,7 @@ class RowMoves {
   const std::int64_t* keys_ = nullptr;
   std::vector<Arrival> in_;
   std::vector<std::int32_t> out_slots_, out_homes_;
-  std::int64_t fresh_ = 0;  // of the arrivals, the first ones, which are new
+  std::int64_t fresh_ = 0;  // number of new rows, which are the first arrivals
 };
 
 }  // namespace ascpipe

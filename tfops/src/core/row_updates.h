@@ -1,4 +1,4 @@
-// Optimizers: how a step changes the rows of its keys and their optimizer slots.
+// Optimizer updates of embeddings and optimizer slots.
 #ifndef ASCPIPE_CORE_ROW_UPDATES_H_
 #define ASCPIPE_CORE_ROW_UPDATES_H_
 
@@ -8,19 +8,19 @@ namespace ascpipe {
 
 constexpr int kMostStates = 3;
 
-// Rows and their gradients.  No row occurs twice, so threads may share them.
+// Rows and their gradients.  Rows are distinct, so threads may share them.
 struct UpdatedRows {
-  float* states[kMostStates];  // row 0 of the embeddings, then of each optimizer slot; float[dim] each
+  float* states[kMostStates];  // address of row 0 of the embeddings and of each optimizer slot; float[dim] each
   std::int64_t stride;         // floats from a row to the next one
   std::int64_t dim;
-  const std::int64_t* rows;  // int64[n], -1 for none, which is left out
+  const std::int64_t* rows;  // int64[n], -1 is skipped
   const float* grads;        // float[n, dim]
   std::int64_t n;
 };
 
-// TensorFlow's formulas, element by element, each operation rounded to float in the order written.  TensorFlow
-// approximates roots wherever a vector register fits, and takes exact ones at the ends of a tensor or of a thread's
-// share.  Here roots are exact, so that a row does not depend on its place, the number of threads or the processor.
+// TensorFlow's formulas, element by element, each operation rounded to float in the order written.  TensorFlow uses
+// approximate square roots in full vector registers and exact ones for remainders.  Here all square roots are exact, so
+// that results do not depend on the row's position, the number of threads or the processor.
 
 // w -= rate * (g + weight_decay * w)
 struct GradientDescent {

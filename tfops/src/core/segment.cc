@@ -13,7 +13,7 @@ namespace ascpipe {
 namespace {
 constexpr std::int64_t kFloatBytes = sizeof(float);
 
-// Records in the segment of a table, behind its header.
+// Array of records after the header of a table's segment.
 struct SegmentPart {
   const char* what;
   std::int64_t offset;  // a multiple of `unit`
@@ -47,7 +47,7 @@ CoreStatus Segment::Map(int fd, std::int64_t bytes, const std::string& what, std
     return Error(Code::kInternal, what, ": ", bytes, " bytes cannot be mapped: ", std::strerror(errno));
   }
   segment->reset(new Segment(static_cast<std::uint8_t*>(base), bytes));
-  // A child of the user's program must not keep the segments alive, or write into them.
+  // A child process of the user's program must neither keep the segments alive nor write to them.
   if (madvise(base, static_cast<std::size_t>(bytes), MADV_DONTFORK) != 0) {
     return Error(Code::kInternal, what, ": madvise(MADV_DONTFORK): ", std::strerror(errno));
   }

@@ -1,4 +1,4 @@
-// Shared memory that the supervisor made and passed as a descriptor.
+// Shared-memory segments, which the supervisor creates and passes as descriptors.
 #ifndef ASCPIPE_CORE_SEGMENT_H_
 #define ASCPIPE_CORE_SEGMENT_H_
 
@@ -11,11 +11,11 @@
 
 namespace ascpipe {
 
-// A mapping, unmapped with the object.  A forked child does not have it (MADV_DONTFORK).
+// RAII mapping of a segment.  Forked children do not inherit it (MADV_DONTFORK).
 class Segment {
  public:
-  // Maps `bytes` of `fd`, which stays the caller's.  `what` names the segment in error texts.  Refuses a file
-  // that is shorter (touching what is missing would be a SIGBUS) and a header of another layout.
+  // Maps `bytes` of `fd`, which the caller still owns.  `what` names the segment in error texts.  Returns an error if
+  // the file is shorter (access beyond its end would be a SIGBUS) or its header has another layout.
   static CoreStatus Map(int fd, std::int64_t bytes, const std::string& what, std::unique_ptr<Segment>* segment);
   ~Segment();
   Segment(const Segment&) = delete;
@@ -31,7 +31,7 @@ class Segment {
   std::int64_t bytes_;
 };
 
-// The session segment.
+// View of the session segment.
 struct SessionView {
   explicit SessionView(std::uint8_t* base)
       : session(reinterpret_cast<layout::Session*>(base)),
@@ -46,15 +46,15 @@ struct SessionView {
   layout::Exchanges* exchanges;
 };
 
-// How large a table is.
+// Sizes of a table.
 struct TableSizes {
   std::int64_t dim;
   std::int64_t device_rows;
-  std::int64_t home_rows;   // at most; 0: the table lives on the device alone
-  std::int64_t row_floats;  // of a home row: the embedding, then each optimizer slot
+  std::int64_t home_rows;   // maximum; 0: the table has no home rows
+  std::int64_t row_floats;  // floats of a home row: the embedding, then each optimizer slot
 };
 
-// Checks that the header of a table segment describes such a table, and that its home rows lie in the segment.
+// Checks that the header of a table segment matches `sizes`, and that the home rows are inside the segment.
 CoreStatus CheckTable(const Segment& segment, int table, const TableSizes& sizes);
 
 }  // namespace ascpipe

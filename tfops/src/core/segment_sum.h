@@ -1,4 +1,4 @@
-// The gradient of a lookup: sums of gradient rows per distinct id, in canonical order.
+// Gradient of a lookup: sums of gradient rows per distinct id, in canonical order.
 #ifndef ASCPIPE_CORE_SEGMENT_SUM_H_
 #define ASCPIPE_CORE_SEGMENT_SUM_H_
 
@@ -9,17 +9,17 @@
 
 namespace ascpipe {
 
-// Whether a slot names a row that is trained: a row that is not frozen.
+// Returns true if a slot names a trainable row (not frozen).
 inline bool IsTrained(std::int32_t slot) {
   return static_cast<std::uint32_t>(slot) < static_cast<std::uint32_t>(layout::kSlotFrozen);
 }
 
-// Numbers the slots whose rows are trained.
+// Numbers the slots of trainable rows.
 //   slots  int32[n]   places  int32[n], receives the number or -1   indices  int32[n], receives these slots
-// Returns how many there are.
+// Returns the number of these slots.
 std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::int32_t* places, std::int32_t* indices);
 
-// The gradients of one lookup.
+// Gradients of one lookup.
 struct LookupGradient {
   const std::int32_t* restore;  // int32[n], -1 for a missing position
   const float* grads;           // float[n / side_by_side, stride]: the first side_by_side * dim floats of each row
@@ -30,16 +30,16 @@ struct LookupGradient {
 
 // sum += grad, element by element.
 ASC_INLINE void AddRow(float* __restrict__ sum, const float* __restrict__ grad, std::int64_t dim) {
-#pragma GCC unroll 1  // unrolled before it is vectorised, it would not be vectorised
+#pragma GCC unroll 1  // GCC does not vectorize the loop if it unrolls it first
   for (std::int64_t column = 0; column < dim; ++column) sum[column] += grad[column];
 }
 
-// sums[places[restore[i]]] += row i of grads, side by side, for i = 0, 1, ..., n-1 in this order; place -1 and missing
-// positions are skipped.
+// sums[places[restore[i]]] += row i of grads, for i = 0, 1, ..., n-1 in this order.  Place -1 and missing positions are
+// skipped.
 //   places  int32[place_count]   sums  float[valid, dim]
 // Returns the first i whose restore index is outside [-1, place_count), or -1.
 //
-// One thread, in input order: the additions of a row are those of unsorted_segment_sum.
+// Runs on one thread in input order, so sums are bit-identical to unsorted_segment_sum.
 std::int64_t AddGradients(const std::int32_t* places, std::int64_t place_count, const LookupGradient& lookup,
                           std::int64_t dim, float* sums);
 

@@ -47,7 +47,7 @@ int Stream::TableIndex(int table) const {
 CoreStatus Stream::Submit(std::unique_ptr<Batch> batch, Ticket** ticket) {
   const CoreStatus status = Park(std::move(batch), ticket);
   if (!status.ok()) return status;
-  // On this thread: it has the ids in its caches, and waking the pump takes longer than copying a small batch.
+  // Pump on this thread, which has the ids in its caches.  Waking the pump takes longer than copying a small batch.
   if (pumping_.try_lock()) {
     std::lock_guard<std::mutex> pumping(pumping_, std::adopt_lock);
     PumpAlone();
@@ -230,7 +230,7 @@ bool Stream::FillOne(Parked* next) {
   Count(&header->ids, ids);
   StoreRelease(&header->arena_tail, arena_.tail());
   ring_.SetTail(number + 1);
-  StoreRelease(&ring_.frame(number)->claim, 0u);  // last: a key worker that wins the claim finds all of the frame
+  StoreRelease(&ring_.frame(number)->claim, 0u);  // last, so that a key worker that wins the claim sees the whole frame
   Exchange(&header->tail, number + 1);            // SYNC frame-published: store
   const bool may_pause = MayKeyWorkersPause();
   for (int worker = 0; worker < layout::kMaxKeyWorkers; ++worker) {
@@ -242,8 +242,8 @@ bool Stream::FillOne(Parked* next) {
 }
 
 bool Stream::MayKeyWorkersPause() const {
-  if (!local()) return training();  // an evaluation waits for its keys, training has some ahead
-  // The keys of a batch have a long way before them, so a ring that has hardly any waits for none.
+  if (!local()) return training();  // an evaluation waits for its keys; training has batches in advance
+  // Keys of a batch take long to be exchanged, so a nearly empty ring accepts them at once.
   return ring_.tail() - ring_.head() > ring_.opened().look_ahead;
 }
 
@@ -256,7 +256,7 @@ void Stream::Stop() {
   std::unordered_map<std::int64_t, Ticket*> live;
   std::deque<Parked> parked;
   {
-    std::lock_guard<std::mutex> pumping(pumping_);  // a thread that fills a frame has its batch among the parked ones
+    std::lock_guard<std::mutex> pumping(pumping_);  // the batch of a thread that fills a frame is still in parked_
     std::lock_guard<std::mutex> lock(mutex_);
     stopped_ = true;  // no thread pumps after this
     live.swap(live_);

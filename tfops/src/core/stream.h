@@ -1,4 +1,4 @@
-// The trainer's end of one ring: accepts batches without waiting, and puts them into frames as room appears.
+// The trainer's side of one ring: accepts batches without waiting, and fills frames when there is room.
 #ifndef ASCPIPE_CORE_STREAM_H_
 #define ASCPIPE_CORE_STREAM_H_
 
@@ -21,38 +21,38 @@ namespace ascpipe {
 
 // Ids of one feature.
 struct FeatureIds {
-  const void* data;  // int32 or int64, `count` of them, as long as the Batch lives
+  const void* data;  // int32[count] or int64[count], valid as long as the Batch
   bool is_int32;
   std::int64_t count;
-  std::vector<std::int64_t> shape;  // at most kMaxSpecRank; means nothing if the ids are appended
+  std::vector<std::int64_t> shape;  // rank at most kMaxSpecRank; unused if the ids are appended
   int table;                        // index of its table in the ring, or -1: the feature is left out
-  // How often each id counts, `count` of them, 0 or more each, as long as the Batch lives; null: once each.
+  // Occurrences of each id, int32[count], each >= 0, valid as long as the Batch; null: 1 each.
   const std::int32_t* weights = nullptr;
   bool is_appended = false;  // ids of no feature, whose rows the batch needs
 };
 
-// A submitted batch; its owner keeps the ids alive with it.
+// A submitted batch.  The owner of the batch keeps the ids alive.
 class Batch {
  public:
   virtual ~Batch() = default;
-  // Lets the batch need the rows of further ids of a table, which do not count.
+  // Appends ids of a table whose rows the batch needs.  These ids do not count as occurrences.
   void Append(int table, std::vector<std::int64_t> ids);
 
-  std::vector<FeatureIds> features;  // one per input of AscSubmit, then what was appended
-  std::int64_t timestamp = 0;        // 0: it has none
-  std::int64_t source = 0;           // which iterator it is of, among all of the process
+  std::vector<FeatureIds> features;  // one per input of AscSubmit, then the appended ids
+  std::int64_t timestamp = 0;        // 0: none
+  std::int64_t source = 0;           // number of its iterator in this process
 
  private:
   struct Appended {
     std::vector<std::int64_t> ids;
     std::vector<std::int32_t> weights;
   };
-  std::deque<Appended> appended_;  // whose elements stay where they are
+  std::deque<Appended> appended_;  // a deque, because pointers to its elements must stay valid
 };
 
 class Stream {
  public:
-  // `run`: upper bits of every ticket.  `fd`: of the ring's segment, stays the caller's; -1: the ring never grows.
+  // `run`: upper bits of every ticket.  `fd`: the ring's segment, owned by the caller; -1: the ring never grows.
   Stream(std::int64_t run, int number, std::unique_ptr<Segment> segment, const RingView& ring,
          const SessionView& session, int fd = -1, std::shared_ptr<RingBudget> budget = nullptr);
   ~Stream();
@@ -64,42 +64,41 @@ class Stream {
   const TicketGate& gate() const { return *gate_; }
   int TableIndex(int table) const;  // -1: not in this stream
 
-  // Takes the batch and gives it the next ticket.  The caller has the ticket's first hold and reference.
-  // Fails only if the stream was stopped.  Never waits for room: without any, the batch is parked, and the pump is
-  // rung.
+  // Takes the batch and assigns the next ticket.  The caller owns the ticket's first hold and reference.
+  // Fails only if the stream was stopped.  Never waits: if there is no room, parks the batch and rings the pump.
   CoreStatus Submit(std::unique_ptr<Batch> batch, Ticket** ticket);
-  CoreStatus Park(std::unique_ptr<Batch> batch, Ticket** ticket);  // the first half of it
+  CoreStatus Park(std::unique_ptr<Batch> batch, Ticket** ticket);  // the first half of Submit
 
-  // From the next batch on, gradients of a table are accumulated over `steps` batches.  `table`: index in the ring.
+  // Accumulates gradients of a table over `steps` batches, starting with the next batch.  `table`: index in the ring.
   void Accumulate(int table, std::int64_t steps);
-  // Of a checkpoint that was restored, or of empty tables, while no step trains: how many batches were trained before
-  // the next one is, and the keys of a table with sums that were not applied yet.
+  // Called after a restore, or for empty tables, while no step trains.  `batches`: number of batches trained before the
+  // next one; the keys are those of a table with unapplied gradient sums.
   void BeganAfter(std::int64_t batches);
   void BeganWith(int table, std::vector<std::int64_t> keys);
-  // Batches that were trained since.
+  // Number of trained batches, including the batches before a restore.
   std::int64_t TrainedBatches() const;
-  // Whether a batch was submitted before tables began so, which changes its cycle of `steps` batches.
+  // Returns true if a batch was submitted before a restore that changes its cycle of `steps` batches.
   bool IsOfBefore(std::int64_t ticket, std::int64_t steps) const;
 
-  // A hold on an open ticket, or an error that says why there is none.
+  // Takes a hold on an open ticket, or returns an error.
   CoreStatus Hold(std::int64_t number, TicketHold* hold);
 
-  // One round of the pump: gives frames back, drops closed tickets, fills frames.  True if anything was done.
+  // One round of the pump: frees frames, drops closed tickets, fills frames.  Returns true if it did any work.
   bool Pump();
-  // Tickets that wait for room, and the first of them (0: none).
+  // Returns the first ticket that waits for room, or 0.
   std::int64_t FirstParked() const;
 
-  // Refuses further batches, closes every ticket and waits for closes under way; the ring may be unmapped then.
+  // Refuses new batches, closes every ticket and waits for concurrent closes.  The ring may be unmapped afterwards.
   void Stop();
 
  private:
   struct Parked {
     Ticket* ticket;
     std::unique_ptr<Batch> batch;
-    std::unique_ptr<FrameRecord> record;  // all but the frame's number and place
+    std::unique_ptr<FrameRecord> record;  // without the frame's number and offset
   };
 
-  // Sequence numbers of the first and the last ticket that are not closed; of none: behind all, and 0.
+  // Sequence numbers of the first and the last open ticket.  Without open tickets: the next number, and 0.
   struct Open {
     std::int64_t first, last;
   };
@@ -129,9 +128,9 @@ class Stream {
   mutable std::mutex mutex_;  // guards the members below
   bool stopped_ = false;
   std::int64_t sequence_ = 0;
-  std::int64_t source_ = 0;  // of the last batch
+  std::int64_t source_ = 0;  // source of the last batch
   CycleIds cycles_;
-  std::int64_t trained_before_ = 0;  // less what this ring had trained then
+  std::int64_t trained_before_ = 0;  // minus the batches that this ring had trained at that time
   std::deque<Parked> parked_;
   std::unordered_map<std::int64_t, Ticket*> live_;  // one reference each, until closed
 };

@@ -1,4 +1,4 @@
-// Frames of a stream: laid out for a batch, and filled with it.
+// Layout and filling of a stream's frames.
 #include <algorithm>
 #include <cstring>
 
@@ -8,11 +8,11 @@
 namespace ascpipe {
 
 namespace {
-// Claim of a frame that is being filled: no worker has this generation, and none may claim it yet.
+// Claim word of a frame that is being filled.  No worker has this generation, so none can claim the frame.
 constexpr std::uint32_t kFilling = 0xffffffffu;
 }  // namespace
 
-// What the frame of a batch will be, whichever ticket it has and wherever it gets room.
+// Returns the layout of a batch's frame, which does not depend on its ticket and offset.
 std::unique_ptr<FrameRecord> Stream::LayOut(const Batch& batch) const {
   const std::size_t tables = static_cast<std::size_t>(ring_.tables());
   std::unique_ptr<FrameRecord> record(new FrameRecord);
@@ -37,7 +37,7 @@ std::unique_ptr<FrameRecord> Stream::LayOut(const Batch& batch) const {
     layout::Part* const part = &record->parts[table];
     const std::size_t features = record->specs.size() - record->first_spec.back();
     offset = layout::PlacePart(part, ids, static_cast<std::int64_t>(features), offset);
-    if (weighted) part->weights = part->counts;  // which are written later, by a table worker
+    if (weighted) part->weights = part->counts;  // a table worker writes the counts later
   }
   record->frame.length = layout::Align(offset);
   return record;

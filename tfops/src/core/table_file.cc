@@ -19,7 +19,7 @@ constexpr std::int64_t kSection = 64;  // alignment of sections
 constexpr std::int64_t kMaxDim = 8192;
 constexpr std::uint32_t kMaxBucketBits = 40;
 constexpr std::int64_t kSumBytes = sizeof(std::uint32_t);
-constexpr std::int64_t kReadBytes = 1 << 16;  // bytes read at a time to be summed
+constexpr std::int64_t kReadBytes = 1 << 16;  // bytes per read for checksums
 constexpr std::int64_t kEntriesAtOnce = 1 << 14;
 constexpr int kTogether = 32;  // keys whose cache misses overlap
 
@@ -60,7 +60,7 @@ CoreStatus TableFile::Open(const std::string& path, std::uint32_t seal, const Sh
   if (found.ok()) found = opened->CheckSums(seal, share);
   if (found.ok()) found = opened->CheckEntries(share);
   if (!found.ok()) return found;
-  // Rows are read at random, so read-ahead does not pay.  A hint, which may fail.
+  // Rows are read at random, so read-ahead is useless.  The hint may fail.
   (void)madvise(base, static_cast<std::size_t>(bytes), MADV_RANDOM);
   *file = std::move(opened);
   return CoreStatus();
@@ -71,7 +71,7 @@ TableFile::~TableFile() {
   close(fd_);
 }
 
-// Sizes are compared with that of the file before anything behind the header is touched, so none can overflow.
+// Compares all sizes with the file size before it reads anything after the header, so that no offset can overflow.
 CoreStatus TableFile::FindSections() {
   constexpr std::int64_t kHeader = sizeof(TableFileHeader);
   if (bytes_ < kHeader) return Damaged("it has ", bytes_, " bytes, its header alone ", kHeader);
@@ -129,7 +129,7 @@ CoreStatus TableFile::CheckSums(std::uint32_t seal, const Share& share) const {
   return CoreStatus();
 }
 
-// By pread: reading the mapping where the disk fails would be a signal and not an error.
+// Uses pread, because a disk error in the mapping would raise a signal instead of an error.
 bool TableFile::SumIsRight(std::int64_t piece) const {
   std::int64_t at = piece * kTableFilePiece;
   const std::int64_t end = std::min(at + kTableFilePiece, body_bytes_);
@@ -147,7 +147,7 @@ bool TableFile::SumIsRight(std::int64_t piece) const {
   return crc == wanted;
 }
 
-// Sums detect damage; this makes sure that no lookup leaves the file, whatever program wrote it.
+// Checks that no lookup can read outside the file, even if the writer was faulty.  Checksums detect only damage.
 CoreStatus TableFile::CheckEntries(const Share& share) const {
   const std::int64_t n = row_count();
   const std::int64_t bucket_count = std::int64_t{1} << header().bucket_bits;

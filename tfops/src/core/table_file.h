@@ -12,12 +12,12 @@
 
 namespace ascpipe {
 
-// What the file begins with; all numbers are little-endian.  Behind it, each at a multiple of 64 bytes:
+// Header of the file; all numbers are little-endian.  The header is followed by sections, each aligned to 64 bytes:
 //   buckets  int64[2^bucket_bits + 1]: the first entry of each bucket, then row_count
 //   entries  TableFileEntry[row_count], ascending by KeyHash(key); the bucket is its upper bits
 //   rows     float[row_count, dim]
-// and at the end of these, with nothing between:
-//   sums     uint32: CRC-32 of each MiB of all before
+// and, without padding:
+//   sums     uint32: CRC-32 of each MiB of everything above
 //   seal     uint32: CRC-32 of the sums
 struct TableFileHeader {
   char magic[8];
@@ -36,9 +36,9 @@ struct TableFileEntry {
 
 constexpr char kTableFileMagic[9] = "ASCTABLE";
 constexpr std::uint32_t kTableFileVersion = 1;
-constexpr std::int64_t kTableFilePiece = 1 << 20;  // bytes per sum
+constexpr std::int64_t kTableFilePiece = 1 << 20;  // bytes per checksum
 
-// Spreads keys over 64 bits; no two keys have the same hash.
+// Bijective 64-bit hash of a key.
 inline std::uint64_t KeyHash(std::int64_t key) {
   std::uint64_t hash = static_cast<std::uint64_t>(key);
   hash ^= hash >> 33;
@@ -48,14 +48,14 @@ inline std::uint64_t KeyHash(std::int64_t key) {
   return hash ^ (hash >> 33);
 }
 
-// A mapped table file, which was verified.  Threads may share it.
+// A mapped and verified table file.  Thread-safe.
 class TableFile {
  public:
   // Calls work(begin, end) for blocks of [0, total), on any number of threads.
   using Share = std::function<void(std::int64_t total, std::int64_t block, const Blocks::Work& work)>;
 
-  // Maps a file and verifies all of it: its sizes, its sums, and the row number of every entry.  `seal` is that of the
-  // wanted file.  A damaged file is DATA_LOSS, another file FAILED_PRECONDITION.
+  // Maps a file and verifies its sizes, its checksums, and the row number of every entry.  `seal` is the expected seal.
+  // Returns DATA_LOSS for a damaged file, and FAILED_PRECONDITION for a file with another seal.
   static CoreStatus Open(const std::string& path, std::uint32_t seal, const Share& share,
                          std::unique_ptr<TableFile>* file);
   ~TableFile();
@@ -65,9 +65,9 @@ class TableFile {
   std::int64_t dim() const { return header().dim; }
   std::int64_t row_count() const { return header().row_count; }
 
-  // out[i] = row of keys[i], or default_row where the table does not have it, for i in [begin, end).
+  // out[i] = row of keys[i], or default_row if the table does not have the key, for i in [begin, end).
   //   Key  int32 or int64   default_row  float[dim]   out  float[end, dim]
-  //   found  bool[end], whether the table has the key; null: not asked for
+  //   found  bool[end], true if the table has the key; may be null
   template <typename Key>
   void LookUp(const Key* keys, std::int64_t begin, std::int64_t end, const float* default_row, float* out,
               bool* found = nullptr) const;
@@ -95,7 +95,7 @@ class TableFile {
   const int fd_;
   std::uint8_t* const base_;
   const std::int64_t bytes_;
-  std::int64_t body_bytes_ = 0;  // bytes that have sums
+  std::int64_t body_bytes_ = 0;  // bytes covered by checksums
   const std::int64_t* buckets_ = nullptr;
   const TableFileEntry* entries_ = nullptr;
   const float* rows_ = nullptr;

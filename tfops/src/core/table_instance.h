@@ -1,4 +1,4 @@
-// The device rows of a table: they belong to the process, and variables of sessions lie over them.
+// Device rows of a table.  The process owns them, and variables of sessions share their memory.
 #ifndef ASCPIPE_CORE_TABLE_INSTANCE_H_
 #define ASCPIPE_CORE_TABLE_INSTANCE_H_
 
@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// Where the rows of a table are: the seam for a real accelerator.
+// Interface for the memory of device rows; a real accelerator would implement it.
 class DeviceTable {
  public:
   virtual ~DeviceTable() = default;
@@ -20,7 +20,7 @@ class DeviceTable {
   virtual std::int64_t dim() const = 0;
 };
 
-// In host memory, in a mapping of its own, so that unused rows take no memory and large tables get huge pages.
+// Host memory in a mapping of its own: unused rows take no memory, and large tables get huge pages.
 class HostDeviceTable : public DeviceTable {
  public:
   static CoreStatus Make(const std::string& name, std::int64_t row_count, std::int64_t dim,

@@ -28,7 +28,7 @@ bool TicketGate::IsDone(std::int64_t frame) const {
 }
 
 void TicketGate::RingTableWorkers() const {
-  // One ring for each worker: until it runs, each further one would be a system call.
+  // Ring each worker once: until it runs, each further ring would be a system call.
   std::uint32_t rung = 0;
   for (int index = 0; index < ring_.tables(); ++index) {
     const int worker = ring_.worker(index);
@@ -55,7 +55,7 @@ void Ticket::DropHold() {
 }
 
 void Ticket::Close() {
-  if (InForkedChild()) return;  // the child has no mapping, and the ticket is the parent's
+  if (InForkedChild()) return;  // the child has no mapping, and the parent owns the ticket
   gate_->Enter();  // before the exchange: the ring is unmapped when every ticket is closed and no thread is inside
   const std::int64_t before = state_.exchange(kClosed);
   if (before != kClosed) gate_->Closed(before);

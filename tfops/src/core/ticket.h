@@ -1,4 +1,4 @@
-// The life of a ticket between AscSubmit and the end of the step that trained it.
+// Tickets, from AscSubmit to the end of the step that trained the batch.
 #ifndef ASCPIPE_CORE_TICKET_H_
 #define ASCPIPE_CORE_TICKET_H_
 
@@ -15,8 +15,8 @@
 
 namespace ascpipe {
 
-// What closing a ticket touches: the ring and bells.  Shared by all tickets of a stream.  A ticket tensor may outlive
-// the ring, so the ring is unmapped only when all tickets are closed and no thread is inside.
+// Access to the ring and bells when a ticket is closed.  Shared by all tickets of a stream.  A ticket tensor may
+// outlive the ring, so the ring is unmapped only when all tickets are closed and no thread is inside the gate.
 class TicketGate {
  public:
   TicketGate(const RingView& ring, const SessionView& session) : ring_(ring), session_(session) {}
@@ -26,12 +26,11 @@ class TicketGate {
   bool Empty() const { return inside_.load() == 0; }
 
   void Closed(std::int64_t state);
-  // Rings every table worker of the stream, unless it pauses.
+  // Rings every table worker of the stream that is asleep, but not one that pauses.
   void RingTableWorkers() const;
 
  private:
-  // Whether every table has claimed the frame and is done: that its ticket is closed is no news for a table worker
-  // then.
+  // Returns true if every table has finished the frame.  Table workers then need not be rung when its ticket is closed.
   bool IsDone(std::int64_t frame) const;
 
   RingView ring_;
@@ -41,29 +40,29 @@ class TicketGate {
 
 // Control block of one ticket.
 //
-// State: kParked -> frame number (>= 0) or kFailed, by the pump; anything -> kClosed, by the first of:
-// the last holder, the end of the step, the stop of the pipeline.
+// State: the pump changes kParked to a frame number (>= 0) or kFailed.  Any state becomes kClosed when the last hold is
+// dropped, the step ends, or the pipeline stops.
 class Ticket {
  public:
   static constexpr std::int64_t kParked = -1;
   static constexpr std::int64_t kClosed = -2;
   static constexpr std::int64_t kFailed = -3;
 
-  // Starts with one holder and one reference (the ticket tensor's, which go with DropHold).
+  // Starts with one hold and one reference, which the ticket tensor owns and releases with DropHold.
   Ticket(std::int64_t number, std::shared_ptr<TicketGate> gate) : number_(number), gate_(std::move(gate)) {}
 
   std::int64_t number() const { return number_; }
   std::int64_t state() const { return state_.load(); }
 
-  // A holder keeps the ticket from closing by itself, for instance while a claim of it waits although its tensor was
-  // copied through Python.  False: it has no holder any more.
+  // Takes a hold, which keeps the ticket open, for example while its claim waits and its tensor was copied through
+  // Python.  Returns false if the ticket has no holder any more.
   bool TryHold();
   void DropHold();
 
   // Idempotent; safe at any time, from any thread.
   void Close();
 
-  // For the pump: from kParked to a frame, or to kFailed.  False: it was closed before.
+  // Called by the pump: changes the state from kParked to a frame, or to kFailed.  Returns false if it is closed.
   bool Enframe(std::unique_ptr<const FrameRecord> record) {
     record_ = std::move(record);
     return Leave(record_->frame.number);
@@ -72,8 +71,8 @@ class Ticket {
     why_ = std::move(why);
     return Leave(kFailed);
   }
-  const std::string& why() const { return why_; }         // of a failed ticket
-  const FrameRecord& record() const { return *record_; }  // of one that has, or had, a frame
+  const std::string& why() const { return why_; }         // for a failed ticket
+  const FrameRecord& record() const { return *record_; }  // for a ticket that has or had a frame
 
   void Ref() { references_.fetch_add(1); }
   void Unref() {
@@ -92,15 +91,15 @@ class Ticket {
   std::atomic<std::int64_t> state_{kParked};
   std::atomic<int> holders_{1};
   std::atomic<int> references_{1};
-  std::string why_;                            // written before the state is kFailed
-  std::unique_ptr<const FrameRecord> record_;  // before it is a frame
+  std::string why_;                            // written before the state becomes kFailed
+  std::unique_ptr<const FrameRecord> record_;  // written before the state becomes a frame
 };
 
-// One holder of a ticket, by scope.
+// RAII hold of a ticket.
 class TicketHold {
  public:
   TicketHold() = default;
-  explicit TicketHold(Ticket* held) : ticket_(held) {}  // takes over one hold
+  explicit TicketHold(Ticket* held) : ticket_(held) {}  // takes ownership of one hold
   TicketHold(TicketHold&& other) noexcept : ticket_(other.ticket_) { other.ticket_ = nullptr; }
   TicketHold& operator=(TicketHold&& other) noexcept {
     std::swap(ticket_, other.ticket_);
@@ -111,7 +110,7 @@ class TicketHold {
   }
   Ticket* get() const { return ticket_; }
   Ticket* operator->() const { return ticket_; }
-  // Hands the hold over to the caller.
+  // Transfers the hold to the caller.
   Ticket* Release() {
     Ticket* const held = ticket_;
     ticket_ = nullptr;
@@ -122,7 +121,7 @@ class TicketHold {
   Ticket* ticket_ = nullptr;
 };
 
-// Run (1 to kMostRuns) and sequence number in one ticket.
+// Combines run (1 to kMostRuns) and sequence number into a ticket number.
 inline std::int64_t TicketNumber(std::int64_t run, std::int64_t sequence) {
   return run << layout::kSequenceBits | sequence;
 }

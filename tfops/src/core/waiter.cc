@@ -18,9 +18,9 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kLookAroundNs = 50000000;  // between two looks at the lifeline
+constexpr std::int64_t kLookAroundNs = 50000000;  // interval between checks of the lifeline
 
-// What a wait waits for; of one that was not polled yet nothing is known.
+// Returns the text for the reason of a wait.  The reason is unknown before the first poll.
 const char* Sentence(layout::WaitsFor waits_for) {
   return waits_for == layout::kWaitNone ? "its turn" : layout::kWaitSentences[waits_for];
 }
@@ -83,8 +83,7 @@ void Waiter::Add(std::shared_ptr<Wait> wait) {
 }
 
 bool Waiter::TryAtOnce(Wait* wait, CoreStatus* status) {
-  // Without the lock: if there are waits, the waiter thread polls them, and this one has to queue.
-  // So does one of a session that has failed: the thread may not have looked for a while.
+  // Checked without the lock: if there are waits, or the session has failed, the waiter thread must poll this wait too.
   if (waiting_.load() > 0 || LoadAcquire(&session_.session->failed) != 0) return false;
   std::lock_guard<std::mutex> polling(polling_);
   if (waiting_.load() > 0 || failing_.load() || stop_.load() || !wait->Poll(status)) return false;
@@ -113,7 +112,7 @@ void Waiter::Run() {
     const std::int64_t began = oldest == waits_.end() ? now : (*oldest)->until_ns_ - TimeoutNs();
     if (late.IsDue(began, now)) {
       const Wait& wait = **oldest;
-      // For which rank a wait is, Peers says.
+      // Peers reports the rank that a wait depends on.
       if (wait.waits_for != layout::kWaitRanks) {
         SayLine(late.Line({began, Sentence(wait.waits_for), wait.waits_for, wait.table_name, wait.ticket}, now));
       }
@@ -123,7 +122,7 @@ void Waiter::Run() {
     while (!stop_.load() && Round()) {
     }
     SaysFirst(&bell);
-    // Changes that only LookAround sees ring no bell, so they must not count as a lost wake-up.
+    // Changes that only LookAround sees do not ring the bell, so they must not count as lost wake-ups.
     bell.WaitSlice([this] { return stop_.load() || waiting_.load() == 0 || (Round() && !expired_); });
   }
   TakeNew();
@@ -142,7 +141,7 @@ bool Waiter::IsIdle() {
   const bool any = wanted_.wait_for(lock, std::chrono::milliseconds(idle_slice_ms_),
                                     [this] { return stop_.load() || waiting_.load() > 0; });
   idle_slice_ms_ = any ? layout::kSliceMs : IdleSlice(idle_slice_ms_);
-  if (any) looked_ns_ = 0;  // the last look may be long ago
+  if (any) looked_ns_ = 0;  // the last check may be outdated
   return true;
 }
 

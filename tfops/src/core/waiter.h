@@ -1,5 +1,5 @@
-// The one thread that polls all waits of the trainer, so that no op sleeps on a thread of TensorFlow.  A wait whose
-// condition holds already, while no other one waits, is over at once, on the calling thread.
+// Thread that polls all waits of the trainer, so that no op blocks a TensorFlow thread.  If no other wait is pending, a
+// wait whose condition already holds finishes at once on the calling thread.
 #ifndef ASCPIPE_CORE_WAITER_H_
 #define ASCPIPE_CORE_WAITER_H_
 
@@ -24,18 +24,18 @@ class Wait {
  public:
   virtual ~Wait() = default;
 
-  // True: the wait is over, with *status.  False: it goes on, and `waits_for` has its reason.
+  // Returns true if the wait is over, with *status.  Otherwise `waits_for` has the reason of the wait.
   virtual bool Poll(CoreStatus* status) = 0;
-  // The wait is over, with success or an error, and is polled no more.  No other wait is polled during this call.
+  // Called when the wait is over, with success or an error.  No other wait is polled during this call.
   virtual void Left() {}
-  // Called once on the waiter thread, after Left; `status` comes from Poll or says why the wait was ended.
+  // Called once on the waiter thread, after Left.  `status` is the status of Poll, or the reason for aborting the wait.
   virtual void Finish(const CoreStatus& status) = 0;
 
-  // Any thread: the step was cancelled.
+  // Called when the step was cancelled, by any thread.
   void Cancel() { cancelled_.store(true); }
 
   layout::WaitsFor waits_for = layout::kWaitNone;
-  bool during_hold = false;  // times out even while BePatient holds for the others
+  bool during_hold = false;  // times out even while BePatient is active
   int table = -1;
   std::string table_name;
   std::int64_t ticket = 0;
@@ -44,7 +44,7 @@ class Wait {
   friend class Waiter;
   std::atomic<bool> cancelled_{false};
   std::int64_t until_ns_ = 0;
-  std::uint64_t interrupts_ = 0;  // InterruptCount when it began
+  std::uint64_t interrupts_ = 0;  // InterruptCount at the start
 };
 
 class Waiter {
@@ -52,29 +52,29 @@ class Waiter {
   struct Settings {
     int spin_us;
     double wait_timeout_s;
-    int lifeline_fd;  // its hang-up means that the supervisor is gone; the waiter closes it
+    int lifeline_fd;  // a hang-up means that the supervisor has exited; the waiter closes it
   };
 
   Waiter(const SessionView& session, const Settings& settings);
   ~Waiter();
 
-  // Starts the thread, and chains a handler to SIGINT that counts and then calls the previous one.
+  // Starts the thread and installs the SIGINT handler (core/interrupt.h).
   void Start();
-  // Ends every wait with CANCELLED and the thread; idempotent.
+  // Ends every wait with CANCELLED, then ends the thread.  Idempotent.
   void Stop();
 
-  // Any thread.  `Finish` is called on the waiter thread; if that thread calls Add, after Add has returned.
+  // Thread-safe.  `Finish` is called on the waiter thread, never during the Add call itself.
   void Add(std::shared_ptr<Wait> wait);
-  // Any thread.  Polls a wait that was not added, unless another wait comes first.  True: the wait is over, with
-  // *status, and `Finish` is not called.  False: Add it.
+  // Thread-safe.  Polls a wait that was not added, unless other waits are pending.  Returns true if the wait is over,
+  // with *status; `Finish` is not called then.  Otherwise the caller must Add the wait.
   bool TryAtOnce(Wait* wait, CoreStatus* status);
-  // Makes the thread poll again, after a change within this process.
+  // Makes the thread poll again after a change within this process.
   void Wake() const { Ring(session_.bells + layout::kBellTrainer); }
 
-  // Ends all waits with `status`, present and future ones.
+  // Ends all current and future waits with `status`.
   void Fail(const CoreStatus& status);
 
-  // During a save or restore, which may take long, other waits do not time out.  Calls are counted.
+  // Disables timeouts of other waits during a save or restore.  Calls nest.
   void BePatient(bool patient) { patience_.fetch_add(patient ? 1 : -1); }
 
   double wait_timeout_s() const { return settings_.wait_timeout_s; }
@@ -82,8 +82,8 @@ class Waiter {
  private:
   void Run();
   bool Round();
-  // Sleeps while there is no wait, at most a slice, and not on the bell, so that publishers do not wake this thread for
-  // nothing.  True: there is no wait, or there was none: the session is looked at before the first one.
+  // Sleeps for at most a slice while there is no wait; not on the bell, so that publishers do not wake this thread in
+  // vain.  Returns true if it was idle; the thread then checks the session before it polls the first wait.
   bool IsIdle();
   bool TakeNew();
   std::int64_t TimeoutNs() const { return static_cast<std::int64_t>(settings_.wait_timeout_s * 1e9); }
@@ -99,10 +99,10 @@ class Waiter {
   std::thread thread_;
   std::mutex polling_;                      // before mutex_
   std::list<std::shared_ptr<Wait>> waits_;  // oldest first; changed by the thread while it holds polling_
-  std::atomic<int> waiting_{0};             // number of waits, those of new_ included
+  std::atomic<int> waiting_{0};             // number of waits, including new_
   std::int64_t looked_ns_ = 0;
   int idle_slice_ms_ = layout::kSliceMs;
-  bool expired_ = false;  // a round ended a wait because of time or a stop, not because of a word
+  bool expired_ = false;  // a round ended a wait because of a timeout or stop, not because of a shared word
 
   std::mutex mutex_;
   std::condition_variable wanted_;  // signals changes of new_ and stop_

@@ -1,4 +1,4 @@
-// The row engine as Python calls it through ctypes.  Structs are in ascpipe/layout/calls.py.
+// C interface of the row engine, called by Python through ctypes.  Structs are in ascpipe/layout/calls.py.
 //
 // Every call returns 0, or writes a UTF-8 text into err[err_bytes] and returns TensorFlow's code number.
 #include <fcntl.h>
@@ -48,7 +48,7 @@ ASC_EXPORT std::int64_t asc_disk_layout_hash() { return ascpipe::layout::kLayout
 
 ASC_EXPORT RowEngine* asc_disk_new(int threads) { return new RowEngine(threads); }
 
-// Waits for what is in the kernel: asc_disk_stop comes first.
+// Blocks until all system calls have returned; call asc_disk_stop first.
 ASC_EXPORT void asc_disk_free(RowEngine* engine) { delete engine; }
 
 ASC_EXPORT int asc_disk_create(RowEngine* engine, const char* directory, std::int64_t row_bytes, int buffered,
@@ -58,7 +58,7 @@ ASC_EXPORT int asc_disk_create(RowEngine* engine, const char* directory, std::in
   return Answer(Add(engine, status, std::move(made), file), err, err_bytes);
 }
 
-// Makes a file for another process; *fd is the caller's.
+// Creates a file for another process.  The caller owns *fd.
 ASC_EXPORT int asc_disk_create_file(const char* directory, std::int64_t row_bytes, int buffered, int* fd,
                                     int* file_system, char* err, int err_bytes) {
   std::unique_ptr<RowFile> made;

@@ -7,10 +7,11 @@
 
 namespace ascpipe {
 
-// The sum of bytes that follow others, whose sum is `before`.  By the processor's instruction where it has one.
+// Returns the checksum of bytes that follow bytes with the checksum `before`.  Uses the processor's instruction if
+// it has one.
 std::uint32_t Crc32c(const void* bytes, std::size_t count, std::uint32_t before = 0);
 
-// The same by tables, on any processor.
+// Returns the same checksum by lookup tables, on any processor.
 std::uint32_t Crc32cByTables(const void* bytes, std::size_t count, std::uint32_t before = 0);
 
 }  // namespace ascpipe

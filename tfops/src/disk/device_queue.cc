@@ -12,13 +12,13 @@ namespace ascpipe {
 namespace {
 
 constexpr std::chrono::seconds kIdleSlice(10);
-constexpr std::size_t kMostDelayed = 64;  // each is looked at whenever a thread wants work
+constexpr std::size_t kMostDelayed = 64;  // a thread that takes work scans all of them
 constexpr std::int64_t kOperationsARing = 128;
 
-// Whether the result of an operation counts when the operation has ended; else when the batch is on the disk.
+// True if the result of an operation is final when the operation ends.  Otherwise it is final after the sync.
 bool CountsAtOnce(const DiskJob& job) { return job.batch.kind() == BatchKind::kRead || job.file->file->is_direct(); }
 
-// Signals are for other threads.  SIGXFSZ, which a limit on file sizes sends, is then an error of the write alone.
+// Blocks all signals.  With SIGXFSZ blocked, exceeding the file size limit is only an error of the write.
 class NoSignals {
  public:
   NoSignals() {
@@ -47,7 +47,7 @@ CoreStatus DeviceQueue::Start(int threads, std::shared_ptr<DeviceQueue>* queue) 
     Worker* const own = worker.get();
     std::unique_lock<std::mutex> lock(started->mutex_);
     try {
-      // The queue lives as long as a thread of it, also one that was given up.
+      // Each thread keeps the queue alive, also after it was given up.
       own->thread = std::thread([started, own] { started->Work(own); });
     } catch (const std::system_error& error) {
       lock.unlock();
@@ -171,7 +171,7 @@ void DeviceQueue::Work(Worker* worker) {
   changed_.notify_all();
 }
 
-// Gives the thread an operation whose blocks are in no other one.
+// Assigns an operation to the thread, whose blocks no other operation uses.
 bool DeviceQueue::Take(Worker* worker) {
   for (auto at = delayed_.begin(); at != delayed_.end(); ++at) {
     if (!at->TakeBlocks()) continue;
@@ -212,7 +212,7 @@ void DeviceQueue::Finish(Worker* worker, std::unique_lock<std::mutex>* lock) {
   if (--job->left == 0) {
     if (job->batch.kind() == BatchKind::kWrite && !job->file->file->is_direct()) {
       lock->unlock();
-      const int error = job->file->file->Sync();  // what is written counts only now
+      const int error = job->file->file->Sync();  // written rows are durable only after this
       lock->lock();
       if (is_given_up_) return;
       if (error != 0) job->batch.FailGood(error);
@@ -249,7 +249,7 @@ void DeviceQueue::CancelRest(const std::shared_ptr<DiskJob>& job) {
   while (job->next < count) cancel(job->next++);
   jobs_.erase(std::remove(jobs_.begin(), jobs_.end(), job), jobs_.end());
   if (job->left > 0) return;
-  // Nothing is under way: what was written without O_DIRECT was not made sure of, and does not count.
+  // No operation is in flight.  Writes without O_DIRECT were not synced, so they do not count.
   const bool is_synced = job->batch.kind() == BatchKind::kRead || job->file->file->is_direct();
   if (!is_synced) job->batch.FailGood(ECANCELED);
   End(job.get());

@@ -1,4 +1,4 @@
-// The operations of one disk: threads that carry them out, and the queue in front of them.
+// Queue of the operations of one disk, and the threads that execute them.
 #ifndef ASCPIPE_DISK_DEVICE_QUEUE_H_
 #define ASCPIPE_DISK_DEVICE_QUEUE_H_
 
@@ -29,18 +29,18 @@ struct OpenFile {
   explicit OpenFile(std::unique_ptr<RowFile> opened) : file(std::move(opened)) {}
 
   const std::unique_ptr<RowFile> file;
-  BusyBlocks busy;  // the queue's
+  BusyBlocks busy;  // guarded by the queue
 };
 
-// A batch on its way.  All but `file` and `batch` is the queue's.
+// A submitted batch.  The queue guards all members except `file` and `batch`.
 struct DiskJob {
   DiskJob(std::shared_ptr<OpenFile> of, BatchKind kind, const DiskBatch& asked)
       : file(std::move(of)), batch(file->file.get(), kind, asked) {}
 
   const std::shared_ptr<OpenFile> file;
   RowBatch batch;
-  std::int64_t next = 0;  // operation that no thread has looked at
-  std::int64_t left = 0;  // operations that are not over
+  std::int64_t next = 0;  // index of the first operation that was not started
+  std::int64_t left = 0;  // number of unfinished operations
   bool is_over = false;
 };
 
@@ -48,21 +48,21 @@ class DeviceQueue : private CallersMemory {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // RESOURCE_EXHAUSTED: there are no threads, or no memory for their buffers.
+  // Returns RESOURCE_EXHAUSTED if threads or memory for their buffers are not available.
   static CoreStatus Start(int threads, std::shared_ptr<DeviceQueue>* queue);
 
-  // The job is prepared.  False: the queue stops.
+  // `job` must be prepared.  Returns false if the queue is stopping.
   bool Submit(const std::shared_ptr<DiskJob>& job);
-  // Whether the job was over within that time.
+  // Returns true if the job finishes within `limit`.
   bool Await(const DiskJob& job, std::chrono::milliseconds limit);
-  // What no thread has begun ends with ECANCELED.  The job is over when what is under way has ended.
+  // Ends operations that were not started with ECANCELED.  The job finishes with the last operation in flight.
   void Cancel(const std::shared_ptr<DiskJob>& job);
   DiskFigures Figures();
 
-  // Cancels all that is queued.
+  // Cancels all queued operations.
   void BeginStop();
-  // Waits for the threads.  Those that are still in the kernel at the deadline are given up: their requests end with
-  // ETIMEDOUT, no memory of the caller is touched any more, and the directories of their files are returned.
+  // Waits for the threads.  Threads that are still in a system call at the deadline are given up: their requests end
+  // with ETIMEDOUT, and they no longer touch the caller's memory.  Returns the directories of their files.
   std::set<std::string> EndStop(Clock::time_point deadline);
 
  private:
@@ -75,7 +75,7 @@ class DeviceQueue : private CallersMemory {
   };
   struct Worker {
     PrivateArray<std::uint8_t> buffer{kMostWriteBytes};
-    Operation operation;  // no job: it has none
+    Operation operation;  // without a job if the thread is idle
     bool has_ended = false;
     std::thread thread;
   };
@@ -92,12 +92,12 @@ class DeviceQueue : private CallersMemory {
   void GiveUp(std::unique_lock<std::mutex>* lock);
 
   std::mutex mutex_;
-  std::condition_variable work_;     // there is an operation, or a block is free again
-  std::condition_variable changed_;  // a job is over, a thread has ended, or the last one has left the caller's memory
+  std::condition_variable work_;     // signals a new operation or a freed block
+  std::condition_variable changed_;  // signals the end of a job or thread, or inside_ == 0
   std::deque<std::shared_ptr<DiskJob>> jobs_;
   std::list<Operation> delayed_;  // their blocks are busy
   std::vector<std::unique_ptr<Worker>> workers_;
-  int inside_ = 0;  // threads at the caller's memory
+  int inside_ = 0;  // threads that use the caller's memory
   bool is_stopping_ = false;
   bool is_given_up_ = false;
   DiskFigures figures_ = {};

@@ -1,4 +1,4 @@
-// What kind of file system a directory is on: some that accept O_DIRECT are no disks.
+// Kind of the file system of a directory.  Some file systems accept O_DIRECT but are not disks.
 #ifndef ASCPIPE_DISK_FILE_SYSTEM_H_
 #define ASCPIPE_DISK_FILE_SYSTEM_H_
 
@@ -20,7 +20,7 @@ struct FileSystem {
   const char* name;
 };
 
-// By the type that statfs(2) tells.
+// `type` is f_type of statfs(2).
 FileSystem FileSystemOfType(std::int64_t type);
 FileSystem FileSystemOf(int fd);
 

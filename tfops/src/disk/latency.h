@@ -1,4 +1,4 @@
-// How long operations took: counts by time, four to each doubling.
+// Latency histogram of operations, with four buckets per doubling.
 #ifndef ASCPIPE_DISK_LATENCY_H_
 #define ASCPIPE_DISK_LATENCY_H_
 
@@ -16,8 +16,7 @@ class Latency {
     ++total_;
   }
 
-  // Microseconds that a share of the operations, above 0 and up to 1, did not exceed, at most a fifth too high; 0 if
-  // there were none.
+  // Returns the quantile `share`, in (0, 1], in microseconds, at most 20 % too high; 0 without operations.
   std::int64_t Quantile(double share) const {
     const std::int64_t wanted = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(total_)));
     std::int64_t seen = 0;

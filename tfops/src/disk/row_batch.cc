@@ -50,7 +50,7 @@ CoreStatus RowBatch::Prepare() {
   return CoreStatus();
 }
 
-// Whether rows of the block that the batch does not write may be in use.
+// True if the block may contain used rows that the batch does not write.
 bool RowBatch::Keeps(std::int64_t begin, std::int64_t end) const {
   if (kind_ == BatchKind::kRead || end - begin == file_->format().slots_per_block()) return false;
   if (asked_.alone == nullptr) return true;
@@ -58,7 +58,7 @@ bool RowBatch::Keeps(std::int64_t begin, std::int64_t end) const {
                       [this](const Place& place) { return asked_.alone[place.request] != 0; });
 }
 
-// Adds the requests of one block: to the operation before, if both are plain writes of adjacent blocks.
+// Appends the requests of one block.  Plain writes of adjacent blocks are merged into one operation.
 void RowBatch::Append(std::int64_t begin, std::int64_t end) {
   const RowFormat& format = file_->format();
   const std::int64_t block = format.BlockOf(order_[begin].slot);
@@ -138,8 +138,8 @@ void RowBatch::RunWrite(const BlockOperation& operation, CallersMemory* memory, 
   memory->Leave();
 }
 
-// Puts the rows of an operation into the buffer.  What else is there stays as it is, also where it is torn: such a slot
-// is free (its writer was killed), or its reader will be told.
+// Copies the rows of an operation into the buffer.  Other slots are kept, including torn ones: a torn slot is free
+// (its writer was killed), or its reader gets an error.
 void RowBatch::SealAll(const BlockOperation& operation, std::uint8_t* buffer, OperationFigures* figures) const {
   const RowFormat& format = file_->format();
   std::int64_t at = operation.begin;

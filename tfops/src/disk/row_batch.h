@@ -1,4 +1,4 @@
-// A batch of rows to read or write, taken apart into operations on whole blocks.
+// A batch of rows to read or write, split into operations on whole blocks.
 #ifndef ASCPIPE_DISK_ROW_BATCH_H_
 #define ASCPIPE_DISK_ROW_BATCH_H_
 
@@ -13,55 +13,56 @@ namespace ascpipe {
 
 enum class BatchKind { kRead, kWrite };
 
-// Operation on adjacent blocks, by one read, or one write, or, for one block, by both.
+// Operation on adjacent blocks: one read, one write, or a read-modify-write of one block.
 struct BlockOperation {
-  std::int64_t begin, end;  // of the batch's order
+  std::int64_t begin, end;  // range in the batch's order
   std::int64_t first_block;
   std::int64_t block_count;
-  bool keeps;  // of a write: the block has other rows
+  bool keeps;  // a write must keep other rows of the block
 };
 
-// What became of the blocks of an operation.
+// Statistics of one operation.
 struct OperationFigures {
-  std::int64_t read_ns = 0, write_ns = 0;  // 0: there was none
+  std::int64_t read_ns = 0, write_ns = 0;  // 0: not done
   std::int64_t read_bytes = 0, write_bytes = 0;
   std::int64_t rows_read = 0, rows_written = 0, rows_failed = 0, rows_damaged = 0;
-  std::int64_t damaged_neighbours = 0;  // slots that were kept and are torn
+  std::int64_t damaged_neighbours = 0;  // torn slots that were kept
 };
 
-// Lets an operation at the memory of the caller.
+// Guards the access of operations to the caller's memory.
 class CallersMemory {
  public:
   virtual ~CallersMemory() = default;
-  // False: the caller has been told that the operation was given up; nothing of its memory may be touched.
+  // Returns false if the operation was given up; the caller's memory must not be touched then.
   virtual bool Enter() = 0;
   virtual void Leave() = 0;
 };
 
 class RowBatch {
  public:
-  // `asked` and its arrays belong to the caller, which keeps them until the batch is over.
+  // The caller keeps `asked` and its arrays until the batch has finished.
   RowBatch(RowFile* file, BatchKind kind, const DiskBatch& asked) : file_(file), kind_(kind), asked_(asked) {}
 
-  // Examines all requests and finds the operations.  INVALID_ARGUMENT: a slot is not of the file, or is written twice.
+  // Validates all requests and builds the operations.  Returns INVALID_ARGUMENT if a slot is outside the file or is
+  // written twice.
   CoreStatus Prepare();
 
   BatchKind kind() const { return kind_; }
   const std::vector<BlockOperation>& operations() const { return operations_; }
 
-  // Carries an operation out and stores the results of its requests: 0, an errno, or a Damage.
-  //   buffer  uint8[kMostWriteBytes], of a thread, on a page
+  // Executes an operation and stores the results of its requests: 0, an errno, or a Damage.
+  //   buffer  uint8[kMostWriteBytes], one per thread, page-aligned
   OperationFigures Run(const BlockOperation& operation, CallersMemory* memory, std::uint8_t* buffer) const;
 
-  // Stores a result for all requests of an operation; for those of the batch whose result is 0.
+  // Stores a result for all requests of an operation.  FailGood does so for all requests whose result is 0.
   void Store(const BlockOperation& operation, std::int32_t result) const;
   void FailGood(std::int32_t result) const;
 
-  // Ends the requests of an operation, of all operations, whose results are stored: each is DONE, or FAILED with the
-  // result.  Nothing to do if the batch was asked without requests.
+  // Marks the requests of one operation, or of all operations, as DONE, or as FAILED with the stored result.  Does
+  // nothing if the batch has no requests.
   void EndRequests(const BlockOperation& operation) const;
   void EndRequests() const;
-  // The owner of `bell` is to know; nothing to do if there is none.
+  // Rings `bell` if the batch has one.
   void RingBell() const;
 
  private:

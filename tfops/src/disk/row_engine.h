@@ -1,5 +1,4 @@
-// Reads and writes rows of row files: threads per disk, batches that are submitted and waited for.
-// docs/internals/row_files.md
+// Asynchronous I/O of batches of rows, with a thread pool per disk.  docs/internals/row_files.md
 #ifndef ASCPIPE_DISK_ROW_ENGINE_H_
 #define ASCPIPE_DISK_ROW_ENGINE_H_
 
@@ -21,36 +20,37 @@ namespace ascpipe {
 
 constexpr int kMostThreads = 256;  // per disk
 
-// Threads may share it.  Of batches that are under way together, none comes first: a row is read, or written again,
-// only after the batch that wrote it is over.
+// Thread-safe.  Batches in flight are not ordered: read or rewrite a row only after the batch that wrote it has
+// finished.
 class RowEngine {
  public:
-  // `threads` per device (st_dev): how many operations it has at once.
+  // `threads`: maximum number of concurrent operations per device (st_dev).
   explicit RowEngine(int threads) : threads_(threads) {}
-  // Stops, and waits for what is in the kernel, for ever.
+  // Stops, and waits without a limit for system calls in flight.
   ~RowEngine();
   RowEngine(const RowEngine&) = delete;
   RowEngine& operator=(const RowEngine&) = delete;
 
-  // Adds a file; *number is then its own.
+  // Adds a file and returns its number in *number.
   CoreStatus Add(std::unique_ptr<RowFile> file, int* number);
-  // Null: there is no such file.
+  // Returns null if there is no such file.
   RowFile* file(int number) const;
 
-  // Begins a batch of a file; *job is then its number.  INVALID_ARGUMENT: a request is wrong, and none is carried out.
+  // Submits a batch of a file and returns its number in *job.  Returns INVALID_ARGUMENT, and executes nothing, if a
+  // request is invalid.
   CoreStatus Submit(int file, BatchKind kind, const DiskBatch& batch, std::int64_t* job);
-  // Whether a batch was over within that time; if so, its number ends, and its arrays are the caller's again.  A number
-  // of no batch is over.
+  // Returns true if the batch finishes within `limit`.  Its number is then released, and the engine no longer uses its
+  // arrays.  Returns true for an unknown number.
   bool Wait(std::int64_t job, std::chrono::milliseconds limit);
-  // Ends what no thread has begun with ECANCELED; the batch must still be waited for.
+  // Ends operations that were not started with ECANCELED.  The caller must still wait for the batch.
   void Cancel(std::int64_t job);
 
-  // Of the device of a file.
+  // Statistics of the device of a file.
   CoreStatus Figures(int file, DiskFigures* figures) const;
 
-  // Cancels what is queued, waits for what is in the kernel up to a limit, and ends the threads.  Those that are left
-  // then are given up, and INTERNAL names the directories: a row that such a thread reads goes nowhere, but what it
-  // writes may still land until the process has ended.
+  // Cancels queued operations, waits up to `limit` for system calls in flight, and ends the threads.  Gives up the
+  // remaining threads and returns INTERNAL with their directories.  Rows that such a thread reads are discarded, but
+  // its writes may still reach the disk until the process exits.
   CoreStatus Stop(std::chrono::milliseconds limit);
 
  private:

@@ -19,10 +19,10 @@ namespace {
 constexpr int kOwnerOnly = S_IRUSR | S_IWUSR;
 constexpr std::int64_t kMostFileBytes = std::int64_t{1} << 60;
 
-// A file without a name, or -1 and errno.
+// Returns the descriptor of an unnamed file, or -1 and errno.
 int OpenNameless(const std::string& directory) {
   const int fd = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kOwnerOnly);
-  if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;  // there is no O_TMPFILE
+  if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;  // O_TMPFILE is not supported
   const std::string text = directory + "/.ascpipe-rows-XXXXXX";
   std::vector<char> path(text.c_str(), text.c_str() + text.size() + 1);
   const int named = mkostemp(path.data(), O_CLOEXEC);
@@ -48,7 +48,7 @@ CoreStatus RowFile::Create(const std::string& directory, std::int64_t row_bytes,
   if (fd < 0) {
     return Error(Code::kFailedPrecondition, "no row file can be made in ", directory, ": ", std::strerror(errno));
   }
-  // Set afterwards, it cannot fail the making of the file; EINVAL where there is none: then the file stays buffered.
+  // Set after creation, so that EINVAL on a file system without O_DIRECT leaves a buffered file.
   if (!buffered) (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_DIRECT);
   std::unique_ptr<RowFile> made(new RowFile(fd, directory, row_bytes));
   const CoreStatus looked = made->Look();
@@ -104,13 +104,13 @@ CoreStatus RowFile::Grow(std::int64_t blocks, std::int64_t step) {
   do {
     error = fallocate(fd_, 0, before, after - before) == 0 ? 0 : errno;
   } while (error == EINTR);
-  // Without reservation a write may find the disk full, and then says so.
+  // Without reserved space a later write may fail with ENOSPC.
   if (error == EOPNOTSUPP) error = ftruncate(fd_, after) == 0 ? 0 : errno;
   if (error == 0) {
     blocks_.store(after / format_.block_bytes(), std::memory_order_release);
     return CoreStatus();
   }
-  // ext4 keeps what it got, and with it the last bytes of the disk.
+  // ext4 keeps a partial allocation, which may use up the disk.
   const bool is_back = ftruncate(fd_, before) == 0;
   struct statvfs room;
   const bool is_known = fstatvfs(fd_, &room) == 0;
@@ -149,7 +149,7 @@ int RowFile::Write(std::int64_t block, std::int64_t count, const std::uint8_t* b
 int RowFile::Sync() {
   if (is_direct_) return 0;
   const std::int64_t wanted = written_.load();
-  // One at a time: of two at once, the kernel tells only one that a write was lost.
+  // One fsync at a time: the kernel reports a lost write to only one of two concurrent calls.
   std::lock_guard<std::mutex> lock(syncing_);
   const int failed = sync_error_.load(std::memory_order_acquire);
   if (failed != 0 || synced_ >= wanted) return failed;

@@ -1,4 +1,4 @@
-// A file of rows of one size, without a name: it ends with the last descriptor of it.  docs/internals/row_files.md
+// An unnamed file of rows of one size; the kernel frees it with its last descriptor.  docs/internals/row_files.md
 #ifndef ASCPIPE_DISK_ROW_FILE_H_
 #define ASCPIPE_DISK_ROW_FILE_H_
 
@@ -18,13 +18,13 @@ namespace ascpipe {
 
 constexpr std::int64_t kGrowthBytes = std::int64_t{64} << 20;
 
-// Threads may share it.  Read, Write and Sync return 0 or an errno; buffers begin on a page.
+// Thread-safe.  Read, Write and Sync return 0 or an errno.  Buffers are page-aligned.
 class RowFile {
  public:
-  // Makes an empty file.  O_DIRECT unless `buffered`, or the file system has none.
+  // Creates an empty file.  Uses O_DIRECT unless `buffered` is set or the file system does not support it.
   static CoreStatus Create(const std::string& directory, std::int64_t row_bytes, bool buffered,
                            std::unique_ptr<RowFile>* file);
-  // Takes the file of another process over, by a duplicate of its descriptor.  That process must be dead.
+  // Adopts the file of another process by a duplicate of its descriptor.  That process must have exited.
   static CoreStatus Adopt(int fd, const std::string& directory, std::int64_t row_bytes, std::unique_ptr<RowFile>* file);
   ~RowFile();
   RowFile(const RowFile&) = delete;
@@ -36,19 +36,19 @@ class RowFile {
   dev_t device() const { return device_; }
   const FileSystem& file_system() const { return file_system_; }
   bool is_direct() const { return is_direct_; }
-  // Blocks that may be read and written.
+  // Number of blocks that may be read and written.
   std::int64_t blocks() const { return blocks_.load(std::memory_order_acquire); }
   std::int64_t slots() const { return blocks() * format_.slots_per_block(); }
 
-  // Takes room for `blocks` at least, a multiple of `step` bytes.  Without room RESOURCE_EXHAUSTED, with need and room
-  // in the text; the file is then as it was.
+  // Allocates at least `blocks`, in multiples of `step` bytes.  If the disk is full, returns RESOURCE_EXHAUSTED with
+  // the needed and the free space, and leaves the file unchanged.
   CoreStatus Grow(std::int64_t blocks, std::int64_t step = kGrowthBytes);
 
   int Read(std::int64_t block, std::int64_t count, std::uint8_t* buffer) const;
-  // One write.  A short one is EIO.
+  // Does one write; returns EIO for a short write.
   int Write(std::int64_t block, std::int64_t count, const std::uint8_t* buffer);
-  // What was written before the call is on the disk when it returns 0; nothing to do for O_DIRECT.  After the first
-  // failure Sync and Write fail for ever: the kernel tells a lost write once, then calls lost pages clean.
+  // Flushes all completed writes to the disk; does nothing with O_DIRECT.  After the first failure Sync and Write
+  // always fail, because the kernel reports a lost write once and then marks the lost pages as clean.
   int Sync();
 
  private:
@@ -66,7 +66,7 @@ class RowFile {
   std::mutex growing_;
   std::mutex syncing_;
   std::atomic<std::int64_t> written_{0};  // writes that have returned
-  std::int64_t synced_ = 0;               // of these, the ones that are on the disk
+  std::int64_t synced_ = 0;               // number of these writes that were synced
   std::atomic<int> sync_error_{0};
 };
 

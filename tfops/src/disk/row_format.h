@@ -1,4 +1,4 @@
-// How rows lie in a row file: slots of equal size in blocks, each slot with a trailer.  docs/internals/row_files.md
+// Format of a row file: blocks of slots of equal size, each slot with a trailer.  docs/internals/row_files.md
 #ifndef ASCPIPE_DISK_ROW_FORMAT_H_
 #define ASCPIPE_DISK_ROW_FORMAT_H_
 
@@ -6,31 +6,32 @@
 
 namespace ascpipe {
 
-constexpr std::int64_t kDiskPage = 4096;             // what disks write at once, and the alignment of O_DIRECT
-constexpr std::int64_t kMostWriteBytes = 256 << 10;  // of one write
+constexpr std::int64_t kDiskPage = 4096;             // atomic write unit of disks, and alignment of O_DIRECT
+constexpr std::int64_t kMostWriteBytes = 256 << 10;  // per write
 constexpr std::int64_t kTrailerBytes = 8;
 constexpr std::int64_t kMostRowBytes = kMostWriteBytes - kTrailerBytes;
 
-// Behind each row.  `mark` is the generation, mixed with key and slot; `crc` is the CRC-32C of row and mark.  So a slot
-// can be verified without its key, and a whole row of another key, slot or generation is told from a damaged one.
+// Trailer of each row.  `mark` is the generation, mixed with key and slot; `crc` is the CRC-32C of row and mark.  A
+// slot can be verified without its key, and an intact row of another key, slot or generation differs from a damaged
+// row.
 struct RowTrailer {
   std::uint32_t mark;
   std::uint32_t crc;
 };
 static_assert(sizeof(RowTrailer) == kTrailerBytes, "RowTrailer");
 
-// What a slot holds in place of the wanted row.
+// Content of a slot.
 enum Damage : std::int32_t {
   kWhole = 0,          // the wanted row
   kNeverWritten = -1,  // zeros
-  kTorn = -2,          // bytes that were never written together
-  kForeign = -3,       // a whole row of another key or slot
-  kStale = -4,         // a row of this key and slot, of another generation
+  kTorn = -2,          // partially written
+  kForeign = -3,       // an intact row of another key or slot
+  kStale = -4,         // an intact row of this key and slot, of another generation
 };
 
 const char* NameOf(Damage damage);
 
-// The owner of a slot, mixed into 32 bits.
+// Hash of key and slot.
 std::uint32_t OwnerMark(std::int64_t key, std::int64_t slot);
 
 class RowFormat {
@@ -42,20 +43,20 @@ class RowFormat {
 
   std::int64_t row_bytes() const { return row_bytes_; }
   std::int64_t slot_bytes() const { return row_bytes_ + kTrailerBytes; }
-  // 4 KiB, or for a longer row as many pages as it takes.
+  // 4 KiB, or the size of one longer slot rounded up to whole pages.
   std::int64_t block_bytes() const { return (slot_bytes() + kDiskPage - 1) / kDiskPage * kDiskPage; }
   std::int64_t slots_per_block() const { return block_bytes() / slot_bytes(); }
   std::int64_t blocks_per_write() const { return kMostWriteBytes / block_bytes(); }
 
   std::int64_t BlockOf(std::int64_t slot) const { return slot / slots_per_block(); }
-  // In its block.
+  // Offset in bytes in its block.
   std::int64_t OffsetOf(std::int64_t slot) const { return slot % slots_per_block() * slot_bytes(); }
 
   // Fills a slot: uint8[slot_bytes].
   void Seal(const void* row, std::int64_t key, std::int64_t slot, std::uint32_t generation, std::uint8_t* at) const;
-  // What the slot holds: uint8[slot_bytes].
+  // Returns the content of a slot: uint8[slot_bytes].
   Damage Examine(const std::uint8_t* at, std::int64_t key, std::int64_t slot, std::uint32_t generation) const;
-  // Whether a slot is empty or has a whole row, of whatever key.
+  // Returns true if a slot is empty or has an intact row of any key.
   bool IsSound(const std::uint8_t* at) const;
 
  private:
