@@ -65,9 +65,8 @@ bool SizesOfSplit(const Shapes& shapes, const Port& port, Numbers* sizes);
 // that are used together.
 void WaitForWhole(tensorflow::Graph* graph, tensorflow::Node* cut);
 
-// Replace the inputs of `cut` by constant positions, so that it no longer needs the shapes of adjacent tensors, which
-// are read in place. `cut` is a Slice or a SplitV. A SplitV becomes one Slice for each output whose readers are not all
-// in `gone`.
+// Let `cut` take columns at their known position, so that it needs no shapes of adjacent tensors, which are read in
+// place. `cut` is a Slice or a SplitV. A SplitV becomes one Slice for each output that has readers outside `gone`.
 tensorflow::Status CutOut(tensorflow::Graph* graph, const Shapes& shapes, tensorflow::Node* cut, const NodeSet& gone);
 
 }  // namespace step

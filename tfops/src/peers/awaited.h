@@ -23,7 +23,7 @@ class AwaitedRanks {
 
   // Takes the headers of all ranks from one exchange.
   void Hear(const std::vector<PeerHeader>& headers, Clock::time_point now);
-  // Report that this rank has worked on a question of rank 0, and has not waited for other ranks meanwhile.
+  // Report that this rank has worked on a question of rank 0, and did not wait for other ranks in this time.
   void NoteOwnWork(Clock::time_point now) { progressed_ = now; }
 
   // Return when a busy rank last made progress.

@@ -182,7 +182,7 @@ class OrderRules {
     layout_.after_turn = plans;
     for (const Plan& plan : step_.plans) {
       if (std::find(plans.begin(), plans.end(), plan.item) == plans.end()) continue;
-      Items batches;  // computed before the turn, so that the lease is not held meanwhile
+      Items batches;  // computed before the turn, so that the lease is not held during their computation
       std::copy_if(plan.inputs.begin(), plan.inputs.end(), std::back_inserter(batches),
                    [&](Item input) { return !order_.IsAfterAny(input, plans); });
       AddTo(&layout_.before_turn, batches);
