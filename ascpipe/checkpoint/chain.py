@@ -42,7 +42,7 @@ class Chain(Checkpoint):
 
     def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
                targets: Optional[Targets] = None) -> Iterator[List[np.ndarray]]:
-        """Iterate as in ``Checkpoint``. ``targets`` are ignored, since members do not know their row counts in advance."""
+        """Iterate as in ``Checkpoint``. ``targets`` are ignored, since row counts are not known in advance."""
         for number, member in enumerate(self._members):
             for arrays in member.arrays(table, pieces_of, rank, ranks, block_rows):
                 told = self._tellers[table].tells(number, arrays[0])

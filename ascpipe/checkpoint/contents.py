@@ -111,8 +111,8 @@ class PartedBlock(NamedTuple):
 
     Attributes:
         keys, counts, timestamps: as in ``Block``.
-        parts: float32[n, ...] each; concatenated along axis 1 they are the rows. The embedding and each optimizer slot are
-                entirely within one part.
+        parts: float32[n, ...] each; concatenated along axis 1 they are the rows. The embedding and each optimizer slot
+            are entirely within one part.
     """
 
     keys: np.ndarray
@@ -207,8 +207,8 @@ class Position(NamedTuple):
     Attributes:
         run_id: id of the daemon's session, unique among all runs; 1 to 128 characters.
         tables: positions by table name.
-        trained_batches: by stream name, the number of batches trained since the tables were initialized, including earlier
-                runs. It is the input position for ``dataset.skip(n)``.
+        trained_batches: by stream name, the number of batches trained since the tables were initialized, including
+            earlier runs. It is the input position for ``dataset.skip(n)``.
     """
 
     run_id: str

@@ -30,8 +30,8 @@ def repeated(keys: np.ndarray) -> Optional[int]:
     """Return a key that occurs more than once; None if there is none.
 
     Exact, and several times as fast as sorting unless many hashes collide: each key writes its number to the slot of
-    its hash. A key that finds another number there is either a duplicate or is retried in the next round. At most one of
-    several duplicates keeps the slot, so duplicates are found in this round or are retried together.
+    its hash. A key that finds another number there is either a duplicate or is retried in the next round. At most one
+    of several duplicates keeps the slot, so duplicates are found in this round or are retried together.
 
     Args:
         keys: int64[n], contiguous; may be reordered.

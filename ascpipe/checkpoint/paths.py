@@ -37,8 +37,8 @@ class Place(NamedTuple):
     Attributes:
         prefix: as passed by the program.
         directory: directory of both parts.
-        stem: ``base-step``, prefix of the names of TensorFlow's files; empty if the program passed ``directory/`` without
-                a step.
+        stem: ``base-step``, prefix of the names of TensorFlow's files; empty if the program passed ``directory/``
+            without a step.
     """
 
     prefix: str
