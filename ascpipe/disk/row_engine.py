@@ -74,7 +74,7 @@ def create_file(directory: str, row_bytes: int, *, buffered: bool = False) -> Ro
 
 
 def _path(directory: str) -> bytes:
-    """Encode a path for the library. Raise ``RowEngineError`` if the library would truncate it."""
+    """Encode a path for the library. Raise ``RowEngineError`` if it is not UTF-8 or has a NUL byte."""
     try:
         path = directory.encode()
     except UnicodeEncodeError as error:
