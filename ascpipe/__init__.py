@@ -1,6 +1,6 @@
-"""Sparse-feature pipeline for TensorFlow 1.15: a daemon works ahead of training.  Cheap to import."""
+"""Sparse-feature pipeline for TensorFlow 1.15: a daemon prepares batches ahead of training.  Cheap to import."""
 
-__version__ = "0.2.0"  #: the only place: packages and ops take it from here
+__version__ = "0.2.0"  #: packages and ops read the version from here
 
 __all__ = ["__version__"]
 

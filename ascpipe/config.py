@@ -1,6 +1,6 @@
-"""Settings: defaults, a file, the environment and the command line, each over the one before.
+"""Settings from defaults, a file, the environment and the command line, in order of increasing precedence.
 
-The list with units and meanings is ``defaults.toml``.
+``defaults.toml`` lists them with units and meanings.
 """
 import difflib
 import ipaddress
@@ -20,21 +20,21 @@ ENVIRONMENT_PREFIX = "ASCPIPE_"
 FILE_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
 METRICS_SUFFIX = ".prom"  #: of files that the node exporter reads
 
-#: variables that are no settings; names.py, ascpipe/checkpoint, ascpipe/ranks.py say what they mean
+#: variables that are not settings; see names.py, ascpipe/checkpoint and ascpipe/ranks.py
 OTHER_VARIABLES = frozenset(ENVIRONMENT_PREFIX + name for name in (
     "NAME", "CONFIG", "ALLOW_UNVERIFIED", "ALLOW_MISSING", "RANKS_FOLDER"))
-FREE_PREFIX = ENVIRONMENT_PREFIX + "X_"  #: variables of others: daemons and workers have them, ascpipe reads none
+FREE_PREFIX = ENVIRONMENT_PREFIX + "X_"  #: prefix of user variables, which daemons inherit and ascpipe ignores
 
 # Kubernetes gives each container variables of the services of its namespace: their names in capitals, then such an
 # ending, or _PORT with an address. That of a service named ascpipe-metrics has the name of a setting.
 _OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$")
 _ADDRESS_OF_A_SERVICE = re.compile(r"(tcp|udp|sctp)://")
 
-DEFAULTS = "the defaults"  #: as an origin
+DEFAULTS = "the defaults"  #: name of an origin
 _MAX_FILE_BYTES = 1 << 20
 _MAX_TEXT = 4096
-_MAX_BITS = 64  #: of a number
-_MOST_PROCESSOR = 1023  # what a mask of the kernel's usual size can name
+_MAX_BITS = 64  #: of an integer
+_MOST_PROCESSOR = 1023  # maximum of a CPU mask of the kernel's usual size
 _PROCESSORS = re.compile(r"^(\d{1,4})(?:-(\d{1,4}))?$")
 
 
@@ -66,19 +66,19 @@ class Settings(pydantic.BaseModel):
 
     @property
     def read_ahead(self) -> int:
-        """Batches that a dataset should read ahead of training: what plans know while work gathers beside them."""
+        """Recommended prefetch depth of a dataset, in batches: look-ahead plus slack for planning during gathers."""
         return self.look_ahead + 2 * self.plan_ahead
 
     def table_worker_of(self, table: int) -> int:
-        """Index of the table worker that has a table."""
+        """Return the index of the table worker that owns a table."""
         return table % self.table_workers
 
     def is_given(self, name: str) -> bool:
-        """Whether a setting was given, if only with the value of its default."""
+        """Return whether a setting was given, even if with its default value."""
         return self.origin_of(name) != DEFAULTS
 
     def origin_of(self, name: str) -> str:
-        """Where the value of a setting came from, in words."""
+        """Describe the origin of the value of a setting."""
         return self._origins.get(name, DEFAULTS)
 
     @pydantic.validator("ring_bytes", "save_log_bytes", pre=True)
@@ -92,7 +92,7 @@ class Settings(pydantic.BaseModel):
 
     @pydantic.validator("metrics_address")
     def _is_an_address(cls, value: str) -> str:  # noqa: N805
-        return str(ipaddress.ip_address(value))  # a name may mean other addresses tomorrow
+        return str(ipaddress.ip_address(value))  # no host names, whose addresses may change
 
     @pydantic.validator("metrics_file")
     def _is_a_file_for_a_collector(cls, value: str) -> str:  # noqa: N805
@@ -108,17 +108,17 @@ class Settings(pydantic.BaseModel):
 
 def load_settings(options: Optional[Mapping[str, Any]] = None,
                   environment: Optional[Mapping[str, str]] = None) -> Settings:
-    """Read the settings in force.
+    """Read the current settings.
+
+    A relative path in $ASCPIPE_CONFIG is made absolute in ``os.environ``, since daemons have another working directory.
 
     Args:
-        options: from the command line; a value of None is not given.
+        options: from the command line; None values are ignored.
         environment: ``os.environ`` by default.
-
-    A relative path in $ASCPIPE_CONFIG is made absolute in ``os.environ``: daemons have another current folder.
 
     Raises:
         ConfigFileError: the file of $ASCPIPE_CONFIG is missing or not TOML.
-        ConfigError: a value or a name of a setting that does not exist; names its origin.
+        ConfigError: a name or value is invalid; the text has its origin.
     """
     environment = os.environ if environment is None else environment
     if environment is os.environ and environment.get(FILE_VARIABLE):
@@ -152,7 +152,7 @@ def size(text: str) -> int:
 
 
 def _is_of_a_service(name: str, value: str) -> bool:
-    """Whether Kubernetes has made a variable for a service whose name begins with ascpipe."""
+    """Return whether Kubernetes has set a variable for a service whose name starts with ascpipe."""
     return name.startswith(ENVIRONMENT_PREFIX) and (
         _OF_A_SERVICE.search(name) is not None
         or name.endswith("_PORT") and _ADDRESS_OF_A_SERVICE.match(value) is not None)
@@ -168,7 +168,7 @@ def _require_known(environment: Mapping[str, str]) -> None:
 
 
 def processors(text: str) -> List[int]:
-    """Parse numbers of processors such as "2,4-7"; an empty text has none. Raises ``ValueError``."""
+    """Parse CPU numbers such as "2,4-7"; an empty text means none. Raises ``ValueError``."""
     if not text:
         return []
     found: List[int] = []
@@ -189,7 +189,7 @@ def variables_for(options: Mapping[str, Any]) -> Dict[str, str]:
 
 def _read_toml(path: str) -> Dict[str, Any]:
     try:
-        # A fifo or a device would be waited for, or never end.
+        # Do not block on a FIFO or a device.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ConfigFileError("", path, "", "it is not a regular file")
@@ -199,7 +199,7 @@ def _read_toml(path: str) -> Dict[str, Any]:
         return tomli.loads(content.decode())
     except OSError as error:
         raise ConfigFileError("", path, "", error.strerror or str(error)) from error
-    except (ValueError, RecursionError) as error:  # also a number that Python does not read
+    except (ValueError, RecursionError) as error:  # ValueError: also a number that Python cannot parse
         raise ConfigFileError("", path, "", "it is not TOML: {}".format(error)) from error
 
 
@@ -220,10 +220,10 @@ def _checked(values: Dict[str, Any], origins: Dict[str, str]) -> Settings:
 
 
 def _refused(name: str, value: Any) -> str:
-    """Why a value cannot be a setting; empty where that depends on the setting."""
+    """Return why a value is invalid for every setting; empty if that depends on the setting."""
     if name not in Settings.__fields__:
         return _no_such(name)
-    # pydantic would take True for 1 and 1.9 for 1
+    # pydantic would accept True as 1, and truncate 1.9 to 1
     takes_floats = issubclass(Settings.__fields__[name].type_, float)
     if isinstance(value, bool) or not isinstance(value, (int, float, str)) or (
             isinstance(value, float) and not takes_floats):

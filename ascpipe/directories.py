@@ -1,4 +1,4 @@
-"""Directories that nobody but this user and root can change, and what is said of one that cannot be used."""
+"""Directories that only this user and root can change, and the errors for unusable directories."""
 import contextlib
 import errno
 import os
@@ -7,7 +7,7 @@ from typing import Iterator
 
 from ascpipe.errors import DaemonError, DirectoryFullError, RunDirError
 
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})  #: what the kernel says where there is no room for bytes or files
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})  #: errnos if there is no room for bytes or files
 
 _MIB = 1 << 20
 
@@ -25,17 +25,17 @@ def user_cache() -> str:
 
 
 def make_safe_dir(path: str) -> str:
-    """Make a directory, 0700, in which only this user and root can change anything, or check that it is one.
+    """Create a directory with mode 0700, or check that only this user and root can change an existing one.
 
-    Every folder on the way must belong to one of the two, as must the directory. Those on the way may be writable by
-    others if they are sticky, as /tmp is: what is ours there cannot be exchanged.
+    The directory and all its parents must belong to this user or root. Parents may be writable by other users only if
+    they are sticky, as /tmp is, so that other users cannot replace our entries.
 
     Returns:
-        Its path without links. So no other user can later make another directory of it.
+        Its path without symbolic links, so that no other user can redirect it later.
 
     Raises:
-        RunDirError: names the folder that another user may change; nothing was made below it.
-        DirectoryFullError: there is no room to make it.
+        RunDirError: another user can change a folder of the path; nothing was created below it.
+        DirectoryFullError: the file system is full.
     """
     real = os.path.realpath(path)
     owners = {0, os.geteuid(), os.stat("/").st_uid}  # in a user namespace root may have another number
@@ -44,7 +44,7 @@ def make_safe_dir(path: str) -> str:
         folder = os.path.join(folder, part)
         with refusing(folder):
             if not os.path.lexists(folder):
-                with contextlib.suppress(FileExistsError):  # another process has just made it
+                with contextlib.suppress(FileExistsError):  # another process has created it meanwhile
                     os.mkdir(folder, 0o700)
             status = os.lstat(folder)
         if not stat.S_ISDIR(status.st_mode):
@@ -60,7 +60,7 @@ def make_safe_dir(path: str) -> str:
 
 @contextlib.contextmanager
 def refusing(path: str) -> Iterator[None]:
-    """Whatever the system refuses in the block is raised as ``refused(path, error)``."""
+    """Raise system errors of the block as ``refused(path, error)``."""
     try:
         yield
     except OSError as error:
@@ -68,7 +68,7 @@ def refusing(path: str) -> Iterator[None]:
 
 
 def refused(path: str, error: OSError) -> DaemonError:
-    """The error to raise where the system refuses to make or change something in ``path``: it says what is full."""
+    """Return the error for a failed change in ``path``; it says which resource is exhausted."""
     if isinstance(error.filename, str):
         path = error.filename
     reason = error.strerror or str(error)
@@ -76,7 +76,7 @@ def refused(path: str, error: OSError) -> DaemonError:
 
 
 def room(path: str) -> str:
-    """What is free in the file system of a path, which need not be there."""
+    """Describe the free space of the file system of a path, which need not exist."""
     while not os.path.exists(path) and path not in ("", "/"):
         path = os.path.dirname(path)
     try:

@@ -1,8 +1,8 @@
-"""Makes a failed import of a name that ascpipe does not provide say what to use.
+"""Makes failed imports of names that ascpipe does not provide suggest a replacement.
 
-Stand-in packages have some names of the real packages, in files or in a table of names. For the rest
+Stand-in packages have some names of the real packages, in files or in a table of names. For other names
 ``import`` raises an error with the nearest name, or with what to do instead. ``hasattr`` stays False, and ``find_spec``
-returns None. This module loads neither TensorFlow nor other modules of ascpipe, until a name of a table is imported.
+returns None. This module imports neither TensorFlow nor ascpipe modules until a name in a table is imported.
 """
 import ast
 import difflib
@@ -17,12 +17,12 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Any, Dict, Mapping, NoReturn, Optional, Sequence, Tuple
 
-ANY = "*"  #: every name of a module
-#: Modules by their full names, and of each: public name -> its home, ``module``, ``module:attribute``, or
-#: ``module:function()`` for the result of a call; ``ANY`` -> the module whose public names it has.
+ANY = "*"  #: all names of a module
+#: Full module name -> public name -> its origin: ``module``, ``module:attribute``, or
+#: ``module:function()`` for the result of a call; ``ANY`` -> the module whose public names are copied.
 Homes = Mapping[str, Mapping[str, str]]
 
-#: Packages that only ``ascpipe run`` has: top-level names below which programs import.
+#: Packages that only ``ascpipe run`` provides: top-level names.
 STAND_INS = ("mx_rec_common", "npu_bridge", "npu_device", "rec_sdk_common", "tf_adapter")
 
 _DOCUMENT = "docs/how-to/from-mx_rec.md says what programs find"
@@ -30,21 +30,21 @@ _DOCUMENT = "docs/how-to/from-mx_rec.md says what programs find"
 
 def install(package: str, instead: Optional[Mapping[Tuple[str, str], str]] = None,
             homes: Optional[Homes] = None) -> None:
-    """Make failed imports below a package of ascpipe say what to use. Idempotent.
+    """Make failed imports below a package of ascpipe suggest a replacement. Idempotent.
 
     Args:
-        package: a top-level package that is being imported; it is ours, whatever else is installed.
-        instead: by (module, name), or (module, ``ANY``), what to use instead of names that are not provided.
+        package: our top-level package that is being imported.
+        instead: by (module, name) or (module, ``ANY``), what to use instead of names that are not provided.
         homes: modules of the package that have no files.
     """
     _FINDER.packages[package] = dict(instead or {})
     _FINDER.homes.update(homes or {})
     if _FINDER not in sys.meta_path:
-        sys.meta_path.insert(0, _FINDER)  # before those that find our files and know no hints
+        sys.meta_path.insert(0, _FINDER)  # before the finders that find our files but give no hints
 
 
 def fill(module: ModuleType, homes: Mapping[str, str]) -> None:
-    """Give a module the names of its row of ``Homes``."""
+    """Set the names of a row of ``Homes`` in a module."""
     for name, home in homes.items():
         path, _, attribute = home.partition(":")
         found = importlib.import_module(path)
@@ -60,24 +60,24 @@ def fill(module: ModuleType, homes: Mapping[str, str]) -> None:
 
 
 def point_to_run() -> None:
-    """Make failed imports of stand-ins point to ``ascpipe run``, in a program that it has not started. Idempotent.
+    """Make failed imports of stand-ins point to ``ascpipe run``, in a program started without it. Idempotent.
 
-    Packages that are installed are found before.
+    Installed packages take precedence.
     """
     if _LAST_FINDER not in sys.meta_path:
         sys.meta_path.append(_LAST_FINDER)
 
 
 class NotProvidedError(ImportError, AttributeError):
-    """A module of ours has no such name. An ``AttributeError``, so that ``hasattr`` is False."""
+    """A module of ascpipe has no such name. It is an ``AttributeError`` so that ``hasattr`` returns False."""
 
 
 class _Finder:
     """Finds modules of our packages.
 
     Attributes:
-        packages: by name of the package, the argument ``instead`` of ``install``.
-        homes: modules that have no files.
+        packages: argument ``instead`` of ``install`` by package name.
+        homes: modules without files.
     """
 
     def __init__(self) -> None:
@@ -86,10 +86,10 @@ class _Finder:
 
     def find_spec(self, fullname: str, path: Optional[Sequence[str]] = None,
                   target: Optional[ModuleType] = None) -> Optional[ModuleSpec]:
-        """As import hooks have it.
+        """Find a module; see ``importlib.abc.MetaPathFinder``.
 
         Raises:
-            ModuleNotFoundError: there is none, and it is imported.
+            ModuleNotFoundError: an imported module does not exist.
         """
         root = fullname.partition(".")[0]
         if root == fullname or root not in self.packages:
@@ -100,19 +100,18 @@ class _Finder:
         if spec is None:
             caller = sys._getframe(1)
             if _is_import(caller) and not _is_name_of_call(caller):
-                # Without ``name`` for a name of `from module import name`: by it that would know the error, and take it
-                # for its own.
+                # `from module import name` swallows the error if ``name`` is the imported name, so omit it then.
                 raise ModuleNotFoundError(self.text(fullname), name=None if _is_name(caller) else fullname)
             return None
         if spec.submodule_search_locations is None:
-            # `from module import name` looks for modules below those that may have some, so that it comes here.
+            # `from module import name` calls the finder only if the module can have submodules.
             spec.submodule_search_locations = []
         if isinstance(spec.loader, SourceFileLoader):
             spec.loader = _Loader(spec.loader.name, spec.loader.path)
         return spec
 
     def text(self, fullname: str) -> str:
-        """Write what to use instead of a module or a name of a module."""
+        """Return the hint for a module or a name of a module."""
         module, _, name = fullname.rpartition(".")
         package = fullname.partition(".")[0]
         instead = self.packages[package]
@@ -121,18 +120,18 @@ class _Finder:
 
 
 class _LastFinder:
-    """Finds nothing; asked after all others."""
+    """Finds nothing; called after all other finders."""
 
     def find_spec(self, fullname: str, path: Optional[Sequence[str]] = None,
                   target: Optional[ModuleType] = None) -> None:
-        """As import hooks have it. Raises ``ModuleNotFoundError`` where a stand-in is imported."""
+        """Raise ``ModuleNotFoundError`` if a stand-in is imported; otherwise return None."""
         if fullname in STAND_INS and _is_import(sys._getframe(1)):
             raise ModuleNotFoundError("No module named {!r}: it is not installed; `ascpipe run SCRIPT` has a stand-in "
                                       "for it (docs/how-to/running_programs.md)".format(fullname), name=fullname)
 
 
 class _Loader(SourceFileLoader):
-    """Gives a module of ours its ``__getattr__``."""
+    """Adds ``__getattr__`` to a module of ascpipe."""
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["__getattr__"] = functools.partial(_no_attribute, module.__name__)
@@ -140,17 +139,17 @@ class _Loader(SourceFileLoader):
 
 
 class _HomesLoader(Loader):
-    """Makes a module of ours that has no file.
+    """Creates a module of ascpipe that has no file.
 
     Args:
-        homes: its names.
+        homes: names of the module.
     """
 
     def __init__(self, homes: Mapping[str, str]) -> None:
         self._homes = homes
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """None: a plain module."""
+        """Return None, for a plain module."""
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["__getattr__"] = functools.partial(_no_attribute, module.__name__)
@@ -162,34 +161,34 @@ _LAST_FINDER = _LastFinder()
 
 
 def _no_attribute(module: str, name: str) -> NoReturn:
-    if name.startswith("_"):  # Python and its tools ask for such
+    if name.startswith("_"):  # requested by Python and its tools
         raise AttributeError("module {!r} has no attribute {!r}".format(module, name))
     raise NotProvidedError(_FINDER.text("{}.{}".format(module, name)))
 
 
 def _is_import(frame: Any) -> bool:
-    """Check that a finder is asked to import, and not only whether there is such a module.
+    """Return whether the finder was called by an import, and not only to look for a module.
 
-    The frames are the finder's caller and that one's; a Python with other frames shows only its own errors.
+    This inspects the two calling frames. With a Python version that has other frames, only Python's own errors appear.
     """
     asks = frame.f_back
     return asks is not None and asks.f_code.co_name == "_find_and_load_unlocked"
 
 
 def _is_name(frame: Any) -> bool:
-    """Whether a finder is asked for a name that is imported from a module; ``frame`` as of ``_is_import``."""
+    """Return whether a finder is called for a name imported from a module; ``frame`` as in ``_is_import``."""
     return _leave_import(frame)[1]
 
 
 def _is_name_of_call(frame: Any) -> bool:
-    """As ``_is_name``, by a call of ``__import__(module, fromlist=[name])``, which gives the module in any case."""
+    """As ``_is_name``, for a call ``__import__(module, fromlist=[name])``, which returns the module in any case."""
     importer, is_name = _leave_import(frame)
     return is_name and importer is not None and (
         importer.f_code.co_code[importer.f_lasti] != dis.opmap["IMPORT_NAME"])
 
 
 def _leave_import(frame: Any) -> Tuple[Any, bool]:
-    """The frame that imports, and whether it imports names from a module."""
+    """Return the importing frame, and whether it imports names from a module."""
     is_name = False
     while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
         is_name |= frame.f_code.co_name == "_handle_fromlist"
@@ -198,9 +197,9 @@ def _leave_import(frame: Any) -> Tuple[Any, bool]:
 
 
 def _nearest(package: str, module: str, name: str) -> str:
-    """Find a similar name in its module, else the same name elsewhere, else a similar module, else the document."""
+    """Find a similar name in the module, the same name elsewhere, a similar module, or the document, in this order."""
     exported = _exported_by_module(package)
-    loaded = vars(sys.modules[module]) if module in sys.modules else {}  # of star imports there is no list
+    loaded = vars(sys.modules[module]) if module in sys.modules else {}  # star imports have no list
     beside = [*exported.get(module, ()), *(public for public, value in loaded.items()
                                            if not public.startswith("_") and not isinstance(value, ModuleType))]
     alike = difflib.get_close_matches(name, beside, 1, 0.85)
@@ -217,7 +216,7 @@ def _nearest(package: str, module: str, name: str) -> str:
 
 @functools.lru_cache(maxsize=None)
 def _exported_by_module(package: str) -> Dict[str, Tuple[str, ...]]:
-    """What each module of a package exports; read, not imported."""
+    """Return the names that each module of a package exports, without importing it."""
     found = {module: _listed(homes) for module, homes in _FINDER.homes.items()
              if module.partition(".")[0] == package}
     todo = [(package, path) for path in getattr(sys.modules.get(package), "__path__", ())]
@@ -234,12 +233,12 @@ def _exported_by_module(package: str) -> Dict[str, Tuple[str, ...]]:
 
 
 def _listed(homes: Mapping[str, str]) -> Tuple[str, ...]:
-    """The public names in a row of ``Homes``."""
+    """Return the public names in a row of ``Homes``."""
     return tuple(name for name in homes if name != ANY and not name.startswith("_"))
 
 
 def _exported(path: str) -> Tuple[str, ...]:
-    """``__all__`` of a file."""
+    """Read ``__all__`` of a file."""
     try:
         with open(path, encoding="utf-8") as source:
             body = ast.parse(source.read()).body

@@ -1,4 +1,4 @@
-"""One log format for all processes: time, process role, level, text.  One line per event."""
+"""Log format of all processes: time, process role, level, text.  One line per event."""
 import logging
 import sys
 from typing import IO, Optional
@@ -7,17 +7,17 @@ FORMAT = "%(asctime)s.%(msecs)03d {role} %(process)d %(levelname)s %(message)s"
 
 
 def one_line(text: str) -> str:
-    """Escape what is not printable, line ends too, in a text from elsewhere, for a log or a terminal."""
+    """Escape non-printable characters, including line ends, in untrusted text for a log or a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def counted(number: int, what: str) -> str:
-    """``"1 table"``, ``"2 tables"``."""
+    """Format a count, as in ``"1 table"``, ``"2 tables"``."""
     return "{} {}{}".format(number, what, "" if number == 1 else "s")
 
 
 class _OneLine(logging.Formatter):
-    """Writes one line per record: control characters cannot forge a line; lines of a traceback begin with a space."""
+    """Writes one line per record: control characters are escaped, and traceback lines start with a space."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (name of the base class)
         return one_line(super().formatMessage(record))
@@ -27,7 +27,7 @@ class _OneLine(logging.Formatter):
 
 
 def open_log(role: str, stream: Optional[IO[str]] = None) -> logging.Logger:
-    """Return the logger of this process, which writes to ``stream`` (stderr).  Called once, by the process's main."""
+    """Return the logger of this process, which writes to ``stream`` (stderr).  Call it once, in the process's main."""
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(_OneLine(FORMAT.format(role=role.replace("%", "%%")), "%Y-%m-%dT%H:%M:%S"))
     logger = logging.getLogger("ascpipe." + role)

@@ -1,7 +1,7 @@
-"""Makes and parses the name of every file that a daemon has: run directory, sockets, lock, logs.
+"""Creates and parses the paths of all files of a daemon: run directory, sockets, lock, logs.
 
-The run directory is ``$XDG_RUNTIME_DIR/ascpipe/<name>``, or ``/tmp/ascpipe-<uid>/<name>`` where there is no
-such directory.  Only this user may open it (0700), and its parent.
+The run directory is ``$XDG_RUNTIME_DIR/ascpipe/<name>``, or ``/tmp/ascpipe-<uid>/<name>`` if there is no
+such directory.  It and its parent have mode 0700.
 """
 import contextlib
 import os
@@ -15,7 +15,7 @@ from ascpipe.errors import EndpointTooLongError, NameRefusedError, RunDirError
 
 DEFAULT_NAME = "default"
 NAME_VARIABLE = "ASCPIPE_NAME"
-ENDPOINT_BYTES = 107  #: of a unix socket path, without its final NUL
+ENDPOINT_BYTES = 107  #: maximum length of a unix socket path, without its final NUL
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,47}")
 _PRIVATE = re.compile(r"private-[0-9]+-[0-9a-f]{12}")
@@ -27,14 +27,14 @@ class RunDir:
     """The files of one daemon.
 
     Attributes:
-        name: of the daemon.
-        path: the directory.
+        name: name of the daemon.
+        path: the run directory.
         lock: locked (flock) as long as the daemon lives.
-        control: socket of the control plane.
-        lifeline: socket whose end of file means the death of the other side; it passes descriptors.
-        owner: JSON: the process that has the lock.
-        log: of the daemon.
-        exchange_spans: spans of the exchanges of its trainer, if it is one of several ranks and they are kept.
+        control: control socket.
+        lifeline: socket that passes descriptors; its end of file means that the other side has died.
+        owner: JSON description of the process that holds the lock.
+        log: log of the daemon.
+        exchange_spans: spans of the exchanges of its trainer, if they are recorded and there are several ranks.
     """
 
     def __init__(self, name: str) -> None:
@@ -48,19 +48,19 @@ class RunDir:
         self.exchange_spans = os.path.join(self.path, "exchanges.spans")
 
     def worker_log(self, worker: str) -> str:
-        """Log of a worker (``"key-0"``): its stderr since its start."""
+        """Return the log path of a worker (``"key-0"``): its stderr since its start."""
         return os.path.join(self.path, worker + ".log")
 
     def worker_spans(self, worker: str) -> str:
-        """File of spans of a worker (``"key-0"``), if it records them."""
+        """Return the path of the spans of a worker (``"key-0"``)."""
         return os.path.join(self.path, worker + ".spans")
 
     def span_files(self) -> List[str]:
-        """Names of the files of ``worker_spans`` that are there."""
+        """Return the names of existing files of ``worker_spans``."""
         return [name for name in sorted(os.listdir(self.path)) if _WORKER_SPANS.fullmatch(name)]
 
     def files(self) -> List[str]:
-        """Names of files in the directory that a daemon makes; other files are never deleted."""
+        """Return the names of files that a daemon creates in the directory; other files are never deleted."""
         own = {os.path.basename(path) for path in (
             self.lock, self.control, self.lifeline, self.owner, self.log, self.exchange_spans)}
         return [name for name in sorted(os.listdir(self.path)) if name in own or _WORKER_LOG.fullmatch(name)
@@ -68,11 +68,11 @@ class RunDir:
 
 
 def run_dir(name: str) -> RunDir:
-    """Return the run directory of the daemon ``name``, without a look at the disk.
+    """Return the run directory of the daemon ``name``, without accessing the disk.
 
     Raises:
-        NameRefusedError: not a name.
-        EndpointTooLongError: its sockets would have too long a path.
+        NameRefusedError: the name is invalid.
+        EndpointTooLongError: the paths of its sockets are too long.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise NameRefusedError(name)
@@ -85,18 +85,18 @@ def run_dir(name: str) -> RunDir:
 
 
 def base_dir() -> str:
-    """The parent of all run directories of this user."""
+    """Return the parent of all run directories of this user."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if os.path.isabs(runtime) and os.path.isdir(runtime):  # after su or in cron it often names none
+    if os.path.isabs(runtime) and os.path.isdir(runtime):  # after su or in cron the directory often does not exist
         return os.path.join(runtime, "ascpipe")
     return "/tmp/ascpipe-{}".format(os.geteuid())  # noqa: S108  (checked: ours, 0700, no link)
 
 
 def known_names() -> List[str]:
-    """Names of run directories of this user; their daemons may be dead.
+    """Return the names of the run directories of this user; their daemons may be dead.
 
     Raises:
-        RunDirError: their parent is not ours alone.
+        RunDirError: their parent is not private to this user.
     """
     base = base_dir()
     try:
@@ -107,26 +107,26 @@ def known_names() -> List[str]:
 
 
 def private_name(pid: int) -> str:
-    """A random name for the daemon of one trainer."""
+    """Return a random name for the private daemon of one trainer."""
     return "private-{}-{}".format(pid, secrets.token_hex(6))
 
 
 def is_private_name(name: str) -> bool:
-    """Was ``name`` made by ``private_name``?"""
+    """Return whether ``private_name`` generated this name."""
     return _PRIVATE.fullmatch(name) is not None
 
 
 def daemon_name(name: Optional[str] = None) -> str:
-    """``name``, else $ASCPIPE_NAME, else ``"default"``."""
+    """Return ``name``, $ASCPIPE_NAME or ``"default"``, in this order."""
     return name or os.environ.get(NAME_VARIABLE) or DEFAULT_NAME
 
 
 def make_private_dir(path: str) -> None:
-    """Make a directory that only this user may open, or check that it is one.
+    """Create a directory with mode 0700, or check that an existing one is private.
 
     Raises:
-        RunDirError: it belongs to another user, is open to others, or is no directory; it is not changed.
-        DirectoryFullError: there is no room for it.
+        RunDirError: it belongs to another user, is accessible to other users, or is not a directory; it is not changed.
+        DirectoryFullError: the file system is full.
     """
     with refusing(path), contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
@@ -134,15 +134,15 @@ def make_private_dir(path: str) -> None:
 
 
 def check_private_dir(path: str) -> None:
-    """Refuse a directory that others could have made or could change.
+    """Raise an error for a directory that other users could have created or can change.
 
     Raises:
         FileNotFoundError: it does not exist.
-        RunDirError: another user owns it or may open it, or it cannot be looked at.
+        RunDirError: it belongs to another user, is accessible to other users, or cannot be checked.
     """
     try:
         status = os.lstat(path)
-    except (NotADirectoryError, PermissionError) as error:  # of its parent
+    except (NotADirectoryError, PermissionError) as error:  # error of its parent
         raise RunDirError(path, error.strerror or str(error)) from error
     if stat.S_ISLNK(status.st_mode):
         raise RunDirError(path, "it is a symbolic link")

@@ -1,4 +1,4 @@
-"""Sets up the logger of programs: to standard error, at the level of the environment variable."""
+"""Sets up the logger of user programs: standard error, with the level of an environment variable."""
 import logging
 import os
 import sys
@@ -11,8 +11,9 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL")
 
 
 class _Screen(logging.StreamHandler):
-    """Writes to the current ``sys.stderr``, unless a handler of the program gets the same records; handlers of files do
-    not count."""
+    """Writes to the current ``sys.stderr``, unless a handler of the program prints the same records. File handlers
+    do not count.
+    """
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -30,13 +31,12 @@ class _Screen(logging.StreamHandler):
 
 
 def program_logger() -> logging.Logger:
-    """Return the logger ``mx_rec``, with a handler on standard error, which it gets once.
+    """Return the logger ``mx_rec``. Its handler for standard error is added once.
 
-    Its level is ``$MXREC_LOG_LEVEL``, else INFO, unless the program has given it one.
+    Its level is ``$MXREC_LOG_LEVEL`` or INFO, unless the program has set one.
 
     Raises:
-        ValueError: the variable has another value than DEBUG, INFO, WARNING (or WARN), ERROR, CRITICAL (or FATAL), in
-            any case.
+        ValueError: the variable is not DEBUG, INFO, WARNING (or WARN), ERROR, CRITICAL (or FATAL), ignoring case.
     """
     logger = logging.getLogger(NAME)
     level = os.environ.get(LEVEL, "INFO")

@@ -1,10 +1,9 @@
-"""The rank of this process and the number of ranks, from the variables of the launcher.
+"""The rank of this process and the number of ranks, from the environment variables of the launcher.
 
-Variables of Horovod are asked first, then those of Open MPI, of MPICH and Intel MPI (PMI), and of PMIx under Slurm. The
-first launcher of which one is set is the one: a ``HOROVOD_SIZE`` of 1 counts, whatever another launcher has left
-in the environment of the shell.
+Variables are tried in this order: Horovod, Open MPI, MPICH and Intel MPI (PMI), PMIx under Slurm. The first launcher
+with a variable set is used, even if ``HOROVOD_SIZE`` is 1 and variables of another launcher are left in the shell.
 
-``ascpipe run --ranks`` names a folder in ``FOLDER_VARIABLE``, where ranks leave why they failed.
+``ascpipe run --ranks`` sets ``FOLDER_VARIABLE`` to a folder in which ranks record why they failed.
 """
 import logging
 import os
@@ -17,20 +16,20 @@ from typing import Dict, List, Mapping, NamedTuple, Optional
 from ascpipe.errors import HorovodMissingError, HorovodVersionError, RanksError
 from ascpipe.errors.base import shown
 
-HOROVOD_VERSION = "0.28.1"  #: whose C++ functions we call
+HOROVOD_VERSION = "0.28.1"  #: the only supported version, since we call its C++ functions
 FOLDER_VARIABLE = "ASCPIPE_RANKS_FOLDER"
 
-LOCAL_RANK = "{local_rank}"  #: in the name of a daemon: the number of the rank among those of its machine
+LOCAL_RANK = "{local_rank}"  #: in a daemon name: replaced by the local rank
 
 _CAUSES = re.compile(r"rank-([0-9]+)\.causes")
 
 
 class Launcher(NamedTuple):
-    """The names of a launcher's variables.
+    """Names of a launcher's environment variables.
 
     Attributes:
-        rank, size: number of this process, and how many there are.
-        local_rank, local_size: the same, of those on this machine.
+        rank, size: number of this process, and number of processes.
+        local_rank, local_size: the same numbers for this machine.
     """
 
     rank: str
@@ -40,7 +39,7 @@ class Launcher(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """Why a rank failed: ``when``, in seconds since the epoch, and a sentence of one line."""
+    """Why a rank failed: time ``when`` in seconds since the epoch, and a one-line sentence."""
 
     when: float
     rank: int
@@ -56,7 +55,7 @@ LAUNCHERS = (HOROVOD, OPEN_MPI, PMI, PMIX)
 
 
 def launcher(environment: Optional[Mapping[str, str]] = None) -> Optional[Launcher]:
-    """The launcher that has set the rank or the number of ranks; None without one. Slurm alone sets no rank."""
+    """Return the launcher that has set the rank or the number of ranks; None without one. Slurm alone sets no rank."""
     environment = os.environ if environment is None else environment
     for known in LAUNCHERS:
         if known.rank in environment or (known is not PMIX and known.size in environment):
@@ -65,7 +64,7 @@ def launcher(environment: Optional[Mapping[str, str]] = None) -> Optional[Launch
 
 
 def launched() -> bool:
-    """Whether a launcher has set the rank."""
+    """Return whether a launcher has set the rank."""
     return launcher() is not None
 
 
@@ -95,18 +94,18 @@ def get_device_id() -> int:
 
 
 def daemon_of_this_rank(name: str) -> str:
-    """The name of a daemon, with the number of this rank in place of ``LOCAL_RANK``.
+    """Return a daemon name with ``LOCAL_RANK`` replaced by the local rank.
 
     Raises:
-        RuntimeError, ValueError: as ``get_rank_id`` does, where the name has ``LOCAL_RANK``.
+        RuntimeError, ValueError: as ``get_rank_id``, if the name contains ``LOCAL_RANK``.
     """
     return name.replace(LOCAL_RANK, str(_number("local_rank"))) if LOCAL_RANK in name else name
 
 
 def told(environment: Mapping[str, str]) -> Dict[str, str]:
-    """What a program that reads the variables of Open MPI or of Ascend servers is to find; empty without a launcher.
+    """Return variables of Open MPI and Ascend servers for a program that reads them; empty without a launcher.
 
-    Its rank and their number are this launcher's, whatever run scripts have set; numbers of devices are kept.
+    Rank and number of ranks come from the launcher and override run scripts; device numbers are kept.
     """
     known = launcher(environment)
     if known is None:
@@ -120,10 +119,10 @@ def told(environment: Mapping[str, str]) -> Dict[str, str]:
 
 
 def check_horovod() -> None:
-    """Only where there are several ranks: imports the part of Horovod that starts ranks, which joins nothing.
+    """Check that Horovod's launcher is importable if there are several ranks. The import joins nothing.
 
     Raises:
-        HorovodMissingError, HorovodVersionError: it is not there, or is another version.
+        HorovodMissingError, HorovodVersionError: Horovod is missing or has another version.
     """
     try:
         from horovod import __version__ as version
@@ -134,10 +133,10 @@ def check_horovod() -> None:
 
 
 def check_own_name() -> None:
-    """Only where ranks are on several machines: Horovod listens where the name of this one leads.
+    """Check the name of this machine if ranks are on several machines: Horovod listens on its address.
 
     Raises:
-        RanksError: it leads nowhere, or back to this machine alone.
+        RanksError: the name has no address, or only a loopback address.
     """
     name = socket.gethostname()
     try:
@@ -151,10 +150,10 @@ def check_own_name() -> None:
 
 
 def leave_cause(text: str) -> None:
-    """Note why this rank fails, before it ends or is ended: ``ascpipe run --ranks`` prints it. Without it: nothing.
+    """Record why this rank fails, before it exits. Without ``ascpipe run --ranks`` this does nothing.
 
     Args:
-        text: made one line.
+        text: converted to one line.
     """
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder or not launched():
@@ -164,23 +163,23 @@ def leave_cause(text: str) -> None:
         with open(os.path.join(folder, "rank-{}.causes".format(get_rank_id())), "a", encoding="utf-8") as file:
             file.write(line)
     except OSError:
-        pass  # a rank on another machine has no such folder: its words are on stderr
+        pass  # no such folder on another machine; its stderr has the cause
 
 
 def cause_of(error: BaseException) -> str:
-    """An error in one line: its type, and the first line of what it says."""
+    """Format an error as one line: its type and the first line of its text."""
     first_line = (str(error).strip().splitlines() or [""])[0]
     return "{}: {}".format(type(error).__name__, first_line) if first_line else type(error).__name__
 
 
 def cause_of_end() -> str:
-    """At the exit of the process: the error that its program did not handle; "" if there was none."""
+    """Return the unhandled error of the program, for use at exit; "" if there was none."""
     error = getattr(sys, "last_value", None)
     return "" if error is None else cause_of(error)
 
 
 def end_at_once(text: str, code: int) -> None:
-    """End this process without its exit handlers: leave and print why, flush what was written. Never returns."""
+    """Exit without exit handlers: record and print the cause, and flush the output. Never returns."""
     leave_cause(text)
     sys.stderr.write("ascpipe: {}\n".format(text))
     logging.shutdown()
@@ -188,12 +187,12 @@ def end_at_once(text: str, code: int) -> None:
         try:
             stream.flush()
         except (OSError, ValueError):
-            pass  # closed, or its reader is gone
+            pass  # closed, or without a reader
     os._exit(code)
 
 
 def causes(folder: str) -> List[Cause]:
-    """What ranks left in a folder, the first one first."""
+    """Return the causes in a folder, oldest first."""
     found = []
     for name in sorted(os.listdir(folder)):
         match = _CAUSES.fullmatch(name)
@@ -202,7 +201,7 @@ def causes(folder: str) -> List[Cause]:
         with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
             for line in file:
                 when, _, text = line.strip().partition(" ")
-                if text and re.fullmatch(r"[0-9]+\.[0-9]+", when):  # else cut short by a kill
+                if text and re.fullmatch(r"[0-9]+\.[0-9]+", when):  # otherwise a kill has truncated it
                     found.append(Cause(float(when), int(match.group(1)), text))
     return sorted(found)
 
@@ -223,5 +222,5 @@ def _number(what: str) -> int:
 
 
 def number_in(text: str) -> Optional[int]:
-    """The number that a variable has; None if it is not one of at most nine digits, which others read alike."""
+    """Parse the number in a variable; None unless it has one to nine digits, which all programs parse alike."""
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else None

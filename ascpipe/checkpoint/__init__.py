@@ -1,5 +1,5 @@
-"""Checkpoints of sparse tables: files that are there whole or not at all, and are verified before anything is read.
+"""Checkpoints of sparse tables. They are written atomically and verified before anything is read.
 
-No TensorFlow and no compiled kernels: the trainer, the command line and tests use it alike.
-The format and what it guarantees: ``docs/reference/checkpoints.md``.
+This package needs neither TensorFlow nor compiled kernels. The trainer, the command line and tests use it.
+``docs/reference/checkpoints.md`` describes the format and its guarantees.
 """

@@ -1,4 +1,4 @@
-"""An open checkpoint: blocks of what it holds, for any rank."""
+"""An open checkpoint, which any rank can read in blocks."""
 import contextlib
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,25 +15,25 @@ from ascpipe.checkpoint.table_folders import Piece, candidate_pieces, count_piec
 from ascpipe.checkpoint.tree import Tree
 from ascpipe.checkpoint.verify import Stamps, read_all
 
-Pieces = Callable[[TableSpec], Sequence[Piece]]  #: of a table; the first one is that of the keys
-#: (first row, rows) -> of each part of a row, memory for that number of rows of it, where a place is given
+Pieces = Callable[[TableSpec], Sequence[Piece]]  #: pieces of a table, the piece of the keys first
+#: (first row, rows) -> per part of a row, memory for these rows, or None
 Targets = Callable[[int, int], Sequence[Optional[np.ndarray]]]
 
-_BLOCK_BYTES = 4 << 20  #: few enough that most of a block is still in the processor's cache when it is used
+_BLOCK_BYTES = 4 << 20  #: most of a block stays in the CPU cache until it is used
 _MAX_BLOCK_ROWS = 1 << 17
 
 
 class Checkpoint:
-    """A checkpoint that was verified. Made by ``open_checkpoint``; close it, or use ``with``.
+    """A verified checkpoint, returned by ``open_checkpoint``. Close it, or use ``with``.
 
     Attributes:
-        prefix: as it was opened.
-        step: of its manifest; None: saved without one.
-        tables: specs by name. Those of an unverified one lack ``initial``, ``policies`` and the slots' ``initial``.
-        position: where training was, on rank 0; None of an unverified one.
-        positions: of each rank that saved it; empty of an unverified one.
-        dense_prefix: what TensorFlow's Saver restores from; None if there is no dense part.
-        verified: False: it has no manifest of ours; only sizes and that keys are unique was checked.
+        prefix: as passed to ``open_checkpoint``.
+        step: step in the manifest; None if the checkpoint was saved without a step.
+        tables: specs by name. If unverified, ``initial``, ``policies`` and the slots' ``initial`` are None.
+        position: training position of rank 0; None if unverified.
+        positions: training position of each rank that saved the checkpoint; empty if unverified.
+        dense_prefix: prefix for TensorFlow's Saver; None if there is no dense part.
+        verified: False if there is no ascpipe manifest; then only sizes and uniqueness of keys were checked.
     """
 
     def __init__(self, tree: Tree, step: Optional[int], tables: Sequence[TableSpec], position: Optional[Position],
@@ -51,17 +51,17 @@ class Checkpoint:
         self.verified = position is not None
 
     def blocks(self, table: str, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None) -> Iterator[Block]:
-        """Keys with a row that belong to ``rank``: ``|key| % ranks == rank``; each key at exactly one rank.
+        """Iterate over the keys of ``rank`` that have a row: ``|key| % ranks == rank``.
 
-        Of an unverified checkpoint, counts and timestamps are 0: a loader gives a key with a row the count that
-        admits it. The order is that of the files; the arrays are the caller's.
+        Counts and timestamps of an unverified checkpoint are 0; a loader sets the count of a key with a row to the
+        access threshold. Blocks come in file order. The caller owns the arrays.
 
         Args:
-            block_rows: most keys of a block; None: about 4 MiB. Blocks may be shorter, none is empty.
+            block_rows: maximum number of keys per block; None means about 4 MiB. Blocks may be smaller but not empty.
 
         Raises:
-            KeyError: no such table.
-            ValueError: no such rank.
+            KeyError: there is no such table.
+            ValueError: there is no such rank.
             DamagedCheckpointError: the files have changed since they were verified.
         """
         for block in self.parted_blocks(table, rank, ranks, block_rows):
@@ -69,22 +69,22 @@ class Checkpoint:
 
     def parted_blocks(self, table: str, rank: int = 0, ranks: int = 1,
                       block_rows: Optional[int] = None) -> Iterator[PartedBlock]:
-        """As ``blocks``, of each row the embedding and each optimizer slot apart."""
+        """Iterate as ``blocks``, with the embedding and each optimizer slot in separate arrays."""
         for keys, *parts, counts, timestamps in self.arrays(table, row_pieces, rank, ranks, block_rows):
             yield PartedBlock(keys, tuple(parts), counts, timestamps)
 
     def keys_with_rows(self, table: str, rank: int = 0, ranks: int = 1) -> Iterator[KeyBlock]:
-        """Keys that have a row, in the order of ``blocks``, without their rows."""
+        """Iterate over keys that have a row, in the order of ``blocks``, without reading the rows."""
         for keys, counts, timestamps in self.arrays(table, count_pieces, rank, ranks):
             yield KeyBlock(keys, counts, timestamps)
 
     def row_parts(self, table: str, targets: Targets, rank: int = 0,
                   ranks: int = 1) -> Iterator[Sequence[np.ndarray]]:
-        """The rows of ``keys_with_rows`` alone, in that order; the blocks may be others.
+        """Iterate over the rows of ``keys_with_rows``, in the same order; block limits may differ.
 
         Args:
-            targets: where the caller wants the parts of rows, float32[n, width], contiguous.  A hint: a part may lie
-                elsewhere, and one block more than was given may have been read already.
+            targets: preferred memory for the parts of rows, contiguous float32[n, width]. The reader may use other
+                memory, and may have read one block more than it has returned.
         """
         for _, *parts in self.arrays(table, lambda spec: row_pieces(spec)[:-2], rank, ranks,
                                      targets=lambda start, n: [None, *targets(start, n)]):
@@ -92,17 +92,17 @@ class Checkpoint:
 
     def candidates(self, table: str, rank: int = 0, ranks: int = 1,
                    block_rows: Optional[int] = None) -> Iterator[KeyBlock]:
-        """Keys that are counted and have no row, as ``blocks``."""
+        """Iterate as ``blocks``, over keys that are counted and have no row."""
         for keys, counts, timestamps in self.arrays(table, candidate_pieces, rank, ranks, block_rows):
             yield KeyBlock(keys, counts, timestamps)
 
     def counts(self, table: str, rank: int = 0, ranks: int = 1) -> Iterator[KeyBlock]:
-        """All keys that belong to the rank, with a row or without, and their counts and timestamps."""
+        """Iterate over all keys of the rank, with or without a row, and their counts and timestamps."""
         yield from self.keys_with_rows(table, rank, ranks)
         yield from self.candidates(table, rank, ranks)
 
     def rows_of(self, table: str, rank: int = 0, ranks: int = 1) -> Tuple[int, int]:
-        """How many keys belong to the rank: (with a row, only counted)."""
+        """Return the numbers of keys of the rank: (with a row, only counted)."""
         if ranks == 1:
             return self.tables[table].rows, self.tables[table].candidates
         rows, candidates = (
@@ -111,16 +111,16 @@ class Checkpoint:
         return rows, candidates
 
     def deleted(self, table: str) -> np.ndarray:
-        """int64[deleted]: of a delta, the keys that its parent has and it has no more."""
+        """Return int64[deleted]: the keys that a delta deletes from its parent."""
         found = self._whole(table, table_folders.deleted_pieces)
         return np.empty(0, np.int64) if found is None else found
 
     def pool(self, table: str) -> Optional[np.ndarray]:
-        """float32[pool_rows, dim]: from what initial rows are picked; None for other kinds of initial rows."""
+        """Return float32[pool_rows, dim], the pool of initial rows; None if the table has no pool."""
         return self._whole(table, table_folders.pool_pieces)
 
     def close(self) -> None:
-        """Give back the descriptors. May be called twice."""
+        """Close the descriptors. Idempotent."""
         if not self._closed:
             self._closed = True
             self._tree.close()
@@ -132,7 +132,7 @@ class Checkpoint:
         self.close()
 
     def _whole(self, table: str, pieces_of: Pieces) -> Optional[np.ndarray]:
-        """The only piece of a kind, as one array; None if there is none."""
+        """Return the only piece of a kind as one array; None if there is none."""
         for piece in pieces_of(self.tables[table]):
             with self._unchanged(table, piece):
                 return read_all(self._tree, table, piece, self._slice)
@@ -140,10 +140,10 @@ class Checkpoint:
 
     def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
                targets: Optional[Targets] = None) -> Iterator[List[np.ndarray]]:
-        """Of each block of keys that belong to the rank, an array per piece; see ``blocks``.
+        """Iterate over blocks of keys of the rank, with one array per piece; see ``blocks``.
 
         Args:
-            targets: as those of ``parted_blocks``, of each piece.
+            targets: as in ``row_parts``, for each piece.
         """
         check_rank(rank, ranks)
         pieces = pieces_of(self.tables[table])
@@ -158,7 +158,7 @@ class Checkpoint:
                 return [_read(fd, piece, start, n, target)
                         for fd, piece, target in zip_longest(fds, pieces, wanted)]
 
-            # The next block is read while the caller works on this one.
+            # Read the next block while the caller works on this one.
             thread = opened.enter_context(ThreadPoolExecutor(1)) if len(starts) > 1 else None
             ahead: Optional[Future[List[np.ndarray]]] = None
             for start in starts:
@@ -176,7 +176,7 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def _unchanged(self, table: str, piece: Piece) -> Iterator[Optional[int]]:
-        """The open ``slice.data`` of a folder, as it was verified; None where the checkpoint has no such folder."""
+        """Open ``slice.data`` of a folder and check that it has not changed. Yield None if there is no such folder."""
         stamp = self._stamps.get((table, piece.folder))
         if stamp is None and self.verified:
             raise ValueError("checkpoint {}: {} of table {!r} was not verified".format(

@@ -1,4 +1,4 @@
-"""Deltas: a full checkpoint and those that stand upon it, one upon the other, read as one checkpoint."""
+"""A full checkpoint and its deltas, read as one checkpoint."""
 from typing import Iterator, List, Optional, Sequence
 
 import numpy as np
@@ -10,20 +10,20 @@ from ascpipe.checkpoint.keys import places
 from ascpipe.checkpoint.memory_room import memory_for
 from ascpipe.checkpoint.table_folders import candidate_pieces, count_pieces
 
-MAX_DELTAS = 256  #: that stand upon one full checkpoint; each one is a few open files, and one more read of a restore
+MAX_DELTAS = 256  #: per full checkpoint; each delta adds open files and one more read to a restore
 
 
 class Chain(Checkpoint):
-    """A full checkpoint and the deltas upon it: of a key, the newest that tells of it says what it is.
+    """A full checkpoint and its deltas. The newest member that contains a key determines its state.
 
-    Specs and position are those of the newest, with the numbers of rows and candidates of all together.
+    Specs and position come from the newest member, except the numbers of rows and candidates, which cover all members.
     """
 
     def __init__(self, members: Sequence[Checkpoint]) -> None:
-        """Take verified checkpoints, each one the parent of the next.
+        """Take verified checkpoints, each the parent of the next.
 
         Raises:
-            DamagedCheckpointError: their tables are not the same.
+            DamagedCheckpointError: the members have different tables.
         """
         newest = members[-1]
         super().__init__(newest._tree, newest.step, list(newest.tables.values()), newest.position,
@@ -42,7 +42,7 @@ class Chain(Checkpoint):
 
     def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
                targets: Optional[Targets] = None) -> Iterator[List[np.ndarray]]:
-        """As of a Checkpoint; ``targets`` are not used, for how many rows a member gives is not known before."""
+        """Iterate as in ``Checkpoint``. ``targets`` are ignored, since row counts are not known in advance."""
         for number, member in enumerate(self._members):
             for arrays in member.arrays(table, pieces_of, rank, ranks, block_rows):
                 told = self._tellers[table].tells(number, arrays[0])
@@ -52,21 +52,21 @@ class Chain(Checkpoint):
                     yield [values[told] for values in arrays]
 
     def deleted(self, table: str) -> np.ndarray:
-        """None: the checkpoint that they make together is a full one."""
+        """Return no keys: the merged checkpoint is a full one."""
         return np.empty(0, np.int64)
 
     def pool(self, table: str) -> Optional[np.ndarray]:
-        """As of a Checkpoint."""
+        """Return the pool of initial rows, as in ``Checkpoint``."""
         return self._members[-1].pool(table)
 
     def close(self) -> None:
-        """Give back the descriptors. May be called twice."""
+        """Close the descriptors. Idempotent."""
         for member in self._members:
             member.close()
 
 
 class _Tellers:
-    """Which member of a chain is the newest that tells of a key of a table: number 0 is the full checkpoint."""
+    """The number of the newest member that contains each key of a table; the full checkpoint is number 0."""
 
     def __init__(self, deltas: Sequence[Checkpoint], table: str) -> None:
         count = sum(spec.rows + spec.candidates + spec.deleted for spec in (delta.tables[table] for delta in deltas))
@@ -77,14 +77,14 @@ class _Tellers:
         told = [np.concatenate([*(block.keys for block in delta.counts(table)), delta.deleted(table)])
                 for delta in deltas]
         keys = np.concatenate(told)
-        order = np.argsort(keys, kind="stable")  # of equal keys, the newest comes last
+        order = np.argsort(keys, kind="stable")  # stable: among equal keys the newest is last
         keys = keys[order]
         newest = np.append(keys[1:] != keys[:-1], True)[:len(keys)]
         self._keys = keys[newest]
         self._members = np.repeat(np.arange(1, len(told) + 1), [len(some) for some in told])[order][newest]
 
     def tells(self, number: int, keys: np.ndarray) -> np.ndarray:
-        """bool[n]: of keys that a member has, whether no newer one tells of them."""
+        """Return bool[n]: True for keys of a member that no newer member contains."""
         place, is_there = places(self._keys, keys)
         told = ~is_there
         told[is_there] = self._members[place[is_there]] == number
@@ -92,5 +92,5 @@ class _Tellers:
 
 
 def _form(spec: TableSpec) -> TableSpec:
-    """What of a table never changes from one delta to the next."""
+    """Return the properties of a table that may not change between deltas."""
     return spec._replace(rows=0, candidates=0, deleted=0, initial=None, policies=None)

@@ -1,9 +1,9 @@
-"""What a checkpoint holds: the specs of its tables, where training was, and blocks of trained state."""
+"""Contents of a checkpoint: table specs, training positions, and blocks of trained state."""
 from typing import Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-#: Key and count or timestamp are int64, an element of a row is float32.
+#: bytes of a key, count or timestamp (int64); row elements are float32
 INT_BYTES = 8
 FLOAT_BYTES = 4
 
@@ -12,9 +12,9 @@ class SlotSpec(NamedTuple):
     """An optimizer slot of a table.
 
     Attributes:
-        name: of its folder, ``<optimizer>_<state>`` such as ``LazyAdam_momentum``.
+        name: name of its folder, ``<optimizer>_<state>`` such as ``LazyAdam_momentum``.
         width: floats per row.
-        initial: what each element of a new row begins with; None where the checkpoint does not say.
+        initial: initial value of each element of a new row; None if the checkpoint does not have it.
     """
 
     name: str
@@ -23,14 +23,14 @@ class SlotSpec(NamedTuple):
 
 
 class InitialRows(NamedTuple):
-    """From what the row of a new key is computed.
+    """Parameters that determine the row of a new key.
 
     Attributes:
-        seed: 64 bits, unsigned.
+        seed: unsigned 64-bit integer.
         kind: 0 constant a, 1 uniform [a, b), 2 normal (mean a, stddev b), 3 truncated normal, 4 a row of the pool.
         a, b: see ``kind``.
         scale: multiplies each initial value.
-        pool_rows: rows of the pool; 0 for other kinds than 4.
+        pool_rows: rows of the pool; 0 unless ``kind`` is 4.
     """
 
     seed: int
@@ -42,14 +42,14 @@ class InitialRows(NamedTuple):
 
 
 class Policies(NamedTuple):
-    """Admission and eviction of a table, as they are after the last trained step.
+    """Admission and eviction settings of a table after the last trained step.
 
     Attributes:
-        access_threshold: count at which a key gets a row, -1: admission is off.
+        access_threshold: count at which a key gets a row; -1 if admission is off.
         counting: whether occurrences are counted.
-        faae_coefficient: how much an occurrence counts.
-        eviction_threshold: age at which an eviction drops a key, -1: off.
-        time: the table's time: the last timestamp that it has seen, 0: none.
+        faae_coefficient: weight of one occurrence.
+        eviction_threshold: age at which an eviction drops a key; -1 if eviction is off.
+        time: last timestamp that the table has seen; 0 if none.
     """
 
     access_threshold: int
@@ -65,13 +65,13 @@ class TableSpec(NamedTuple):
     Attributes:
         name: 1 to 100 letters, digits and underscores.
         dim: floats of an embedding.
-        key_dtype: ``"int64"`` or ``"int32"``, as the program declared it; keys are int64 everywhere.
-        slots: its optimizer slots, in their order within a row.
-        rows: keys that have a row; in a delta, of those that it tells of.
-        candidates: keys that are counted and have no row; as ``rows``.
-        initial: None where the checkpoint does not say (one without our manifest).
-        policies: None where the checkpoint does not say.
-        deleted: in a delta, keys that the table had in the checkpoint before it and has no more; else 0.
+        key_dtype: ``"int64"`` or ``"int32"``, as declared by the program; keys are stored as int64.
+        slots: optimizer slots, in their order within a row.
+        rows: keys that have a row; in a delta, only keys that the delta contains.
+        candidates: keys that are counted and have no row; in a delta, only keys that the delta contains.
+        initial: None if there is no ascpipe manifest.
+        policies: None if there is no ascpipe manifest.
+        deleted: in a delta, number of keys of the parent that the table no longer has; otherwise 0.
     """
 
     name: str
@@ -86,18 +86,18 @@ class TableSpec(NamedTuple):
 
     @property
     def row_floats(self) -> int:
-        """Floats of a row: the embedding, then each optimizer slot."""
+        """Return the floats per row: the embedding and all optimizer slots."""
         return self.dim + sum(slot.width for slot in self.slots)
 
 
 class Block(NamedTuple):
-    """Some keys that have a row.
+    """Keys with their rows.
 
     Attributes:
         keys: int64[n].
         rows: float32[n, row_floats]: embedding, then the optimizer slots in the order of the spec.
         counts: int64[n], 0 or more.
-        timestamps: int64[n], when each key was last used, in the unit of the data; 0: never with a timestamp.
+        timestamps: int64[n], time of last use of each key, in the unit of the data; 0 if it never had a timestamp.
     """
 
     keys: np.ndarray
@@ -107,12 +107,12 @@ class Block(NamedTuple):
 
 
 class PartedBlock(NamedTuple):
-    """Some keys that have a row, which need not be in one piece.
+    """Keys with their rows, where a row may be split into several arrays.
 
     Attributes:
-        keys, counts, timestamps: as those of a Block.
-        parts: float32[n, ...] each; side by side they are the rows. Neither the embedding nor an optimizer slot lies
-            in two of them.
+        keys, counts, timestamps: as in ``Block``.
+        parts: float32[n, ...] each; concatenated along axis 1 they are the rows. The embedding and each optimizer slot
+            are entirely within one part.
     """
 
     keys: np.ndarray
@@ -121,13 +121,13 @@ class PartedBlock(NamedTuple):
     timestamps: np.ndarray
 
     def joined(self) -> Block:
-        """The same with rows in one piece."""
+        """Return a ``Block`` with the parts concatenated."""
         rows = self.parts[0] if len(self.parts) == 1 else np.concatenate(self.parts, axis=1)
         return Block(self.keys, rows, self.counts, self.timestamps)
 
 
 def columns(parts: Sequence[np.ndarray], column: int, width: int) -> np.ndarray:
-    """float32[n, width]: some columns of rows that are these parts side by side; ValueError if no part has them all."""
+    """Return float32[n, width], columns of the joined parts. Raise ``ValueError`` unless one part has all of them."""
     for part in parts:
         if column >= 0 and column + width <= part.shape[1]:
             return part if width == part.shape[1] else part[:, column:column + width]
@@ -136,12 +136,12 @@ def columns(parts: Sequence[np.ndarray], column: int, width: int) -> np.ndarray:
 
 
 class KeyBlock(NamedTuple):
-    """Some keys and what is known of them, without rows: those of candidates, which have none, or those of a Block.
+    """Keys with counts and timestamps, without rows: candidates, or the keys of a ``Block``.
 
     Attributes:
         keys: int64[n].
         counts: int64[n], 0 or more.
-        timestamps: int64[n], as those of a Block.
+        timestamps: int64[n], as in ``Block``.
     """
 
     keys: np.ndarray
@@ -150,11 +150,11 @@ class KeyBlock(NamedTuple):
 
 
 class TablePosition(NamedTuple):
-    """How far a table was: with the run's id, what tells whether the live state is the saved one.
+    """Progress of a table. Together with the run id it identifies the live state that was saved.
 
     Attributes:
-        last_ticket: the last ticket it had finished, -1: none.
-        cuts: changes between steps that were applied to it.
+        last_ticket: last finished ticket; -1 if none.
+        cuts: number of changes between steps that were applied to the table.
     """
 
     last_ticket: int
@@ -162,7 +162,7 @@ class TablePosition(NamedTuple):
 
 
 class Link(NamedTuple):
-    """Names one checkpoint of a directory, and no other that has its name later: what a delta stands upon.
+    """The parent of a delta. The digest distinguishes it from a later checkpoint with the same name.
 
     Attributes:
         stem: its ``base-step``.
@@ -174,11 +174,11 @@ class Link(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """Whose part of a checkpoint: of several ranks each writes the keys that are its own, ``|key| % ranks == rank``.
+    """The part of a checkpoint that one rank writes: keys with ``|key| % ranks == rank``.
 
     Attributes:
-        rank: which.
-        ranks: how many there are.
+        rank: number of the rank.
+        ranks: number of ranks.
     """
 
     rank: int = 0
@@ -186,29 +186,29 @@ class Slice(NamedTuple):
 
     @property
     def data(self) -> str:
-        """Name of the file of an array, in each folder."""
+        """Return the name of the data file in each folder."""
         return self._file("data")
 
     @property
     def attribute(self) -> str:
-        """Name of the file of its shape."""
+        """Return the name of the shape file in each folder."""
         return self._file("attribute")
 
     def _file(self, what: str) -> str:
         return "slice.{}".format(what) if self.ranks == 1 else "slice_{}.{}".format(self.rank, what)
 
 
-WHOLE = Slice()  #: of one rank
+WHOLE = Slice()  #: the slice of a run with one rank
 
 
 class Position(NamedTuple):
-    """Where training was.
+    """Training position.
 
     Attributes:
-        run_id: of the daemon's session, unique among all runs; 1 to 128 characters.
-        tables: by the name of the table.
-        trained_batches: by the name of the stream: how many of its batches are trained, of all runs that led here,
-            since the tables were initialized; the input position, as ``dataset.skip(n)`` wants it.
+        run_id: id of the daemon's session, unique among all runs; 1 to 128 characters.
+        tables: positions by table name.
+        trained_batches: by stream name, the number of batches trained since the tables were initialized, including
+            earlier runs. It is the input position for ``dataset.skip(n)``.
     """
 
     run_id: str

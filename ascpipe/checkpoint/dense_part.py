@@ -1,4 +1,4 @@
-"""TensorFlow's files of a checkpoint: they lie in it, and have a second name beside it, where TensorFlow looks."""
+"""TensorFlow's files of a checkpoint. They are in its directory and are linked beside it, where TensorFlow looks."""
 import errno
 import re
 from typing import Dict
@@ -9,15 +9,14 @@ from ascpipe.checkpoint.manifest import SavedFile
 from ascpipe.checkpoint.paths import DENSE
 
 _SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})\Z")
-_LINK = ".link"  # in the checkpoint, for a moment
+_LINK = ".link"  # temporary name in the checkpoint
 
 
 def make_durable(sparse_fd: int, stem: str, *, needed: bool) -> Dict[str, SavedFile]:
-    """Check and sync what TensorFlow wrote; its files by name.
+    """Check and sync TensorFlow's files; return them by name.
 
     Raises:
-        OSError: the disk refused; ENOENT: there is no part although one is ``needed``; EINVAL: a file that
-            is none of TensorFlow's.
+        OSError: a system call failed. ENOENT: the part is ``needed`` and missing. EINVAL: a file is not TensorFlow's.
     """
     with disk.closing(disk.open_directory(DENSE, sparse_fd)) as fd:
         names = disk.names(fd)
@@ -32,12 +31,12 @@ def make_durable(sparse_fd: int, stem: str, *, needed: bool) -> Dict[str, SavedF
 
 
 def is_dense_name(name: str, stem: str) -> bool:
-    """Whether TensorFlow gives a file such a name in a checkpoint ``stem``."""
+    """Return whether the name is one that TensorFlow uses for a file of checkpoint ``stem``."""
     return name.startswith(stem) and _SUFFIX.match(name[len(stem):]) is not None
 
 
 def variables_of(dense: Dict[str, SavedFile]) -> Dict[str, SavedFile]:
-    """Those that hold variables: all but the graph."""
+    """Return the files that hold variables: all except the graph."""
     return {name: saved for name, saved in dense.items() if not name.endswith(".meta")}
 
 
@@ -50,7 +49,7 @@ def _made_durable(fd: int, name: str) -> SavedFile:
 
 
 def publish(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int) -> None:
-    """Give each file its second name in the directory, in place of what has it; OSError if the disk refuses."""
+    """Link each file into the directory and replace existing files. Raise ``OSError`` if a system call fails."""
     if not dense:
         return
     with disk.closing(disk.open_directory(DENSE, sparse_fd)) as fd:
@@ -59,16 +58,16 @@ def publish(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int) -> N
             if not disk.try_link(fd, name, sparse_fd, _LINK):
                 disk.copy_file(fd, name, sparse_fd, _LINK)
             disk.rename(sparse_fd, _LINK, name, directory_fd)
-            disk.try_unlink(sparse_fd, _LINK)  # still there if both were the same file already
+            disk.try_unlink(sparse_fd, _LINK)  # rename(2) does nothing if both names already are the same file
     disk.sync(directory_fd)
 
 
 def withdraw(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int, *, copies: bool) -> None:
-    """Take the second names away, where they still are those of these files.
+    """Remove the links from the directory that still refer to these files.
 
     Args:
-        copies: also files of the same content, as there are where the file system has no hard links; only while the
-            checkpoint has its place, for another one's may be equal.
+        copies: also remove files with the same content, which exist if the file system has no hard links. Use it only
+            while the checkpoint has its final name, since another checkpoint may have equal files.
     """
     try:
         fd = disk.open_directory(DENSE, sparse_fd)

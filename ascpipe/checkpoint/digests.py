@@ -1,13 +1,13 @@
 """Digest of a file: BLAKE2b over its length and the CRC-32 of each MiB.
 
-CRC-32 is several times as fast as a cryptographic digest of all bytes, and against damage it serves as well;
-BLAKE2b binds the pieces to their order and number.  They do not prevent *making* a checkpoint with matching
-digests, by this or by any digest without a key.
+CRC-32 is several times as fast as a cryptographic digest of all bytes, and detects damage as well.
+BLAKE2b binds the pieces to their order and number.  The digest does not prevent forgery: no digest without a key
+does.
 """
 import hashlib
 from typing import List
 
-from isal import isal_zlib  # the CRC-32 of zlib, four times as fast
+from isal import isal_zlib  # same results as zlib, four times as fast
 
 from ascpipe.checkpoint import disk
 
@@ -15,14 +15,14 @@ PIECE_BYTES = 1 << 20
 
 
 def digest_of(content: bytes) -> str:
-    """Digest of bytes, 64 hexadecimal digits."""
+    """Return the digest of bytes as 64 hexadecimal digits."""
     stream = StreamDigest()
     stream.update(content)
     return stream.hexdigest()
 
 
 class StreamDigest:
-    """The digest of bytes that come one after the other.
+    """Incremental digest of a byte stream.
 
     Attributes:
         size: bytes so far.
@@ -30,11 +30,11 @@ class StreamDigest:
 
     def __init__(self) -> None:
         self.size = 0
-        self._done: List[bytes] = []  # of whole pieces
-        self._crc = 0  # of the piece that is not whole
+        self._done: List[bytes] = []  # CRC-32 of complete pieces
+        self._crc = 0  # CRC-32 of the incomplete piece
 
     def update(self, content: disk.Bytes) -> None:
-        """The next bytes."""
+        """Add the next bytes."""
         rest = memoryview(content)
         while rest.nbytes:
             piece = rest[:PIECE_BYTES - self.size % PIECE_BYTES]
@@ -46,17 +46,17 @@ class StreamDigest:
                 self._crc = 0
 
     def sums(self) -> bytes:
-        """CRC-32 of each MiB so far, four bytes each, little-endian."""
+        """Return the CRC-32 of each MiB so far, four bytes each, little-endian."""
         whole = b"".join(self._done)
         return whole if self.size % PIECE_BYTES == 0 else whole + _packed(self._crc)
 
     def hexdigest(self) -> str:
-        """Of all bytes so far."""
+        """Return the digest of all bytes so far."""
         return hashlib.blake2b(self.size.to_bytes(8, "little") + self.sums(), digest_size=32).hexdigest()
 
 
 def file_digest(fd: int, size: int) -> str:
-    """Digest of the first ``size`` bytes of a file, which is read from its start to there; OSError if it is shorter."""
+    """Return the digest of the first ``size`` bytes of a file. Raise ``OSError`` if the file is shorter."""
     stream = StreamDigest()
     buffer = memoryview(bytearray(min(size, PIECE_BYTES)))
     while stream.size < size:

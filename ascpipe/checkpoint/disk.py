@@ -1,7 +1,7 @@
-"""The door to the disk: every system call of a save, a restore and a removal is made here.
+"""All system calls for saving, restoring and removing checkpoints.
 
-Names are relative to descriptors of directories, no link is ever followed, files are created and never
-overwritten, and a short write goes on.  A failure is an ``OSError``.
+Names are relative to directory descriptors. Links are never followed, files are created and never overwritten, and
+short writes are continued.  Failures raise ``OSError``.
 """
 import concurrent.futures
 import contextlib
@@ -18,7 +18,7 @@ FILE_MODE = 0o640
 
 Bytes = Union[bytes, bytearray, memoryview]
 
-IS_LINK = (errno.ELOOP, errno.ENOTDIR)  #: what opening a link says where a directory or a file is wanted
+IS_LINK = (errno.ELOOP, errno.ENOTDIR)  #: errnos of opening a link where a directory or a file is expected
 
 _CANNOT_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _CANNOT_LINK = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK)
@@ -27,7 +27,7 @@ _SYNCS_AT_A_TIME = 8
 
 
 class Stamp(NamedTuple):
-    """What tells that a file is still the one that was seen, with the content it had."""
+    """Identifies a file and its content; a changed stamp means a changed file."""
 
     device: int
     inode: int
@@ -37,7 +37,7 @@ class Stamp(NamedTuple):
 
 
 def make_path(path: str) -> None:
-    """Make a directory and those above it that are missing, durably."""
+    """Create a directory and its missing parents durably."""
     path = os.path.abspath(path)
     if os.path.isdir(path):
         return
@@ -49,12 +49,12 @@ def make_path(path: str) -> None:
 
 
 def open_directory(name: str, directory_fd: Optional[int] = None) -> int:
-    """A descriptor of a directory; ENOTDIR or ELOOP if it is a link."""
+    """Return a descriptor of a directory. Raise ENOTDIR or ELOOP if it is a link."""
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory_fd)
 
 
 def make_directory(directory_fd: int, name: str) -> int:
-    """Make a directory that is not there yet; its descriptor. Where it cannot be opened, it is not left behind."""
+    """Create a directory and return its descriptor. Remove the directory again if it cannot be opened."""
     os.mkdir(name, DIRECTORY_MODE, dir_fd=directory_fd)
     try:
         return open_directory(name, directory_fd)
@@ -65,7 +65,7 @@ def make_directory(directory_fd: int, name: str) -> int:
 
 
 def make_or_open_directory(directory_fd: int, name: str) -> int:
-    """Make a directory that another process may make at the same time; its descriptor."""
+    """Open a directory, and create it if it is missing. Other processes may create it concurrently."""
     try:
         os.mkdir(name, DIRECTORY_MODE, dir_fd=directory_fd)
     except FileExistsError:
@@ -74,13 +74,13 @@ def make_or_open_directory(directory_fd: int, name: str) -> int:
 
 
 def create_file(directory_fd: int, name: str, mode: int = FILE_MODE) -> int:
-    """Create a file that is not there yet; its descriptor, for writing."""
+    """Create a new file and return a descriptor for writing."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(name, flags, mode, dir_fd=directory_fd)
 
 
 def open_file(directory_fd: int, name: str, *, writing: bool = False) -> int:
-    """A descriptor of a regular file; ELOOP if it is a link, EINVAL if it is neither."""
+    """Return a descriptor of a regular file. Raise ELOOP for a link and EINVAL for any other kind of file."""
     flags = os.O_RDWR if writing else os.O_RDONLY
     fd = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory_fd)
     try:
@@ -121,16 +121,16 @@ def write_file(directory_fd: int, name: str, content: Bytes) -> None:
 
 
 def replace_file(directory_fd: int, name: str, content: Bytes) -> None:
-    """Write a durable file in the place of what has this name; at each moment the name has the old or the new one."""
+    """Replace a file atomically and durably."""
     new = ".{}.new".format(name)
-    try_unlink(directory_fd, new)  # of a process that died
+    try_unlink(directory_fd, new)  # left by a process that crashed
     write_file(directory_fd, new, content)
     rename(directory_fd, new, name)
     sync(directory_fd)
 
 
 def read_into(fd: int, offset: int, out: Any) -> None:
-    """Fill a writable contiguous buffer from the file; EIO if the file ends before."""
+    """Fill a writable contiguous buffer from the file. Raise EIO at a premature end of file."""
     rest = memoryview(out).cast("B")
     while rest.nbytes:
         count = os.preadv(fd, [rest], offset)
@@ -141,7 +141,7 @@ def read_into(fd: int, offset: int, out: Any) -> None:
 
 
 def read_file(directory_fd: int, name: str, limit: int) -> bytes:
-    """The content of a file of at most ``limit`` bytes; EFBIG if it is longer."""
+    """Return the content of a file. Raise EFBIG if it is longer than ``limit`` bytes."""
     with closing(open_file(directory_fd, name)) as fd:
         size = os.fstat(fd).st_size
         if size > limit:
@@ -152,15 +152,15 @@ def read_file(directory_fd: int, name: str, limit: int) -> bytes:
 
 
 def sync(fd: int) -> None:
-    """What was written to the file, or the names in the directory, are on the disk."""
+    """Make the content of a file, or the names in a directory, durable."""
     os.fsync(fd)
 
 
 def sync_all(fds: Sequence[int]) -> None:
-    """As ``sync`` of each, waiting for several at a time: a file system makes many changes durable by one write.
+    """Sync several files concurrently, since a file system commits many changes with one write.
 
     Raises:
-        OSError: of the first one that fails, after all have been tried.
+        OSError: error of the first file that failed; all files are tried first.
     """
     with concurrent.futures.ThreadPoolExecutor(_SYNCS_AT_A_TIME) as threads:
         waits = [threads.submit(sync, fd) for fd in fds]
@@ -169,30 +169,30 @@ def sync_all(fds: Sequence[int]) -> None:
 
 
 def begin_sync(fd: int, start: int, end: int) -> None:
-    """Have the system write these bytes of the file to the disk while we go on; ``sync`` then waits for less."""
+    """Start writing these bytes to the disk in the background, so that a later ``sync`` takes less time."""
     if end > start:
-        with contextlib.suppress(OSError):  # a hint: what goes wrong with the file is said by ``sync``
-            os.posix_fadvise(fd, start, end - start, os.POSIX_FADV_DONTNEED)  # begins to write what is dirty, keeps it
+        with contextlib.suppress(OSError):  # only a hint; ``sync`` reports errors of the file
+            os.posix_fadvise(fd, start, end - start, os.POSIX_FADV_DONTNEED)  # writes dirty pages, which stay cached
 
 
 def stamp(fd: int) -> Stamp:
-    """What the file is now."""
+    """Return the current stamp of the file."""
     found = os.fstat(fd)
     return Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def is_there(directory_fd: int, name: str) -> bool:
-    """Whether a directory has such a name, of whatever kind."""
+    """Return whether a directory contains this name, of any kind."""
     return inode(directory_fd, name) is not None
 
 
 def is_directory(directory_fd: int, name: str) -> bool:
-    """Whether a name is that of a directory, not of a link to one."""
+    """Return whether a name is a directory; False for a link to one."""
     return stat.S_ISDIR(os.stat(name, dir_fd=directory_fd, follow_symlinks=False).st_mode)
 
 
 def inode(directory_fd: int, name: str) -> Optional[int]:
-    """The inode of a name, which may be a link; None if there is no such name."""
+    """Return the inode of a name, which may be a link; None if there is no such name."""
     try:
         return os.stat(name, dir_fd=directory_fd, follow_symlinks=False).st_ino
     except FileNotFoundError:
@@ -200,34 +200,34 @@ def inode(directory_fd: int, name: str) -> Optional[int]:
 
 
 def is_mine(fd: int) -> bool:
-    """Whether the file belongs to the user that we run as."""
+    """Return whether our user owns the file."""
     return os.fstat(fd).st_uid == os.geteuid()
 
 
 def names(directory_fd: int) -> List[str]:
-    """Names in a directory, in order."""
+    """Return the sorted names in a directory."""
     return sorted(os.listdir(directory_fd))
 
 
 def limit_mode(fd: int) -> None:
-    """Take from a file of others' making the permissions that ours do not have."""
+    """Remove permissions that our own files do not have from a file that another program created."""
     os.fchmod(fd, stat.S_IMODE(os.fstat(fd).st_mode) & FILE_MODE)
 
 
 def free_bytes(directory_fd: int) -> int:
-    """Bytes that we may still write to the file system."""
+    """Return the bytes available to us on the file system."""
     found = os.fstatvfs(directory_fd)
     return found.f_bavail * found.f_frsize
 
 
 def rename(directory_fd: int, old: str, new: str, new_directory_fd: Optional[int] = None) -> None:
-    """rename(2); into the same directory if no other is given."""
+    """Call rename(2), within the same directory by default."""
     os.rename(old, new, src_dir_fd=directory_fd,
               dst_dir_fd=directory_fd if new_directory_fd is None else new_directory_fd)
 
 
 def _try(unless: Sequence[int], call: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
-    """Make a call that changes something; False, and nothing happened, where it fails by one of these numbers."""
+    """Make a system call. Return False if it fails with one of these errnos, which leave everything unchanged."""
     try:
         call(*arguments, **named)
     except OSError as error:
@@ -238,18 +238,18 @@ def _try(unless: Sequence[int], call: Callable[..., Any], *arguments: Any, **nam
 
 
 def try_exchange(directory_fd: int, one: str, other: str) -> bool:
-    """Two names change places at once; False, and nothing happened, where the file system cannot."""
+    """Exchange two names atomically. Return False, without any change, if the file system cannot."""
     return _try(_CANNOT_EXCHANGE, syscalls.exchange_names, directory_fd, one, other)
 
 
 def try_link(directory_fd: int, name: str, new_directory_fd: int, new_name: str) -> bool:
-    """A further name of a file; False, and nothing happened, where the file system has no hard links."""
+    """Create a hard link. Return False, without any change, if the file system has no hard links."""
     return _try(_CANNOT_LINK, os.link, name, new_name, src_dir_fd=directory_fd, dst_dir_fd=new_directory_fd,
                 follow_symlinks=False)
 
 
 def copy_file(directory_fd: int, name: str, new_directory_fd: int, new_name: str) -> None:
-    """A durable copy of a file under a name that is not there yet."""
+    """Create a durable copy of a file under a new name."""
     with closing(open_file(directory_fd, name)) as source, closing(create_file(new_directory_fd, new_name)) as target:
         while True:
             content = os.read(source, _COPY_BYTES)
@@ -260,17 +260,17 @@ def copy_file(directory_fd: int, name: str, new_directory_fd: int, new_name: str
 
 
 def unlink(directory_fd: int, name: str) -> None:
-    """Remove a name that is no directory; a link goes, what it leads to stays."""
+    """Remove a name that is not a directory. A link is removed, not its target."""
     os.unlink(name, dir_fd=directory_fd)
 
 
 def try_unlink(directory_fd: int, name: str) -> bool:
-    """As ``unlink``; False if there is no such name."""
+    """Remove a name as ``unlink`` does. Return False if there is no such name."""
     return _try([errno.ENOENT], unlink, directory_fd, name)
 
 
 def remove_tree(directory_fd: int, name: str, last: str = "") -> None:
-    """Remove a directory and all in it without following a link; the name ``last`` in it goes last."""
+    """Remove a directory tree without following links. Remove the name ``last`` in it after all others."""
     with closing(open_directory(name, directory_fd)) as fd:
         for child in sorted(names(fd), key=lambda child: child == last):
             if is_directory(fd, child):
@@ -281,12 +281,12 @@ def remove_tree(directory_fd: int, name: str, last: str = "") -> None:
 
 
 def try_remove_empty(directory_fd: int, name: str) -> bool:
-    """Remove a directory if it is empty."""
+    """Remove a directory if it is empty. Return whether it was removed."""
     return _try([errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT], os.rmdir, name, dir_fd=directory_fd)
 
 
 def try_lock(fd: int) -> bool:
-    """Take a file's lock, which the kernel drops when its holder dies; False if another process has it.
+    """Lock a file until it is closed or the process dies. Return False if another process holds the lock.
 
     Raises:
         OSError: the file system has no locks.

@@ -1,19 +1,19 @@
-"""What goes wrong with checkpoints.
+"""Checkpoint errors.
 
 ::
 
-    CheckpointError                 E500  anything else of checkpoints
-    +-- NotSavedError               E510  a save failed; earlier checkpoints are as they were
-    +-- NotPublishedError           E511  saved and complete, but what follows failed
-    +-- NoCheckpointError           E520  there is none (also a FileNotFoundError)
-    |   `-- NoTablesError           E526  it has no tables (also a FileExistsError)
-    +-- CheckpointPathError         E521  a path or name that we refuse (also a ValueError)
-    +-- DamagedCheckpointError      E522  it is not what was saved
-    +-- UnverifiedCheckpointError   E523  it has no manifest of ours
-    +-- CheckpointMismatchError     E524  it is not of the tables of this program
-    +-- NotRemovedError             E525  it was not removed
+    CheckpointError                 E500  other checkpoint errors
+    +-- NotSavedError               E510  a save failed; earlier checkpoints are unchanged
+    +-- NotPublishedError           E511  the checkpoint is complete, but a step after its commit failed
+    +-- NoCheckpointError           E520  there is no such checkpoint (also a FileNotFoundError)
+    |   `-- NoTablesError           E526  the checkpoint has no tables (also a FileExistsError)
+    +-- CheckpointPathError         E521  a path or name is not allowed (also a ValueError)
+    +-- DamagedCheckpointError      E522  the checkpoint differs from what was saved
+    +-- UnverifiedCheckpointError   E523  the checkpoint has no ascpipe manifest
+    +-- CheckpointMismatchError     E524  the checkpoint does not match the tables of this program
+    +-- NotRemovedError             E525  the checkpoint was not removed
     +-- NoRoomForCopyError          E527  too little memory for a copy beside the live tables
-    `-- NoMemoryToReadError         E528  too little memory to verify or read one
+    `-- NoMemoryToReadError         E528  too little memory to verify or read a checkpoint
 """
 import os
 from typing import ClassVar, Tuple
@@ -24,18 +24,18 @@ _GIB = float(1 << 30)
 
 
 class CheckpointError(AscpipeError):
-    """Of checkpoints."""
+    """Base class of checkpoint errors."""
 
     code = "E500"
 
 
 class NotSavedError(CheckpointError):
-    """A save failed; earlier checkpoints are as they were, and training may go on.
+    """A save failed. Earlier checkpoints are unchanged, and training can continue.
 
     Attributes:
-        prefix: of the checkpoint that was to be.
-        written_bytes, needed_bytes: of its sparse part.
-        state: a sentence on what is left where, and what is intact.
+        prefix: of the checkpoint that was not saved.
+        written_bytes, needed_bytes: size of its sparse part.
+        state: a sentence that says what remains on disk and what is intact.
     """
 
     code = "E510"
@@ -49,7 +49,7 @@ class NotSavedError(CheckpointError):
 
 
 class NotPublishedError(CheckpointError):
-    """A checkpoint is complete and restores, but what follows its commit failed."""
+    """A checkpoint is complete and can be restored, but a step after its commit failed."""
 
     code = "E511"
     fields: ClassVar[Tuple[str, ...]] = ("prefix", "directory", "reason")
@@ -67,7 +67,7 @@ class NoCheckpointError(CheckpointError, FileNotFoundError):
 
 
 class NoTablesError(NoCheckpointError, FileExistsError):
-    """A checkpoint has a dense part and no tables; a FileExistsError, too, as Rec SDK has it.
+    """A checkpoint has a dense part and no tables. It is also a FileExistsError for compatibility with Rec SDK.
 
     Attributes:
         prefix: of the checkpoint.
@@ -75,7 +75,7 @@ class NoTablesError(NoCheckpointError, FileExistsError):
     """
 
     code = "E526"
-    fields: ClassVar[Tuple[str, ...]] = ("prefix", "instead")  # an OSError takes no third
+    fields: ClassVar[Tuple[str, ...]] = ("prefix", "instead")  # OSError drops a third argument
 
     def _text(self) -> str:
         directory, stem = os.path.split(self.prefix)
@@ -84,7 +84,7 @@ class NoTablesError(NoCheckpointError, FileExistsError):
 
 
 class CheckpointPathError(CheckpointError, ValueError):
-    """A path or name of a checkpoint that we refuse."""
+    """A path or name of a checkpoint is not allowed."""
 
     code = "E521"
     fields: ClassVar[Tuple[str, ...]] = ("path", "reason")
@@ -92,11 +92,11 @@ class CheckpointPathError(CheckpointError, ValueError):
 
 
 class DamagedCheckpointError(CheckpointError):
-    """A checkpoint is not what was saved; nothing of it is used.
+    """A checkpoint differs from what was saved. Nothing of it is used.
 
     Attributes:
         prefix: of the checkpoint.
-        file: the file in question, relative to its directory.
+        file: the damaged file, relative to its directory.
     """
 
     code = "E522"
@@ -106,7 +106,7 @@ class DamagedCheckpointError(CheckpointError):
 
 
 class UnverifiedCheckpointError(CheckpointError):
-    """A checkpoint without our manifest."""
+    """A checkpoint has no ascpipe manifest."""
 
     code = "E523"
     fields: ClassVar[Tuple[str, ...]] = ("prefix",)
@@ -115,7 +115,7 @@ class UnverifiedCheckpointError(CheckpointError):
 
 
 class CheckpointMismatchError(CheckpointError):
-    """A checkpoint is not of the tables of this program.
+    """A checkpoint does not match the tables of this program.
 
     Attributes:
         prefix: of the checkpoint.
@@ -136,12 +136,12 @@ class NotRemovedError(CheckpointError):
 
 
 class NoRoomForCopyError(CheckpointError):
-    """A session that only evaluates cannot have a copy of a checkpoint: there is too little memory.
+    """There is too little memory for an evaluation session to copy a checkpoint.
 
     Attributes:
         prefix: of the checkpoint.
-        need_bytes: of its keys and embeddings, with their index.
-        have: a sentence with what is there, for each limit.
+        need_bytes: size of keys, embeddings and their index.
+        have: text with the remaining memory below each limit.
     """
 
     code = "E527"
@@ -151,11 +151,11 @@ class NoRoomForCopyError(CheckpointError):
 
 
 class NoMemoryToReadError(CheckpointError):
-    """There is too little memory to verify or read a checkpoint. The checkpoint may be whole.
+    """There is too little memory to verify or read a checkpoint. The checkpoint may be intact.
 
     Attributes:
         prefix: of the checkpoint.
-        what: the memory is needed for.
+        what: purpose of the memory.
         need_bytes: requested memory in bytes.
         have: text with the remaining memory below each limit.
     """

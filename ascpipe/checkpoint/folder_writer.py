@@ -1,4 +1,4 @@
-"""Writing the folders of a table, block by block."""
+"""Writes the folders of a table block by block."""
 from typing import Dict, Iterable, List, Sequence, Union
 
 import numpy as np
@@ -9,7 +9,7 @@ from ascpipe.checkpoint.digests import StreamDigest
 from ascpipe.checkpoint.manifest import SavedFile
 from ascpipe.checkpoint.table_folders import Piece
 
-_CHUNK_BYTES = 1 << 18  #: that are copied, summed and written at a time
+_CHUNK_BYTES = 1 << 18  #: bytes copied, checksummed and written at a time
 
 
 class _Folder:
@@ -19,7 +19,7 @@ class _Folder:
         self.piece = piece
         self._slice = part
         self._digest = StreamDigest()
-        self._begun = 0  # bytes that are on their way to the disk
+        self._begun = 0  # bytes whose write-back has started
         self._fds = [_made(table_fd, piece.folder, part)]
         try:
             self._data = self._create(part.data)
@@ -28,10 +28,10 @@ class _Folder:
             raise
 
     def write(self, values: np.ndarray) -> None:
-        """The next rows, of the piece's dtype; they may be columns of a wider array."""
+        """Write the next rows, of the piece's dtype; they may be columns of a wider array."""
         rows = max(1, _CHUNK_BYTES // self.piece.row_bytes)
-        for start in range(0, len(values), rows):  # so few that what was copied and summed is still in the cache
-            # Always a copy: what is summed is what is written, even if rows of a table change at the same time.
+        for start in range(0, len(values), rows):  # chunks stay in the CPU cache
+            # Always copy, so that the checksum matches the written data even if table rows change concurrently.
             content = memoryview(np.array(values[start:start + rows], self.piece.dtype, order="C")).cast("B")
             self._digest.update(content)
             disk.write_all(self._data, content)
@@ -39,17 +39,17 @@ class _Folder:
         self._begun = self._digest.size
 
     def finish(self) -> SavedFile:
-        """Write the file beside the array; what that of the array is."""
+        """Write the shape file; return the record of the data file."""
         disk.write_all(self._create(self._slice.attribute), self.piece.attribute)
         return SavedFile(self._digest.size, self._digest.hexdigest())
 
     @property
     def fds(self) -> Sequence[int]:
-        """Of the directory and its files, for ``disk.sync_all``."""
+        """Return the descriptors of the directory and its files, for ``disk.sync_all``."""
         return self._fds
 
     def close(self) -> None:
-        """Give back the descriptors."""
+        """Close the descriptors."""
         for fd in self._fds:
             disk.close(fd)
 
@@ -59,7 +59,7 @@ class _Folder:
 
 
 class TableFolders:
-    """The folders of one table while a slice of them is written; close it, or use ``with``."""
+    """The folders of one table while a slice is written. Close it, or use ``with``."""
 
     def __init__(self, directory_fd: int, spec: TableSpec, part: Slice = WHOLE) -> None:
         self._spec = spec
@@ -77,7 +77,7 @@ class TableFolders:
         self._row_count = self._candidate_count = 0
 
     def write_block(self, block: Union[Block, PartedBlock]) -> int:
-        """Write some keys with their rows; bytes written. ValueError if they are not what the spec says."""
+        """Write keys with their rows; return the bytes written. Raise ``ValueError`` if they do not match the spec."""
         spec = self._spec
         n = len(block.keys)
         parts = block.parts if isinstance(block, PartedBlock) else (block.rows,)
@@ -95,19 +95,19 @@ class TableFolders:
         return _write(self._rows, [block.keys, *rows, block.counts, block.timestamps])
 
     def write_candidates(self, block: KeyBlock) -> int:
-        """Write some keys without a row; bytes written. ValueError if they are not what the spec says."""
+        """Write keys without rows; return the bytes written. Raise ``ValueError`` if they do not match the spec."""
         _check_keys(self._spec, block)
         self._candidate_count += len(block.keys)
         _check_room(self._spec, "candidates", self._candidate_count, self._spec.candidates)
         return _write(self._candidates, block)
 
     def write_deleted(self, keys: np.ndarray) -> int:
-        """Write the deleted keys; bytes written. ValueError if they are not as many as the spec says."""
+        """Write the deleted keys; return the bytes written. Raise ``ValueError`` if the spec has another number."""
         _check(self._spec, "deleted keys", keys, np.dtype(np.int64), (self._spec.deleted,))
         return _write(self._deleted, [keys]) if self._deleted else 0
 
     def write_pool(self, pool: np.ndarray) -> int:
-        """Write the pool of initial rows; bytes written. ValueError if the spec knows of none, or of another shape."""
+        """Write the pool of initial rows; return the bytes written. Raise ``ValueError`` if its shape is wrong."""
         if not self._pool:
             raise ValueError("table {!r}: a pool, and its initial rows are not of kind 4".format(self._spec.name))
         piece = self._pool[0].piece
@@ -115,10 +115,10 @@ class TableFolders:
         return _write(self._pool, [pool])
 
     def finish(self) -> Dict[str, SavedFile]:
-        """Make everything durable; the files of arrays by folder.
+        """Make everything durable; return the data files by folder.
 
         Raises:
-            ValueError: there are fewer keys than the spec says.
+            ValueError: there are fewer keys than in the spec.
         """
         spec = self._spec
         for what, there, wanted in (("rows", self._row_count, spec.rows),
@@ -131,7 +131,7 @@ class TableFolders:
         return saved
 
     def close(self) -> None:
-        """Give back the descriptors."""
+        """Close the descriptors."""
         for folder in self._folders:
             folder.close()
         disk.close(self._fd)
@@ -151,7 +151,7 @@ class TableFolders:
 
 
 def _made(directory_fd: int, name: str, part: Slice) -> int:
-    """Descriptor of a directory, which is new, or of which other ranks have made it first."""
+    """Return the descriptor of a new directory, or of one that another rank has already created."""
     if part.ranks > 1:
         return disk.make_or_open_directory(directory_fd, name)
     return disk.make_directory(directory_fd, name)

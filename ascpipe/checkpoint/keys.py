@@ -1,18 +1,18 @@
-"""Keys: where they are in a set, whether one comes twice, and which rank each belongs to.  Pure."""
+"""Operations on arrays of keys: search, duplicates, owner rank. Pure functions."""
 from typing import Iterator, List, Optional, Tuple
 
 import numpy as np
 
 
 def places(keys: np.ndarray, sought: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-    """Where keys are in a set.
+    """Look up keys in a sorted set.
 
     Args:
-        keys: int64[n], in order, each once.
+        keys: int64[n], sorted and unique.
         sought: int64[m].
 
     Returns:
-        int64[m]: the place of each; bool[m]: whether it is there at all, else its place means nothing.
+        int64[m]: the position of each key. bool[m]: whether it was found; otherwise its position is meaningless.
     """
     if not len(keys):
         return np.zeros(len(sought), np.int64), np.zeros(len(sought), bool)
@@ -20,18 +20,18 @@ def places(keys: np.ndarray, sought: np.ndarray) -> Tuple[np.ndarray, np.ndarray
     return found, keys[found] == sought
 
 
-_FEW = 1 << 12  #: keys that are sorted at once
-_MANY = (1 << 31) - 1  #: as many as an int32 counts
+_FEW = 1 << 12  #: arrays up to this size are sorted
+_MANY = (1 << 31) - 1  #: maximum count of an int32
 _CHUNK = 1 << 16
-_FACTORS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F)  # odd, of no pattern
+_FACTORS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F)  # odd multipliers
 
 
 def repeated(keys: np.ndarray) -> Optional[int]:
-    """A key that comes more than once; None if there is none.
+    """Return a key that occurs more than once; None if there is none.
 
-    As exact as sorting all keys, and several times as fast where they spread: each key writes its number into the
-    place of its hash. One that finds another number there either meets its own twin, or goes on to the next round
-    with those that lost theirs; of twins at most one has the place, so they meet in one round or go on together.
+    Exact, and several times as fast as sorting unless many hashes collide: each key writes its number to the slot of
+    its hash. A key that finds another number there is either a duplicate or is retried in the next round. At most one
+    of several duplicates keeps the slot, so duplicates are found in this round or are retried together.
 
     Args:
         keys: int64[n], contiguous; may be reordered.
@@ -61,15 +61,15 @@ def bytes_to_find_repeated(keys: np.ndarray) -> int:
 
 
 def _contended(keys: np.ndarray, factor: int) -> Tuple[Optional[int], np.ndarray]:
-    """A key that met its twin, or None; the keys whose place another one took."""
-    bits = len(keys).bit_length() + 1  # two to four places for a key
+    """Return a duplicate key or None, and the keys that lost their slot to another key."""
+    bits = len(keys).bit_length() + 1  # two to four slots per key
     taken = np.empty(1 << bits, np.int32)
     found = np.empty(_CHUNK, np.int32)
     for _, places_of, numbers in _hashed(keys, factor, 64 - bits):
         taken[places_of] = numbers
     lost: List[np.ndarray] = []
     for start, places_of, numbers in _hashed(keys, factor, 64 - bits):
-        there = taken.take(places_of, out=found[:len(places_of)], mode="clip")  # all are within: no need to look
+        there = taken.take(places_of, out=found[:len(places_of)], mode="clip")  # clip skips the bounds check
         losers = np.flatnonzero(there != numbers)
         losing = keys[start + losers]
         twins = losing == keys[there[losers]]
@@ -80,9 +80,9 @@ def _contended(keys: np.ndarray, factor: int) -> Tuple[Optional[int], np.ndarray
 
 
 def _hashed(keys: np.ndarray, factor: int, shift: int) -> Iterator[Tuple[int, np.ndarray, np.ndarray]]:
-    """Of each chunk of keys: the number of its first one, the hashes (upper bits of a product), and the numbers.
+    """Yield per chunk of keys: number of its first key, hashes (upper bits of a product), key numbers.
 
-    The arrays are those of the next chunk, too: so they stay in the processor's cache.
+    The arrays are reused for the next chunk, so that they stay in the CPU cache.
     """
     products = np.empty(_CHUNK, np.uint64)
     numbers = np.arange(_CHUNK, dtype=np.int32)
@@ -96,16 +96,16 @@ def _hashed(keys: np.ndarray, factor: int, shift: int) -> Iterator[Tuple[int, np
 
 
 def belongs(keys: np.ndarray, rank: int, ranks: int) -> np.ndarray:
-    """bool[n]: whether ``|key| % ranks == rank``, as everywhere; -2^63 has its true absolute value.
+    """Return bool[n]: whether ``|key| % ranks == rank``. -2^63 has its true absolute value.
 
     Args:
         keys: int64[n].
     """
-    magnitudes = np.abs(keys).view(np.uint64)  # of -2^63 the bits are those of 2^63
+    magnitudes = np.abs(keys).view(np.uint64)  # abs(-2^63) overflows to the bits of unsigned 2^63
     return magnitudes % np.uint64(ranks) == np.uint64(rank)
 
 
 def check_rank(rank: int, ranks: int) -> None:
-    """ValueError unless there is such a rank."""
+    """Raise ``ValueError`` unless the rank exists."""
     if ranks < 1 or not 0 <= rank < ranks:
         raise ValueError("rank {} of {} ranks".format(rank, ranks))

@@ -1,6 +1,6 @@
-"""The manifest: what the sparse part is, with a digest of every file.  The pair record: which dense part goes with it.
+"""The manifest (contents of the sparse part, with a digest per file) and the pair record (the matching dense part).
 
-Both are sealed records; the pair record is written last, so a directory that has it was written to its end.  Pure.
+Both are sealed records. The pair record is written last, so a directory that has it is complete.  Pure functions.
 """
 from typing import Any, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
@@ -12,8 +12,8 @@ from ascpipe.checkpoint.table_folders import Piece, all_pieces
 from ascpipe.errors.base import shown
 
 VERSION = 2
-SLICED_VERSION = 3  #: of a manifest of several ranks
-MAX_BYTES = 16 << 20  #: of a record
+SLICED_VERSION = 3  #: format version of a manifest of several ranks
+MAX_BYTES = 16 << 20  #: maximum size of a record
 
 _FORMAT = "ascpipe checkpoint"
 _PAIR_FORMAT = "ascpipe checkpoint pair"
@@ -21,7 +21,7 @@ _SLICE_FORMAT = "ascpipe checkpoint slice"
 
 
 class SavedFile(NamedTuple):
-    """A file as it was saved: its length and digest."""
+    """Length and digest of a file as it was saved."""
 
     size: int
     digest: str
@@ -31,9 +31,9 @@ class SliceContent(NamedTuple):
     """What one rank has written.
 
     Attributes:
-        tables: specs, in the order of the save, with the numbers of its own keys.
-        data: by table, by folder: the file of the array.
-        position: where training was on that rank.
+        tables: specs, in the order of the save, with the key counts of this rank.
+        data: data files by table and folder.
+        position: training position of this rank.
     """
 
     tables: Tuple[TableSpec, ...]
@@ -42,14 +42,14 @@ class SliceContent(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """What the sparse part is.
+    """Contents of the sparse part.
 
     Attributes:
-        step: of the save; None: it had none.
-        stem: ``base-step`` of the save, with which the names of the dense files begin.
-        saved_at: seconds since 1970 by the clock of that machine; for people only.
+        step: step of the save; None if it had none.
+        stem: ``base-step`` of the save, prefix of the names of the dense files.
+        saved_at: seconds since 1970 by the clock of the saving machine, for display only.
         slices: by rank.
-        parent: of a delta: what it stands upon; None: it is a full checkpoint.
+        parent: parent of a delta; None if the checkpoint is full.
     """
 
     step: Optional[int]
@@ -60,17 +60,17 @@ class Manifest(NamedTuple):
 
     @property
     def tables(self) -> Tuple[TableSpec, ...]:
-        """Specs of the tables, of all ranks together."""
+        """Return the specs of the tables, merged over all ranks."""
         return merged(self.slices)
 
     @property
     def position(self) -> Position:
-        """Where training was, on rank 0."""
+        """Return the training position of rank 0."""
         return self.slices[0].position
 
 
     def arrays(self) -> Iterator[Tuple[str, Slice, Piece]]:
-        """Every array that was saved: its table, whose slice it is of, and its folder."""
+        """Iterate over all saved arrays: table, slice, folder."""
         for rank, content in enumerate(self.slices):
             for spec in content.tables:
                 for piece in all_pieces(spec, rank):
@@ -78,10 +78,10 @@ class Manifest(NamedTuple):
 
 
 def merged(slices: Sequence[SliceContent]) -> Tuple[TableSpec, ...]:
-    """The specs of all ranks together.
+    """Return the specs merged over all ranks.
 
     Raises:
-        ValueError: their tables differ; the text names rank, table and field.
+        ValueError: tables of ranks differ; the text names rank, table and field.
     """
     of_first = slices[0].tables
     for rank, other in enumerate(slices[1:], 1):
@@ -97,7 +97,7 @@ def merged(slices: Sequence[SliceContent]) -> Tuple[TableSpec, ...]:
 
 
 def _alike(spec: TableSpec) -> TableSpec:
-    """What specs of slices have in common: all but the numbers of their own keys, and the last time that each saw."""
+    """Return the spec without the fields that may differ between ranks: key counts and last timestamp."""
     policies = spec.policies and spec.policies._replace(time=0)
     return spec._replace(policies=policies, rows=0, candidates=0, deleted=0)
 
@@ -110,11 +110,11 @@ def _together(specs: Sequence[TableSpec]) -> TableSpec:
 
 
 class Pair(NamedTuple):
-    """Which dense part goes with which manifest.
+    """The match of a manifest and a dense part.
 
     Attributes:
         manifest: digest of the manifest's bytes.
-        dense: by name: TensorFlow's files; empty: there is no dense part.
+        dense: TensorFlow's files by name; empty if there is no dense part.
     """
 
     manifest: str
@@ -122,7 +122,7 @@ class Pair(NamedTuple):
 
 
 def encoded_manifest(manifest: Manifest) -> bytes:
-    """The bytes of ``MANIFEST.json``."""
+    """Return the bytes of ``MANIFEST.json``."""
     parent = None if manifest.parent is None else dict(manifest.parent._asdict())
     slices = [_slice_json(content) for content in manifest.slices]
     return sealed_json.encoded({
@@ -132,7 +132,7 @@ def encoded_manifest(manifest: Manifest) -> bytes:
 
 
 def decoded_manifest(record: bytes) -> Manifest:
-    """The manifest of these bytes; ValueError if it is none, or one that makes no sense."""
+    """Parse a manifest. Raise ``ValueError`` if it is malformed or inconsistent."""
     content = _of_format(record, _FORMAT, SLICED_VERSION)
     parts = ["slices"] if content["version"] == SLICED_VERSION else list(_SLICE_FIELDS)
     content = sealed_json.fields(content, ["format", "version", "step", "stem", "saved_at", "parent", *parts])
@@ -158,13 +158,13 @@ def decoded_manifest(record: bytes) -> Manifest:
 
 
 def encoded_slice(content: SliceContent, rank: int, ranks: int, *, delta: bool) -> bytes:
-    """The bytes of the record in which a rank tells rank 0 what it has written."""
+    """Return the bytes of the record that a rank sends to rank 0 after it has written its slice."""
     return sealed_json.encoded({"format": _SLICE_FORMAT, "version": VERSION, "rank": rank, "ranks": ranks,
                                 "delta": delta, **_slice_json(content)})
 
 
 def decoded_slice(record: bytes, rank: int, ranks: int, *, delta: bool) -> SliceContent:
-    """What a rank has written; ValueError if these bytes are no record of it."""
+    """Parse the record of a rank. Raise ``ValueError`` if it is malformed."""
     content = sealed_json.fields(_of_format(record, _SLICE_FORMAT),
                                  ["format", "version", "rank", "ranks", "delta", *_SLICE_FIELDS])
     check_rank(rank, ranks)
@@ -192,13 +192,13 @@ def _slice_content(content: Dict[str, Any], rank: int, *, delta: bool) -> SliceC
 
 
 def encoded_pair(manifest_record: bytes, dense: Dict[str, SavedFile]) -> bytes:
-    """The bytes of ``PAIR.json``, for the bytes of a manifest."""
+    """Return the bytes of ``PAIR.json`` for the bytes of a manifest."""
     return sealed_json.encoded({"format": _PAIR_FORMAT, "version": VERSION, "manifest": digest_of(manifest_record),
                            "dense": _files_json(dense)})
 
 
 def decoded_pair(record: bytes) -> Pair:
-    """The pair record of these bytes; ValueError if it is none."""
+    """Parse a pair record. Raise ``ValueError`` if it is malformed."""
     content = sealed_json.fields(_of_format(record, _PAIR_FORMAT), ["format", "version", "manifest", "dense"])
     return Pair(content["manifest"], _files(content["dense"]))
 

@@ -6,9 +6,9 @@ from ascpipe.checkpoint.errors import NoMemoryToReadError
 from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.shm import memory
 
-SMALL_BYTES = 64 << 20  #: smaller needs are not compared with the limits
+SMALL_BYTES = 64 << 20  #: smaller amounts are not checked against the limits
 
-_NO_THREAD = "can't start new thread"  #: text of Python's error if there is no memory for the stack of a thread
+_NO_THREAD = "can't start new thread"  #: text of Python's error if there is no memory for a thread's stack
 
 
 @contextlib.contextmanager
@@ -17,8 +17,8 @@ def memory_for(prefix: str, what: str, need_bytes: int) -> Iterator[None]:
 
     Args:
         prefix: of the checkpoint.
-        what: the memory is needed for; appears in the error text.
-        need_bytes: maximum memory that the block uses at a time, in bytes.
+        what: purpose of the memory, for the error text.
+        need_bytes: peak memory of the block in bytes.
 
     Raises:
         NoMemoryToReadError: a limit is too low, or an allocation in the block failed.

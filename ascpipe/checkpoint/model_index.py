@@ -1,6 +1,6 @@
-"""What incremental training has saved, for programs that follow it: two files that nothing of ours depends on.
+"""Two index files of incremental training, for programs that follow it. ascpipe does not depend on them.
 
-They are written after a checkpoint is complete, and read back only to be added to.
+They are written after a checkpoint is complete, and are read only to extend them.
 """
 import json
 import logging
@@ -20,15 +20,15 @@ DELTA_TIMES = "delta_export_time_ms.json"
 _MAX_BYTES = 16 << 20
 _BASE = "base"
 _DELTA = "delta"
-_TAGS = {_BASE: "DueTime", _DELTA: "Seconds"}  #: which of the two intervals of ``init`` was over
+_TAGS = {_BASE: "DueTime", _DELTA: "Seconds"}  #: which interval of ``init`` has expired
 _log = logging.getLogger(__name__)
 
 
 def note_saved(prefix: str, *, cost_s: float) -> None:
-    """Add a checkpoint that is complete, and leave out what is not there any more; a failure is a line in the log.
+    """Add a complete checkpoint and drop entries of removed checkpoints. Failures are only logged.
 
     Args:
-        cost_s: seconds that the save took.
+        cost_s: duration of the save in seconds.
     """
     try:
         _note_saved(prefix, cost_s)
@@ -64,7 +64,7 @@ def _delta_name(one: Tuple[str, Optional[int]]) -> str:
 
 
 def _read(directory_fd: int, name: str, kind: type) -> Any:
-    """The content of a file; empty where there is none, or it is none of ours."""
+    """Return the content of an index file; empty if it is missing or has another format."""
     try:
         content = json.loads(disk.read_file(directory_fd, name, _MAX_BYTES).decode("utf-8"))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Where a checkpoint lies: paths and names, and which of them we refuse."""
+"""Paths and names of checkpoints, and the ones that are not allowed."""
 import os
 import re
 import unicodedata
@@ -8,10 +8,10 @@ from ascpipe.checkpoint.errors import CheckpointPathError
 
 MANIFEST = "MANIFEST.json"
 PAIR = "PAIR.json"
-MARKER = "ASCPIPE"  #: a file that says whose directory it is; locked while the directory is written
-DENSE = "dense-part"  #: folder of TensorFlow's files; no table has a name with a dash
+MARKER = "ASCPIPE"  #: marker file of a directory of ascpipe; locked while the directory is written
+DENSE = "dense-part"  #: folder of TensorFlow's files; table names have no dashes
 
-#: names that a table cannot have, since every checkpoint has a file of that name beside the folders of tables
+#: reserved names: every checkpoint has such a file beside the folders of tables
 TAKEN_NAMES = frozenset([MARKER])
 TABLE_NAME = re.compile(r"[0-9A-Za-z_]{1,100}\Z")
 SLOT_NAME = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.-]{0,127}\Z")
@@ -20,25 +20,25 @@ _SPARSE = "sparse-"
 _DELTA = "delta-sparse-"
 _DISPLACED = ".displaced-"
 _MAX_PATH = 1024
-_MAX_NAME_BYTES = 200  # of 255: room for what is put before and after it
+_MAX_NAME_BYTES = 200  # of 255, the rest is for prefixes and suffixes
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SYSTEM = frozenset(["bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "sys", "usr"])
 _NOT_SYSTEM = ("/dev/shm", "/usr/local", "/usr/src")  # noqa: S108 (said of paths that the program gives)
 
 
 def slice_record(rank: int) -> str:
-    """Name of the file in which a rank tells rank 0 what it has written; a complete checkpoint has none."""
+    """Return the name of the file in which a rank reports to rank 0; complete checkpoints have no such file."""
     return "SLICE_{}.json".format(rank)
 
 
 class Place(NamedTuple):
-    """Where a checkpoint is.
+    """Location of a checkpoint.
 
     Attributes:
-        prefix: as the program gave it.
-        directory: in which both parts lie.
-        stem: ``base-step``, what the names of TensorFlow's files begin with; empty where the program gave
-            ``directory/`` without a step.
+        prefix: as passed by the program.
+        directory: directory of both parts.
+        stem: ``base-step``, prefix of the names of TensorFlow's files; empty if the program passed ``directory/``
+            without a step.
     """
 
     prefix: str
@@ -47,30 +47,30 @@ class Place(NamedTuple):
 
     @property
     def sparse(self) -> str:
-        """Name of the directory of the sparse part, which is the checkpoint."""
+        """Return the name of the directory of the sparse part."""
         return _SPARSE + self.stem
 
     @property
     def delta(self) -> str:
-        """Its name if the checkpoint is a delta."""
+        """Return the name of this directory if the checkpoint is a delta."""
         return _DELTA + self.stem
 
     @property
     def displaced(self) -> str:
-        """Its name while another takes its place, where the file system cannot exchange them; a delta has none."""
+        """Return the temporary name while a full checkpoint is replaced, if the file system cannot exchange names."""
         return _DISPLACED + self.sparse
 
     @property
     def names(self) -> Tuple[str, ...]:
-        """The names that the checkpoint may have, in the order of their right to it."""
+        """Return the possible names of the checkpoint, in order of precedence."""
         return self.sparse, self.displaced, self.delta
 
 
 def place_of(prefix: str) -> Place:
-    """Where the checkpoint of this prefix is.
+    """Return the location of a checkpoint.
 
     Raises:
-        CheckpointPathError: a path that we refuse.
+        CheckpointPathError: the path is not allowed.
     """
     _check_path(prefix)
     directory, stem = os.path.split(prefix)
@@ -79,11 +79,11 @@ def place_of(prefix: str) -> Place:
 
 
 def place_of_save(directory: str, base: str, step: Optional[int]) -> Place:
-    """Where the checkpoint of a save goes.
+    """Return the location of a new checkpoint.
 
     Raises:
-        CheckpointPathError: a path that we refuse.
-        ValueError: a step below 0.
+        CheckpointPathError: the path is not allowed.
+        ValueError: the step is negative.
     """
     if step is not None and (isinstance(step, bool) or not 0 <= step < 1 << 63):
         raise ValueError("step {!r} of a checkpoint is not in [0, 2^63)".format(step))
@@ -93,7 +93,7 @@ def place_of_save(directory: str, base: str, step: Optional[int]) -> Place:
 
 
 def stem_of(name: str) -> Optional[str]:
-    """``base-step`` of the name of a sparse part, full, displaced or a delta; None if it is no such name."""
+    """Return ``base-step`` from the name of a sparse part (full, displaced or delta); None for other names."""
     for prefix in (_SPARSE, _DELTA, _DISPLACED + _SPARSE):
         if name.startswith(prefix):
             return name[len(prefix):]
@@ -101,15 +101,15 @@ def stem_of(name: str) -> Optional[str]:
 
 
 def is_delta_name(name: str) -> bool:
-    """Whether a sparse part of this name is a delta."""
+    """Return whether this name of a sparse part is the name of a delta."""
     return name.startswith(_DELTA)
 
 
 def checked_directory(directory: str) -> str:
-    """``directory``, if checkpoints may lie there.
+    """Return ``directory`` if checkpoints are allowed there.
 
     Raises:
-        CheckpointPathError: a path that we refuse.
+        CheckpointPathError: the path is not allowed.
     """
     _check_path(directory)
     for path in (os.path.abspath(directory), os.path.realpath(directory)):
@@ -136,12 +136,12 @@ def _check_stem(prefix: str, stem: str) -> None:
 
 
 def has_control_characters(path: str) -> bool:
-    """Whether a path or name cannot be shown, or written in a list, as it is."""
+    """Return whether a path has control characters, which prevent displaying it or writing it to a list."""
     return any(unicodedata.category(character) in ("Cc", "Cs") for character in path)
 
 
 def is_of_system(path: str) -> bool:
-    """Whether an absolute path is the root, or lies in a directory of the system."""
+    """Return whether an absolute path is the root or is in a system directory."""
     if any(path == free or path.startswith(free + os.sep) for free in _NOT_SYSTEM):
         return False
     first = path.split(os.sep)[1]

@@ -1,4 +1,4 @@
-"""Reading: a checkpoint is verified as a whole before its first row is read out."""
+"""Opens checkpoints. The whole checkpoint is verified before the first row is returned."""
 import contextlib
 import os
 from typing import Dict, List, Optional
@@ -13,24 +13,25 @@ from ascpipe.checkpoint.sliced import Sliced
 from ascpipe.checkpoint.tree import Tree, open_tree
 from ascpipe.checkpoint.verify import verified
 
-ALLOW_UNVERIFIED = "ASCPIPE_ALLOW_UNVERIFIED"  #: an environment variable; 1: as ``allow_unverified=True``
+ALLOW_UNVERIFIED = "ASCPIPE_ALLOW_UNVERIFIED"  #: environment variable; 1 has the effect of ``allow_unverified=True``
 
 
 def open_checkpoint(prefix: str, *, allow_unverified: bool = False) -> Checkpoint:
-    """Verify a checkpoint: its records, the sizes and digests of all files, its keys and counts; then it can be read.
+    """Open a checkpoint and verify its records, the sizes and digests of all files, its keys and its counts.
 
-    A delta is verified with all that it stands upon, and read as one checkpoint with them.
+    A delta is verified together with all its ancestors, and is read as one merged checkpoint.
 
     Args:
-        prefix: ``dir/base-step`` as ``CheckpointWriter.commit`` returns it and TensorFlow's Saver takes it.
-        allow_unverified: also one without our manifest, such as Rec SDK's; so does ``ASCPIPE_ALLOW_UNVERIFIED=1``.
+        prefix: ``dir/base-step`` as returned by ``CheckpointWriter.commit`` and accepted by TensorFlow's Saver.
+        allow_unverified: accept checkpoints without an ascpipe manifest, such as Rec SDK's.
+            ``ASCPIPE_ALLOW_UNVERIFIED=1`` has the same effect.
 
     Raises:
-        CheckpointPathError: a path that we refuse.
-        NoCheckpointError: there is none (also a FileNotFoundError).
-        DamagedCheckpointError: it is not what was saved.
-        UnverifiedCheckpointError: it has no manifest of ours, and that is not allowed.
-        CheckpointError: it is a delta without our manifest.
+        CheckpointPathError: the path is not allowed.
+        NoCheckpointError: there is no such checkpoint (also a FileNotFoundError).
+        DamagedCheckpointError: the checkpoint differs from what was saved.
+        UnverifiedCheckpointError: there is no ascpipe manifest, and that is not allowed.
+        CheckpointError: it is a delta without an ascpipe manifest.
     """
     tree = open_tree(prefix)
     try:
@@ -49,13 +50,13 @@ def open_checkpoint(prefix: str, *, allow_unverified: bool = False) -> Checkpoin
 
 
 def open_keys(prefix: str) -> Checkpoint:
-    """As ``open_checkpoint``, of keys and counts only: ``counts`` can be read, and nothing else."""
+    """Open a checkpoint as ``open_checkpoint`` does, for ``counts`` only. Rows are neither verified nor readable."""
     return _ours(open_tree(prefix), rows=False)
 
 
 def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
-    """The checkpoint; if it is a delta, merged with those that it stands upon."""
-    members: List[Checkpoint] = []  # the newest first
+    """Open a checkpoint; merge a delta with its ancestors."""
+    members: List[Checkpoint] = []  # newest first
     link: Optional[Link] = None
     with contextlib.ExitStack() as opened:
         while True:
@@ -81,15 +82,15 @@ def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
 
 
 def trained_batches(prefix: str) -> Dict[str, int]:
-    """By the name of each stream, how many of its batches were trained: for ``dataset.skip(n)``.
+    """Return the number of trained batches by stream name, for ``dataset.skip(n)``.
 
     Verifies the manifest only.
 
     Raises:
-        CheckpointPathError: a path that we refuse.
-        NoCheckpointError: there is none (also a FileNotFoundError).
-        DamagedCheckpointError: its manifest is not what was saved.
-        UnverifiedCheckpointError: it has no manifest of ours.
+        CheckpointPathError: the path is not allowed.
+        NoCheckpointError: there is no such checkpoint (also a FileNotFoundError).
+        DamagedCheckpointError: the manifest differs from what was saved.
+        UnverifiedCheckpointError: there is no ascpipe manifest.
     """
     with contextlib.closing(open_tree(prefix)) as tree:
         if not tree.is_marked():

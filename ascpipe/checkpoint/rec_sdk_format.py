@@ -1,4 +1,4 @@
-"""Checkpoints of Rec SDK: arrays without a manifest.  Their sizes and keys are checked; more cannot be."""
+"""Checkpoints of Rec SDK: arrays without a manifest. Only sizes and keys can be checked."""
 import logging
 import os
 import re
@@ -21,10 +21,10 @@ _log = logging.getLogger(__name__)
 
 
 def checkpoint_of(tree: Tree) -> Checkpoint:
-    """A checkpoint without a manifest, unverified: its step is that of its name, its dense part lies beside it.
+    """Open an unverified checkpoint. Its name has the step, and its dense part is beside it.
 
     Raises:
-        DamagedCheckpointError: its files cannot be what they seem to be.
+        DamagedCheckpointError: sizes or keys are invalid.
     """
     _log.warning("checkpoint %s has no manifest of ascpipe: it is read as it is, only the sizes of its files and that "
                  "no key occurs twice are checked", tree.place.prefix)
@@ -64,7 +64,7 @@ def _table(tree: Tree, name: str, stamps: Stamps) -> TableSpec:
 
 
 def _piece(tree: Tree, table: str, folder: str) -> Optional[Piece]:
-    """What a folder is by its attribute; None: not an array of int64 keys or of float32 rows."""
+    """Describe a folder by its attribute file; None unless it is an array of int64 keys or float32 rows."""
     names = (table, folder, WHOLE.attribute)
     shape = _attribute(tree, names)
     if len(shape) == 2 and shape[1] == INT_BYTES:

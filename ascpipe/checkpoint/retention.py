@@ -1,4 +1,4 @@
-"""Which checkpoints a directory has, and the removal of those that are not kept."""
+"""Lists the checkpoints of a directory, and removes checkpoints that are not kept."""
 import contextlib
 import os
 from typing import Dict, List, NamedTuple, Optional, Tuple
@@ -11,13 +11,13 @@ from ascpipe.checkpoint.tree import Records, Tree, open_place, open_tree, why
 
 
 class Found(NamedTuple):
-    """A complete checkpoint: its records are whole and every file has the size they say.
+    """A complete checkpoint: its records are intact, and every file has the recorded size.
 
     Attributes:
         prefix: ``directory/base-step``.
-        step: of its manifest; None: saved without one.
-        is_delta: whether it is a delta; all that it stands upon is complete, too.
-        link: what a delta upon it has as its parent.
+        step: step in the manifest; None if it was saved without one.
+        is_delta: whether it is a delta; then all its ancestors are complete, too.
+        link: parent link for a delta that is based on it.
     """
 
     prefix: str
@@ -27,10 +27,10 @@ class Found(NamedTuple):
 
 
 def complete_checkpoints(directory: str) -> List[Found]:
-    """Complete checkpoints of ours in a directory by step, those without a step first; digests are not computed.
+    """List the complete checkpoints of a directory by step, checkpoints without a step first. Digests are not verified.
 
     Raises:
-        CheckpointPathError: a path that we refuse.
+        CheckpointPathError: the path is not allowed.
         OSError: the directory cannot be listed.
     """
     whole = {stem: records for stem, records in _records(directory).items() if records is not None}
@@ -41,10 +41,10 @@ def complete_checkpoints(directory: str) -> List[Found]:
 
 
 def deltas_of(directory: str, base: str) -> List[str]:
-    """Prefixes of the deltas in a directory that were saved under this base name, none before one that stands upon it.
+    """List the prefixes of all deltas with this base name in a directory. A delta comes before its ancestors.
 
     Raises:
-        CheckpointPathError: a path that we refuse.
+        CheckpointPathError: the path is not allowed.
         OSError: the directory cannot be listed.
     """
     parents = {}
@@ -62,7 +62,7 @@ def deltas_of(directory: str, base: str) -> List[str]:
 
 
 def is_delta(prefix: str) -> bool:
-    """Whether the checkpoint of this prefix, if there is one, is a delta."""
+    """Return whether a checkpoint with this prefix exists and is a delta."""
     try:
         tree = open_tree(prefix)
     except CheckpointError:
@@ -72,7 +72,7 @@ def is_delta(prefix: str) -> bool:
 
 
 def _records(directory: str, *, sizes: bool = True) -> Dict[str, Optional[Records]]:
-    """By stem, the records of each checkpoint in a directory; None if they, or the files' ``sizes``, are not whole."""
+    """Return the records of each checkpoint by stem; None if the records or the files' ``sizes`` are wrong."""
     try:
         directory_fd = open_place(Place(directory, checked_directory(directory), ""))
     except NoCheckpointError:
@@ -93,7 +93,7 @@ def _whole_records(place: Place, directory_fd: int, *, sizes: bool) -> Optional[
 
 
 def _stands(records: Records, whole: Dict[str, Records]) -> bool:
-    """Whether all that a checkpoint stands upon is there."""
+    """Return whether all ancestors of a checkpoint exist."""
     while records.manifest.parent is not None:
         link = records.manifest.parent
         parent = whole.get(link.stem)
@@ -112,14 +112,14 @@ def _sizes_agree(tree: Tree, records: Records) -> bool:
 
 
 def remove_checkpoint(prefix: str) -> None:
-    """Remove a checkpoint of ours, both parts; a kill leaves it whole, or gone with remains for the next save.
+    """Remove a checkpoint, both parts. After a kill it is either intact or gone; the next save removes remains.
 
-    No link is followed, and dense files are removed only if they are its own. One that a delta stands upon stays.
+    Links are not followed, and dense files are removed only if they belong to it.
 
     Raises:
-        CheckpointPathError: a path that we refuse.
-        NoCheckpointError: there is none.
-        NotRemovedError: it is not ours, a delta stands upon it, or the disk refused.
+        CheckpointPathError: the path is not allowed.
+        NoCheckpointError: there is no such checkpoint.
+        NotRemovedError: it is not an ascpipe checkpoint, a delta depends on it, or a system call failed.
     """
     place = place_of(prefix)
     with disk.closing(open_place(place)) as directory_fd:

@@ -1,5 +1,4 @@
-"""Records: JSON that seals itself.  There is one text for a content, and it carries its own digest, so that no
-byte of it can change unnoticed."""
+"""Sealed records: canonical JSON with its own digest, so that any changed byte is detected."""
 import json
 from typing import Any, Dict, Iterable
 
@@ -7,19 +6,19 @@ from ascpipe.checkpoint.digests import digest_of
 from ascpipe.errors.base import shown
 
 _SEAL = "seal"
-_DIGITS = 20  #: of the longest number, -2**63; a longer one would only take time
+_DIGITS = 20  #: length of -2**63, the longest number; limits the parsing time
 
 
 def encoded(content: Dict[str, Any]) -> bytes:
-    """The record of JSON values; ValueError if a number is not finite."""
+    """Encode JSON values as a record. Raise ``ValueError`` if a number is not finite."""
     return _text({**content, _SEAL: digest_of(_text(content))})
 
 
 def decoded(record: bytes) -> Dict[str, Any]:
-    """The content of a record.
+    """Decode a record.
 
     Raises:
-        ValueError: it is not one, byte by byte.
+        ValueError: any byte differs from the canonical encoding.
     """
     try:
         content = json.loads(record.decode("ascii"), parse_int=_integer, parse_constant=_no_constant)
@@ -48,7 +47,7 @@ def _no_constant(text: str) -> Any:
 
 
 def fields(content: Any, names: Iterable[str]) -> Dict[str, Any]:
-    """``content`` if it is an object with exactly these names; else ValueError."""
+    """Return ``content`` if it is an object with exactly these names; otherwise raise ``ValueError``."""
     wanted = set(names)
     if not isinstance(content, dict) or set(content) != wanted:
         raise ValueError("expected the fields {}, not {}".format(
@@ -57,7 +56,7 @@ def fields(content: Any, names: Iterable[str]) -> Dict[str, Any]:
 
 
 def array(content: Any) -> list:
-    """``content`` if it is an array; else ValueError."""
+    """Return ``content`` if it is an array; otherwise raise ``ValueError``."""
     if not isinstance(content, list):
         raise ValueError("expected an array, not {}".format(shown(content)))
     return content

@@ -1,4 +1,4 @@
-"""Writing the tables of one rank: its slice of a checkpoint."""
+"""Writes the tables of one rank, its slice of a checkpoint."""
 from typing import Callable, Dict, Iterable, Optional, Sequence, Union
 
 import numpy as np
@@ -14,16 +14,16 @@ class SliceTables:
     """The tables of one slice while they are written.
 
     Args:
-        part: whose.
-        tables: specs, with the number of their rows and candidates.
-        delta: whether they are what changed since another checkpoint.
-        wrote: called after each block, with its bytes.
+        part: the slice.
+        tables: specs, with their numbers of rows and candidates.
+        delta: whether the checkpoint is a delta.
+        wrote: called after each block with its size in bytes.
 
     Attributes:
-        needed_bytes: of all tables.
+        needed_bytes: size of all tables.
 
     Raises:
-        ValueError: a spec that makes no sense.
+        ValueError: a spec is invalid.
     """
 
     def __init__(self, part: Slice, tables: Sequence[TableSpec], wrote: Callable[[int], None], *, delta: bool) -> None:
@@ -36,7 +36,7 @@ class SliceTables:
 
     def write(self, directory_fd: int, name: str, blocks: Iterable[Union[Block, PartedBlock]],
               candidates: Iterable[KeyBlock], pool: Optional[np.ndarray], deleted: Optional[np.ndarray]) -> None:
-        """Write one table, once. Arguments and errors are those of ``CheckpointWriter.write_table``."""
+        """Write one table, once. Arguments and errors are as in ``CheckpointWriter.write_table``."""
         spec = self._specs[name]
         rank = self._slice.rank
         with TableFolders(directory_fd, spec, self._slice) as folders:
@@ -60,7 +60,7 @@ class SliceTables:
             raise ValueError("table {!r}: its pool of initial rows is missing".format(name))
 
     def content(self, position: Position) -> SliceContent:
-        """All that was written; ``ValueError``: a table was not, or the position makes no sense."""
+        """Return a description of all tables. Raise ``ValueError`` if a table is missing or the position is invalid."""
         missing = sorted(set(self._specs) - set(self._saved))
         if missing:
             raise ValueError("not written yet: table {}".format(", ".join(missing)))

@@ -1,4 +1,4 @@
-"""Saving the slice of a rank but 0, into the directory in which rank 0 writes its own."""
+"""Saves the slice of a rank other than 0 into the directory of rank 0."""
 import contextlib
 import os
 from typing import Iterator, Optional, Sequence
@@ -15,33 +15,33 @@ from ascpipe.checkpoint.tree import why
 
 
 class SliceWriter(TablesWriter):
-    """Writes the tables of one rank beside those of rank 0, whose ``commit`` makes all of them one checkpoint.
+    """Writes the tables of one rank beside the tables of rank 0, whose ``commit`` publishes all slices.
 
     ::
 
-        with SliceWriter("dir", "model.ckpt", 100, staging, 1, 2) as writer:  # rank 0 says which directory
+        with SliceWriter("dir", "model.ckpt", 100, staging, 1, 2) as writer:  # staging: sent by rank 0
             writer.begin_tables(specs, delta=False)
             for spec in specs:
                 writer.write_table(spec.name, blocks(spec), candidates(spec))
             digest = writer.finish(position)  # for ``CheckpointWriter.commit``
 
-    One thread at a time. Any failure is a ``NotSavedError``; what was written is removed with that directory, by rank 0
-    or by the next save.
+    Use it from one thread at a time. Any failure raises ``NotSavedError``; rank 0 or the next save then removes the
+    directory with everything in it.
 
     Args:
-        directory, base, step: as rank 0 has them.
+        directory, base, step: as on rank 0.
         staging_name: ``CheckpointWriter.staging_name`` of rank 0.
-        rank, ranks: whose slice it is.
+        rank, ranks: number of this rank, and number of ranks.
         progress: called after each block with (bytes written, bytes needed).
 
     Attributes:
         prefix: ``directory/base-step``.
-        needed_bytes: of this slice.
-        written_bytes: of these, so far.
+        needed_bytes: size of this slice.
+        written_bytes: bytes written so far.
 
     Raises:
-        CheckpointPathError: a path or name that we refuse.
-        ValueError: there is no such rank, or it is rank 0, or a name that is not one of such a directory.
+        CheckpointPathError: a path or name is not allowed.
+        ValueError: the rank is 0 or does not exist, or ``staging_name`` is invalid.
     """
 
     def __init__(self, directory: str, base: str, step: Optional[int], staging_name: str, rank: int, ranks: int,
@@ -58,7 +58,7 @@ class SliceWriter(TablesWriter):
         """Open the directory of rank 0.
 
         Raises:
-            NotSavedError: it is not there, or not ours.
+            NotSavedError: the directory is missing or was not created by ascpipe.
         """
         with contextlib.ExitStack() as undo, self._failing():
             with disk.closing(disk.open_directory(self._place.directory)) as directory_fd:
@@ -71,7 +71,7 @@ class SliceWriter(TablesWriter):
         return self
 
     def begin_tables(self, tables: Sequence[TableSpec], *, delta: bool) -> None:
-        """Say what will be written; as ``CheckpointWriter.begin_tables``."""
+        """Set the tables to write, as in ``CheckpointWriter.begin_tables``."""
         self._begin(tables, delta=delta)
         self._delta = delta
         with self._failing():
@@ -81,11 +81,11 @@ class SliceWriter(TablesWriter):
         """Make the slice and its record durable.
 
         Returns:
-            The digest of the record, by which rank 0 knows it.
+            The digest of the record, which rank 0 checks.
 
         Raises:
-            ValueError: a table was not written, or the position makes no sense.
-            NotSavedError: the disk refused.
+            ValueError: a table was not written, or the position is invalid.
+            NotSavedError: a system call failed.
         """
         content = self._begun().content(position)
         record = encoded_slice(content, self._slice.rank, self._slice.ranks, delta=self._delta)
@@ -106,7 +106,7 @@ class SliceWriter(TablesWriter):
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:
-        """What the system says inside becomes a NotSavedError."""
+        """Convert system errors of the block to ``NotSavedError``."""
         try:
             yield
         except OSError as error:

@@ -1,4 +1,4 @@
-"""A checkpoint of several ranks: their slices, read as one checkpoint."""
+"""A checkpoint of several ranks, whose slices are read as one checkpoint."""
 from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from ascpipe.checkpoint.verify import Stamps
 
 
 class Sliced(Checkpoint):
-    """The slices of several ranks, one after the other; a rank of as many others reads its own alone."""
+    """Concatenated slices of several ranks. If the number of ranks is unchanged, a rank reads only its slice."""
 
     def __init__(self, tree: Tree, manifest: Manifest, dense_prefix: Optional[str], stamps: Sequence[Stamps]) -> None:
         super().__init__(tree, manifest.step, manifest.tables, manifest.position, dense_prefix, stamps[0])
@@ -23,22 +23,22 @@ class Sliced(Checkpoint):
         self.positions: Tuple[Position, ...] = tuple(content.position for content in manifest.slices)
 
     def rows_of(self, table: str, rank: int = 0, ranks: int = 1) -> Tuple[int, int]:
-        """As of a Checkpoint."""
+        """Return the row counts, as in ``Checkpoint``."""
         if ranks == len(self._parts):
             return self._parts[rank].rows_of(table)
         return super().rows_of(table, rank, ranks)
 
     def deleted(self, table: str) -> np.ndarray:
-        """As of a Checkpoint."""
+        """Return the deleted keys, as in ``Checkpoint``."""
         return np.concatenate([part.deleted(table) for part in self._parts])
 
     def pool(self, table: str) -> Optional[np.ndarray]:
-        """As of a Checkpoint: rank 0 has written it."""
+        """Return the pool of initial rows, which is in the slice of rank 0."""
         return self._parts[0].pool(table)
 
     def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
                targets: Optional[Targets] = None) -> Iterator[List[np.ndarray]]:
-        """As of a Checkpoint."""
+        """Iterate over blocks, as in ``Checkpoint``."""
         check_rank(rank, ranks)
         if ranks == len(self._parts):
             yield from self._parts[rank].arrays(table, pieces_of, block_rows=block_rows, targets=targets)
@@ -50,7 +50,7 @@ class Sliced(Checkpoint):
 
 
 def _moved(targets: Optional[Targets], first: int) -> Optional[Targets]:
-    """Targets of rows from ``first`` on."""
+    """Shift targets by ``first`` rows."""
     if targets is None:
         return None
     given = targets

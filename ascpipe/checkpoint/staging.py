@@ -1,7 +1,7 @@
-"""Directories of saves that are not committed, or of checkpoints that are being removed; and what dead processes left.
+"""Directories of unfinished saves and removals, and clean-up after crashed processes.
 
-Such a directory has a name of its own form and, from its first moment to its last, a marker file, which a process that
-writes the directory keeps locked.  Only a directory with both, and of our user, is ever removed.
+Such a directory has a special name and always contains a marker file, which the writing process keeps locked.
+Only a directory with both, and owned by our user, is ever removed.
 """
 import contextlib
 import errno
@@ -24,12 +24,12 @@ class Staging:
     """A directory in which a checkpoint is written.
 
     Attributes:
-        name: in its directory.
-        fd: of it.
+        name: name in its parent directory.
+        fd: its descriptor.
     """
 
     def __init__(self, directory_fd: int) -> None:
-        """Make it, marked and locked. OSError if the disk refuses."""
+        """Create it, marked and locked. Raise ``OSError`` if a system call fails."""
         for _ in range(_ATTEMPTS):
             self.name = new_name()
             self.fd = disk.make_directory(directory_fd, self.name)
@@ -45,23 +45,24 @@ class Staging:
         raise OSError(errno.EBUSY, "another save takes our directory for one that was left behind", self.name)
 
     def sync_marker(self) -> None:
-        """Make the marker durable, before anything large is written. OSError if the disk refuses.
+        """Make the marker durable before large files are written. Raise ``OSError`` if a system call fails.
 
-        Not at once: for a save in the background training waits until the directory is there.
+        This is a separate call because training waits for ``__init__`` during a background save.
         """
         if self._marker is not None:
             disk.sync(self._marker)
 
     def close(self) -> None:
-        """Give back the descriptors, and with them the lock."""
+        """Close the descriptors, which releases the lock."""
         if self._marker is not None:
             disk.close(self._marker)
         disk.close(self.fd)
 
 
 def _marked(fd: int) -> Optional[int]:
-    """The marker of a new directory, locked; None if another save is removing the directory, which it may while
-    there is no lock."""
+    """Create and lock the marker of a new directory. Return None if another save is removing the directory, which can
+    happen before it is locked.
+    """
     try:
         with disk.closing(disk.create_file(fd, MARKER)) as marker:
             disk.write_all(marker, _MARK)
@@ -71,31 +72,31 @@ def _marked(fd: int) -> Optional[int]:
 
 
 def _locked_marker(fd: int) -> Optional[int]:
-    """Descriptor of a directory's marker with its lock; None if another process has it. OSError if there is none."""
+    """Lock the marker of a directory and return its descriptor; None if locked. Raise ``OSError`` if missing."""
     marker = disk.open_file(fd, MARKER, writing=True)
     try:
         if disk.try_lock(marker):
             return marker
     except OSError:
-        # Without locks nothing that was left behind is removed, so that nothing that lives is.
+        # Without locks nothing is removed, since its writer may be alive.
         return marker
     disk.close(marker)
     return None
 
 
 def new_name() -> str:
-    """A name that does not exist yet."""
+    """Return a new unique name."""
     return PREFIX + secrets.token_hex(8)
 
 
 def discard(directory_fd: int, name: str, *, copies: bool = False) -> None:
-    """Remove a directory of ours, and the second names of its dense files.
+    """Remove a directory and the links of its dense files.
 
     Args:
         copies: see ``dense_part.withdraw``.
 
     Raises:
-        OSError: the disk refused; EBUSY: another process writes or removes it.
+        OSError: a system call failed. EBUSY: another process writes or removes the directory.
     """
     with contextlib.ExitStack() as opened:
         fd = opened.enter_context(disk.closing(disk.open_directory(name, directory_fd)))
@@ -112,11 +113,11 @@ def _dense_of(fd: int) -> Dict[str, SavedFile]:
     try:
         return decoded_pair(disk.read_file(fd, PAIR, MAX_BYTES)).dense
     except (OSError, ValueError, TypeError):
-        return {}  # it was not written to its end, so it has no second names
+        return {}  # incomplete, so it has no links
 
 
 def remove_if_possible(directory_fd: int, name: str) -> bool:
-    """As ``discard``; False, with a line in the log, if the disk refuses: the next save will try again."""
+    """Remove as ``discard``. If that fails, log it and return False; the next save tries again."""
     try:
         discard(directory_fd, name)
     except OSError as error:
@@ -126,9 +127,9 @@ def remove_if_possible(directory_fd: int, name: str) -> bool:
 
 
 def sweep(directory_fd: int) -> None:
-    """Remove what dead saves and removals left in a directory; never what a living one writes, or another program.
+    """Remove the remains of crashed saves and removals, but nothing of live processes or other programs.
 
-    A checkpoint that lost its name to one that was then not put in its place gets it back.
+    A displaced checkpoint gets its name back if its replacement was never renamed into place.
     """
     for name in disk.names(directory_fd):
         stem = stem_of(name)
@@ -152,7 +153,7 @@ def _sweep_one(directory_fd: int, name: str) -> None:
             return
         fd = disk.open_directory(name, directory_fd)
     except OSError:
-        return  # gone, a link, a file: not ours
+        return  # removed meanwhile, or a link or a file
     with disk.closing(fd):
         is_dead = disk.is_mine(fd) and _is_dead(fd)
     if is_dead and remove_if_possible(directory_fd, name):
@@ -160,7 +161,7 @@ def _sweep_one(directory_fd: int, name: str) -> None:
 
 
 def _is_dead(fd: int) -> bool:
-    """Whether it is marked and no process has its lock."""
+    """Return whether the directory is marked and unlocked."""
     try:
         with disk.closing(disk.open_file(fd, MARKER, writing=True)) as marker:
             return disk.try_lock(marker)

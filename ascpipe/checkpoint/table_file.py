@@ -1,6 +1,6 @@
-"""Table files: the keys and rows of one table of a checkpoint, as the op of an exported SavedModel looks them up.
+"""Table files: keys and embeddings of one table, for the lookup op of an exported SavedModel.
 
-The layout is in ``tfops/src/core/table_file.h``, which reads it, and in ``docs/how-to/saved_models.md``.
+``tfops/src/core/table_file.h`` and ``docs/how-to/saved_models.md`` describe the layout.
 """
 import contextlib
 from typing import Iterator, List, NamedTuple, Sequence
@@ -13,7 +13,7 @@ from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.checkpoint.digests import StreamDigest
 from ascpipe.checkpoint.table_folders import Piece, count_pieces, float_pieces
 
-SUFFIX = ".asctable"  #: of a table file, after the name of its table
+SUFFIX = ".asctable"  #: suffix of a table file, after the table name
 
 HEADER = np.dtype({
     "names": ["magic", "version", "bucket_bits", "dim", "row_count"],
@@ -22,17 +22,17 @@ ENTRY = np.dtype([("key", "<i8"), ("row", "<i8")])
 MAGIC = b"ASCTABLE"
 VERSION = 1
 
-_SECTION = 64  # where sections begin is a multiple of this
-_BUCKET_KEYS = 4  # most that a bucket has on average: with their rows' numbers, one line of the processor's cache
+_SECTION = 64  # sections are aligned to this many bytes
+_BUCKET_KEYS = 4  # maximum mean keys per bucket; with their row numbers they fill one cache line
 _CHUNK = 1 << 16  # entries written at a time
 
 
 class TableFile(NamedTuple):
-    """A table file that was written.
+    """A written table file.
 
     Attributes:
-        rows: keys that it has.
-        seal: CRC-32 of the sums of its content, by which a graph knows it.
+        rows: number of keys.
+        seal: CRC-32 of the checksums of its content; the graph checks it.
     """
 
     rows: int
@@ -40,33 +40,33 @@ class TableFile(NamedTuple):
 
 
 def write_table_file(checkpoint: Checkpoint, table: str, directory_fd: int, name: str) -> TableFile:
-    """Write the keys of a table that lookups of evaluation find, and their embeddings; the file is durable then.
+    """Write the keys that lookups find in evaluation, and their embeddings, durably.
 
-    A key that the access threshold of the checkpoint hides is left out.
+    Keys below the access threshold of the checkpoint are omitted.
 
     Args:
-        checkpoint: open and verified; a delta with all that it stands upon.
-        table: a table of it.
-        directory_fd: of the directory in which ``name`` is not there yet.
+        checkpoint: open and verified; a delta is merged with its ancestors.
+        table: a table of the checkpoint.
+        directory_fd: directory in which to create ``name``.
 
     Raises:
         DamagedCheckpointError: the checkpoint has changed since it was verified.
-        OSError: the disk refused; there is no such file then.
+        OSError: a system call failed; the file is removed.
     """
-    mode = 0o666  # less the umask, as other files of a SavedModel
+    mode = 0o666  # the umask applies, as for other files of a SavedModel
     with disk.closing(disk.create_file(directory_fd, name, mode)) as fd:
         try:
             written = _write(_Content(fd), checkpoint, checkpoint.tables[table])
             disk.sync(fd)
         except BaseException:
-            with contextlib.suppress(OSError):  # what went wrong before is to be heard
+            with contextlib.suppress(OSError):  # keep the first error
                 disk.try_unlink(directory_fd, name)
             raise
     return written
 
 
 class _Content:
-    """What is written, with its sums."""
+    """Writes the content and computes its checksums."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -116,7 +116,7 @@ def _write(content: _Content, checkpoint: Checkpoint, spec: TableSpec) -> TableF
 
 
 def _blocks(checkpoint: Checkpoint, spec: TableSpec, *, parts: int) -> Iterator[List[np.ndarray]]:
-    """The keys that are not hidden, block by block, and the first ``parts`` parts of their rows, embedding first."""
+    """Yield blocks of visible keys and the first ``parts`` parts of their rows, embedding first."""
     threshold = -1 if spec.policies is None else spec.policies.access_threshold
 
     def pieces_of(saved: TableSpec) -> Sequence[Piece]:
@@ -129,7 +129,7 @@ def _blocks(checkpoint: Checkpoint, spec: TableSpec, *, parts: int) -> Iterator[
 
 
 def _hashes(keys: np.ndarray) -> np.ndarray:
-    """uint64[n]: what spreads the keys; ``KeyHash`` of the reader."""
+    """Return uint64[n], the hashes of keys; must match ``KeyHash`` of the reader."""
     hashes = keys.astype(np.int64).view(np.uint64)
     for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         hashes ^= hashes >> np.uint64(33)
@@ -139,7 +139,7 @@ def _hashes(keys: np.ndarray) -> np.ndarray:
 
 
 def _bucket_starts(hashes: np.ndarray, bits: int) -> np.ndarray:
-    """int64[2^bits + 1]: where the entries of each bucket begin, and their number."""
+    """Return int64[2^bits + 1]: first entry of each bucket, and the number of entries."""
     starts = np.zeros((1 << bits) + 1, np.int64)
     if bits == 0:
         starts[1] = len(hashes)

@@ -1,4 +1,4 @@
-"""The folders of a table: what each holds, and how long it must be.  Pure."""
+"""Folders of a table, their contents and sizes. Pure functions."""
 from typing import NamedTuple, Tuple
 
 import numpy as np
@@ -15,18 +15,18 @@ CANDIDATE_COUNT = "candidate_count"
 CANDIDATE_TIMESTAMP = "candidate_timestamp"
 DELETED_KEY = "deleted_key"
 INITIAL_POOL = "initial_pool"
-KEYS = (KEY, CANDIDATE_KEY, DELETED_KEY)  #: folders of keys, all of them different
-COUNTS = (COUNT, TIMESTAMP, CANDIDATE_COUNT, CANDIDATE_TIMESTAMP)  #: folders of numbers that are 0 or more
+KEYS = (KEY, CANDIDATE_KEY, DELETED_KEY)  #: folders of unique keys
+COUNTS = (COUNT, TIMESTAMP, CANDIDATE_COUNT, CANDIDATE_TIMESTAMP)  #: folders of non-negative numbers
 OURS = frozenset([*KEYS, *COUNTS, EMBEDDING, INITIAL_POOL])
 
 
 class Piece(NamedTuple):
-    """One folder of a table: an array in one file, its shape in another one, named by ``Slice``.
+    """One folder of a table: a data file and a shape file, whose names depend on ``Slice``.
 
     Attributes:
-        folder: its name.
-        rows: of the array.
-        width: float32 per row; 0: the array is int64[rows].
+        folder: name of the folder.
+        rows: rows of the array.
+        width: float32 values per row; 0 if the array is int64[rows].
     """
 
     folder: str
@@ -35,70 +35,70 @@ class Piece(NamedTuple):
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row."""
+        """Return the bytes per row."""
         return self.width * FLOAT_BYTES if self.width else INT_BYTES
 
     @property
     def data_bytes(self) -> int:
-        """Length of the file of the array."""
+        """Return the length of the data file."""
         return self.rows * self.row_bytes
 
     @property
     def dtype(self) -> np.dtype:
-        """Of an element."""
+        """Return the dtype of an element."""
         return np.dtype("<f4") if self.width else np.dtype("<i8")
 
     @property
     def attribute(self) -> bytes:
-        """Content of the file of the shape: int64 [rows, 8], or [rows, width, 4]."""
+        """Return the content of the shape file: int64 [rows, 8] or [rows, width, 4]."""
         shape = [self.rows, self.width, FLOAT_BYTES] if self.width else [self.rows, INT_BYTES]
         return np.array(shape, "<i8").tobytes()
 
     @property
     def file_bytes(self) -> int:
-        """Length of both files."""
+        """Return the total length of both files."""
         return self.data_bytes + len(self.attribute)
 
 
 def row_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
-    """Those whose row i belongs to key i of ``key``: keys, the parts of a row in their order, counts, timestamps."""
+    """Return the pieces with one row per key of ``key``: keys, parts of rows in order, counts, timestamps."""
     keys, *counts = count_pieces(spec)
     return (keys, *float_pieces(spec), *counts)
 
 
 def count_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
-    """Keys, counts and timestamps of the keys that have a row."""
+    """Return the pieces with keys, counts and timestamps of keys with a row."""
     return tuple(Piece(folder, spec.rows, 0) for folder in (KEY, COUNT, TIMESTAMP))
 
 
 def float_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
-    """The parts of a row: embedding, then the optimizer slots in the order of the spec."""
+    """Return the parts of a row: embedding, then the optimizer slots in the order of the spec."""
     slots = tuple(Piece(slot.name, spec.rows, slot.width) for slot in spec.slots)
     return (Piece(EMBEDDING, spec.rows, spec.dim), *slots)
 
 
 def candidate_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
-    """Keys, counts and timestamps of the keys without a row."""
+    """Return the pieces with keys, counts and timestamps of keys without a row."""
     return tuple(Piece(folder, spec.candidates, 0) for folder in (CANDIDATE_KEY, CANDIDATE_COUNT, CANDIDATE_TIMESTAMP))
 
 
 def deleted_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
-    """The deleted keys, if there are any."""
+    """Return the piece with the deleted keys, if there are any."""
     return (Piece(DELETED_KEY, spec.deleted, 0),) if spec.deleted else ()
 
 
 def pool_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
-    """The pool of initial rows, if the table has one."""
+    """Return the piece with the pool of initial rows, if the table has one."""
     if spec.initial is None or spec.initial.kind != POOL:
         return ()
     return (Piece(INITIAL_POOL, spec.initial.pool_rows, spec.dim),)
 
 
 def key_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
-    """Every folder of a table whose values are int64: keys, counts and timestamps."""
+    """Return all int64 pieces: keys, counts and timestamps."""
     return count_pieces(spec) + candidate_pieces(spec) + deleted_pieces(spec)
 
 
 def all_pieces(spec: TableSpec, rank: int = 0) -> Tuple[Piece, ...]:
-    """Every folder of a table that has a file of this rank: the pool is the same on all, and rank 0 writes it."""
+    """Return all pieces for which this rank has a file. Only rank 0 writes the pool, which is the same on all ranks."""
     return key_pieces(spec) + float_pieces(spec) + (pool_pieces(spec) if rank == 0 else ())

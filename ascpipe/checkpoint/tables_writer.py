@@ -1,4 +1,4 @@
-"""What the writers of all ranks share: each writes the tables of its own slice."""
+"""Base class of the checkpoint writers of all ranks."""
 from typing import Callable, ContextManager, Iterable, Optional, Sequence, Union
 
 import numpy as np
@@ -9,15 +9,15 @@ from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.checkpoint.paths import Place
 from ascpipe.checkpoint.slice_tables import SliceTables
 
-Progress = Callable[[int, int], None]  #: (bytes written, bytes needed), of the sparse part
+Progress = Callable[[int, int], None]  #: (bytes written, bytes needed) of the sparse part
 
 
 class TablesWriter:
-    """Writes the tables of one slice into a folder that a writer of checkpoints has opened.
+    """Writes the tables of one slice into an open folder.
 
     Args:
-        place: of the checkpoint.
-        part: whose tables.
+        place: location of the checkpoint.
+        part: the slice.
         progress: called after each block.
     """
 
@@ -35,14 +35,14 @@ class TablesWriter:
         """Write one table, once, in any order of tables.
 
         Args:
-            blocks: ``rows`` keys of its spec in all, each once; the arrays are not kept.
-            candidates: ``candidates`` keys in all.
-            pool: float32[pool_rows, dim] of initial rows of kind 4, else None.
-            deleted: int64[deleted], the deleted keys; None: there are none.
+            blocks: blocks with ``rows`` unique keys in total; the arrays are not kept.
+            candidates: blocks with ``candidates`` keys in total.
+            pool: float32[pool_rows, dim] if the initial rows are of kind 4; otherwise None.
+            deleted: int64[deleted], the deleted keys; None if there are none.
 
         Raises:
             ValueError: dtype, shape or number of keys differ from the spec.
-            NotSavedError: the disk refused.
+            NotSavedError: a system call failed.
         """
         tables = self._begun()
         tables.check(name, has_pool=pool is not None)
@@ -73,7 +73,7 @@ class TablesWriter:
         raise NotImplementedError
 
     def _failing(self) -> ContextManager[None]:
-        """What the system says inside becomes a NotSavedError."""
+        """Convert system errors of the block to ``NotSavedError``."""
         raise NotImplementedError
 
     def _failure(self, reason: str) -> NotSavedError:

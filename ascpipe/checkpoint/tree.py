@@ -1,4 +1,4 @@
-"""The directory of a checkpoint, opened: what is in it is read relative to it, whatever happens to its name."""
+"""Open directory of a checkpoint. All access is relative to its descriptor, so that renames do not matter."""
 import contextlib
 import os
 from typing import Iterator, List, NamedTuple, Optional, Sequence
@@ -14,12 +14,12 @@ from ascpipe.errors.base import shown
 
 
 def open_place(place: Place) -> int:
-    """A descriptor of the directory in which a checkpoint lies.
+    """Return a descriptor of the directory that contains a checkpoint.
 
     Raises:
         NoCheckpointError: it does not exist.
-        CheckpointPathError: it is a link, or no directory.
-        CheckpointError: the disk refused.
+        CheckpointPathError: it is a link or not a directory.
+        CheckpointError: a system call failed.
     """
     try:
         return disk.open_directory(place.directory)
@@ -30,7 +30,7 @@ def open_place(place: Place) -> int:
 
 
 def open_tree(prefix: str) -> "Tree":
-    """The sparse part of the checkpoint of this prefix; raises as ``place_of``, ``open_place`` and ``Tree``."""
+    """Open the sparse part of a checkpoint. Errors are as for ``place_of``, ``open_place`` and ``Tree``."""
     place = place_of(prefix)
     with disk.closing(open_place(place)) as directory_fd:
         return Tree(place, directory_fd)
@@ -43,7 +43,7 @@ def _refused(path: str, error: OSError) -> CheckpointError:
 
 
 def why(error: OSError) -> str:
-    """A sentence on what the system said."""
+    """Describe a system error in one sentence."""
     if error.errno in disk.IS_LINK:
         return "it is a link, which is never followed, or not a directory"
     return "{}{}".format(error.strerror or error,
@@ -51,7 +51,7 @@ def why(error: OSError) -> str:
 
 
 class Records(NamedTuple):
-    """The two records of a checkpoint, which agree with each other."""
+    """The two records of a checkpoint, which are consistent."""
 
     manifest: Manifest
     pair: Pair
@@ -61,19 +61,19 @@ class Tree:
     """The sparse part of a checkpoint.
 
     Attributes:
-        place: where it is.
-        name: of its directory.
-        is_delta: whether it is a delta, by that name.
-        fd: of its directory.
+        place: location of the checkpoint.
+        name: name of its directory.
+        is_delta: whether this is the name of a delta.
+        fd: descriptor of its directory.
     """
 
     def __init__(self, place: Place, directory_fd: int) -> None:
-        """Open it; ``directory_fd`` is that of the place.
+        """Open the sparse part; ``directory_fd`` is the directory that contains it.
 
         Raises:
-            NoCheckpointError: there is none.
+            NoCheckpointError: it does not exist.
             CheckpointPathError: it is a link.
-            CheckpointError: the disk refused.
+            CheckpointError: a system call failed.
         """
         self.place = place
         for self.name in place.names:
@@ -89,18 +89,18 @@ class Tree:
 
     @property
     def path(self) -> str:
-        """Of its directory, as long as it is not renamed."""
+        """Return the path of its directory, which is valid until a rename."""
         return os.path.join(self.place.directory, self.name)
 
     def is_marked(self) -> bool:
-        """Whether it is ours, even if its records are not there."""
+        """Return whether ascpipe created the directory, even if its records are missing."""
         return any(disk.is_there(self.fd, name) for name in (MARKER, MANIFEST, PAIR))
 
     def records(self) -> Records:
-        """Its manifest and pair record.
+        """Read the manifest and the pair record.
 
         Raises:
-            DamagedCheckpointError: they are not there or not whole.
+            DamagedCheckpointError: a record is missing or damaged.
         """
         manifest_record = self._record(MANIFEST)
         name = PAIR
@@ -123,7 +123,7 @@ class Tree:
         return Records(manifest, pair)
 
     def open_parent(self, link: Link) -> "Tree":
-        """What has the name of the checkpoint that it stands upon; DamagedCheckpointError if nothing has."""
+        """Open the checkpoint with the name of the parent. Raise ``DamagedCheckpointError`` if there is none."""
         try:
             return open_tree(os.path.join(self.place.directory, link.stem))
         except CheckpointError as error:
@@ -137,7 +137,7 @@ class Tree:
 
     @contextlib.contextmanager
     def file(self, names: Sequence[str]) -> Iterator[int]:
-        """Descriptor of a file in it, for reading; what the system refuses inside is a DamagedCheckpointError."""
+        """Open a file of the checkpoint for reading. System errors of the block raise ``DamagedCheckpointError``."""
         try:
             with disk.closing(self._directory(names[:-1])) as folder:
                 file = disk.open_file(folder, names[-1])
@@ -147,7 +147,7 @@ class Tree:
             raise self.damaged(os.path.join(*names), why(error)) from error
 
     def folders(self, names: Sequence[str]) -> List[str]:
-        """Names of the directories in one of its directories, in order; OSError if it cannot be listed."""
+        """Return the sorted names of subdirectories. Raise ``OSError`` if the directory cannot be listed."""
         with disk.closing(self._directory(names)) as fd:
             return [name for name in disk.names(fd) if disk.is_directory(fd, name)]
 
@@ -159,7 +159,7 @@ class Tree:
         return fd
 
     def file_size(self, names: Sequence[str]) -> Optional[int]:
-        """Length of a file in it; None if there is none."""
+        """Return the length of a file; None if it does not exist."""
         try:
             with self.file(names) as fd:
                 return disk.stamp(fd).size
@@ -167,7 +167,7 @@ class Tree:
             return None
 
     def check_content(self, names: Sequence[str], wanted: bytes) -> None:
-        """DamagedCheckpointError unless a file has exactly these bytes."""
+        """Raise ``DamagedCheckpointError`` unless a file has exactly these bytes."""
         with self.file(names) as fd:
             size = disk.stamp(fd).size
             content = bytearray(len(wanted))
@@ -177,9 +177,9 @@ class Tree:
                 raise self.damaged(os.path.join(*names), "it is not what was saved")
 
     def damaged(self, file: str, reason: str) -> DamagedCheckpointError:
-        """The error that says so."""
+        """Return the error for a damaged file."""
         return DamagedCheckpointError(self.place.prefix, os.path.join(self.name, file), reason)
 
     def close(self) -> None:
-        """Give back the descriptor."""
+        """Close the descriptor."""
         disk.close(self.fd)

@@ -1,4 +1,4 @@
-"""Whether a checkpoint is what was saved: every file of it, and whether its keys and counts make sense."""
+"""Verifies every file of a checkpoint, and that its keys and counts are valid."""
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Dict, List, Sequence, Tuple
@@ -16,20 +16,20 @@ from ascpipe.checkpoint.table_folders import KEY, Piece, all_pieces, key_pieces
 from ascpipe.checkpoint.tree import Records, Tree
 
 _THREADS = 4
-_STACK_BYTES = 8 << 20  #: of one thread, with the usual limit
-_BLOCK = 1 << 17  #: numbers that are checked at a time
+_STACK_BYTES = 8 << 20  #: stack of one thread with the default limit
+_BLOCK = 1 << 17  #: numbers checked at a time
 
-Stamps = Dict[Tuple[str, str], disk.Stamp]  #: of the file of each array of a slice, by table and folder
+Stamps = Dict[Tuple[str, str], disk.Stamp]  #: by table and folder, for each data file of a slice
 
 
 def verified(tree: Tree, *, rows: bool = True) -> Tuple[Records, List[Stamps]]:
-    """Verify all of a checkpoint; without ``rows``, only its records and its keys with their counts.
+    """Verify a checkpoint. Without ``rows``, verify only its records, keys and counts.
 
     Returns:
-        Its records, and of each slice the stamps of what was verified.
+        Its records, and for each slice the stamps of the verified files.
 
     Raises:
-        DamagedCheckpointError: it is not what was saved.
+        DamagedCheckpointError: the checkpoint differs from what was saved.
         NoMemoryToReadError: its keys do not fit into memory.
     """
     with memory_for(tree.place.prefix, "its records", MAX_BYTES):
@@ -41,7 +41,7 @@ def verified(tree: Tree, *, rows: bool = True) -> Tuple[Records, List[Stamps]]:
 def _stamps(tree: Tree, records: Records, *, rows: bool) -> List[Stamps]:
     slices = records.manifest.slices
     stamps: List[Dict[Tuple[str, str], Future[disk.Stamp]]] = [{} for _ in slices]
-    # A file is read by one thread from its start to its end, as the system reads ahead, and several files at a time.
+    # One thread reads each file sequentially, for the kernel's readahead; several files are read in parallel.
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as readers, ThreadPoolExecutor(1) as beside:
         checks: List[Future[Any]] = []
         for rank, content in enumerate(slices):
@@ -62,7 +62,7 @@ def _stamps(tree: Tree, records: Records, *, rows: bool) -> List[Stamps]:
             return [{names: stamp.result() for names, stamp in of_slice.items()} for of_slice in stamps]
         except BaseException:
             for task in [*checks, *(stamp for of_slice in stamps for stamp in of_slice.values())]:
-                task.cancel()  # if it has not begun: what it would find changes nothing
+                task.cancel()  # the check has already failed
             raise
 
 
@@ -90,13 +90,13 @@ def _verify_file(tree: Tree, names: Tuple[str, ...], saved: SavedFile) -> disk.S
 
 
 def check_table(tree: Tree, spec: TableSpec, there: Dict[str, Piece], part: Slice = WHOLE) -> None:
-    """Keys are unique and the rank's, counts and timestamps not below 0.
+    """Check that keys are unique and belong to the rank, and that counts and timestamps are not negative.
 
     Args:
-        there: the folders, by name, whose array has the length that it must have.
+        there: folders by name; the caller has checked their lengths.
 
     Raises:
-        DamagedCheckpointError: they are not.
+        DamagedCheckpointError: a check failed.
         NoMemoryToReadError: the keys do not fit into memory.
     """
     for folder in table_folders.COUNTS:
@@ -141,7 +141,7 @@ def _keys_of(tree: Tree, table: str, pieces: Sequence[Piece], part: Slice) -> np
 
 
 def read_all(tree: Tree, table: str, piece: Piece, part: Slice = WHOLE) -> np.ndarray:
-    """int64[rows] or float32[rows, width]: all of a folder, whose length was checked before.
+    """Return a folder as int64[rows] or float32[rows, width]. The caller has checked its length.
 
     Raises:
         DamagedCheckpointError: it cannot be read.

@@ -1,4 +1,4 @@
-"""Saving: one directory is written aside, made durable, and renamed; that rename is the commit of both parts."""
+"""Saves checkpoints: writes a temporary directory, makes it durable, and commits both parts with one rename."""
 import contextlib
 import logging
 import os
@@ -27,39 +27,39 @@ _log = logging.getLogger(__name__)
 
 
 class CheckpointWriter(TablesWriter):
-    """Writes one checkpoint; leaving the ``with`` without a commit removes everything that was written.
+    """Writes one checkpoint. Leaving the ``with`` block without a commit removes everything that was written.
 
     ::
 
         with CheckpointWriter("dir", "model.ckpt", 100, progress) as writer:
-            saver.save(session, writer.dense_prefix, write_state=False)  # TensorFlow's, without a step of its own
+            saver.save(session, writer.dense_prefix, write_state=False)  # no global_step: the prefix has it
             writer.begin_tables(specs)
             for spec in specs:
                 writer.write_table(spec.name, blocks(spec), candidates(spec))
             prefix = writer.commit(position)  # "dir/model.ckpt-100"
 
-    One thread at a time. Any failure is a ``NotSavedError``: earlier checkpoints are as they were. Of several ranks,
-    rank 0 uses this and the others a ``SliceWriter``.
+    Use it from one thread at a time. Any failure raises ``NotSavedError``; earlier checkpoints are unchanged. With
+    several ranks, rank 0 uses this class and the other ranks use ``SliceWriter``.
 
     Attributes:
-        prefix: ``directory/base-step``, the name that users give to the checkpoint.
-        dense_prefix: where TensorFlow shall write its part: ``<dense_prefix>.index``, ``.data-*`` and ``.meta``.
-        needed_bytes: of the sparse part, its records aside.
-        written_bytes: of these, so far.
+        prefix: ``directory/base-step``, the user-visible name of the checkpoint.
+        dense_prefix: prefix for TensorFlow's part: ``<dense_prefix>.index``, ``.data-*`` and ``.meta``.
+        needed_bytes: size of the sparse part without its records.
+        written_bytes: bytes written so far.
     """
 
     def __init__(self, directory: str, base: str, step: Optional[int], progress: Optional[Progress] = None, *,
                  dense: bool = True, ranks: int = 1) -> None:
-        """Check what is given; nothing is written before ``with``.
+        """Check the arguments; nothing is written before ``with``.
 
         Args:
-            step: of the save, 0 or more; None: the name gets no suffix.
+            step: step of the save, 0 or more; None: the name has no suffix.
             progress: called after each block.
-            dense: False: there is no dense part.
-            ranks: how many write slices; this one is rank 0.
+            dense: whether there is a dense part.
+            ranks: number of ranks that write slices; this process is rank 0.
 
         Raises:
-            CheckpointPathError: a path or name that we refuse.
+            CheckpointPathError: a path or name is not allowed.
         """
         super().__init__(place_of_save(directory, base, step), Slice(0, ranks), progress)
         self._name = self._place.sparse
@@ -72,23 +72,23 @@ class CheckpointWriter(TablesWriter):
 
     @property
     def link(self) -> Link:
-        """What a delta upon it has as its parent; after the commit."""
+        """Return the parent link for a delta of this checkpoint. Valid after the commit."""
         if self._link is None:
             raise ValueError("checkpoint {} is not committed".format(self.prefix))
         return self._link
 
     @property
     def dense_prefix(self) -> str:
-        """Where TensorFlow shall write its part: ``<dense_prefix>.index``, ``.data-*`` and ``.meta``."""
+        """Return the prefix for TensorFlow's part: ``<dense_prefix>.index``, ``.data-*`` and ``.meta``."""
         return os.path.join(self._place.directory, self._stage().name, DENSE, self._place.stem)
 
     @property
     def staging_name(self) -> str:
-        """Name of the directory, beside the checkpoint, in which the other ranks write their slices until then."""
+        """Return the name of the temporary directory, in which the other ranks write their slices."""
         return self._stage().name
 
     def has_dense_of(self, prefix: str) -> bool:
-        """Whether TensorFlow has written here, byte by byte, what it wrote for that checkpoint; its graph aside."""
+        """Return whether the dense part equals the dense part of that checkpoint byte by byte, except for the graph."""
         try:
             with contextlib.closing(open_tree(prefix)) as tree:
                 there = tree.records().pair.dense
@@ -99,11 +99,11 @@ class CheckpointWriter(TablesWriter):
         return dense_part.variables_of(here) == dense_part.variables_of(there)
 
     def __enter__(self) -> "CheckpointWriter":
-        """Make the directories; remove what dead saves left.
+        """Create the directories, and remove the remains of crashed saves.
 
         Raises:
             CheckpointPathError: the directory is a link.
-            NotSavedError: no permission, or the place is taken by something that is not ours.
+            NotSavedError: no permission, or ascpipe did not create what is in this place.
         """
         with self._failing():
             self._directory_fd = _opened(self._place)
@@ -114,16 +114,16 @@ class CheckpointWriter(TablesWriter):
         return self
 
     def begin_tables(self, tables: Sequence[TableSpec], parent: Optional[Link] = None) -> None:
-        """Say what will be written.
+        """Set the tables to write.
 
         Args:
-            tables: of all tables, with the number of their rows and candidates.
-            parent: makes it a delta, whose tables are what changed since that checkpoint of the directory. A delta
-                never replaces a checkpoint.
+            tables: specs of all tables, with their numbers of rows and candidates.
+            parent: makes the checkpoint a delta of this checkpoint, with only the changes since then. A delta never
+                replaces a checkpoint.
 
         Raises:
-            ValueError: a spec that makes no sense.
-            NotSavedError: too little space, or the place of a delta is taken.
+            ValueError: a spec is invalid.
+            NotSavedError: too little space, or the name of a delta is in use.
         """
         self._begin(tables, delta=parent is not None)
         self._parent = parent
@@ -134,18 +134,18 @@ class CheckpointWriter(TablesWriter):
             self._stage().sync_marker()
 
     def commit(self, position: Position, slices: Sequence[str] = ()) -> str:
-        """Make the checkpoint durable and give it its name; one of that name is exchanged for it atomically.
+        """Make the checkpoint durable and rename it into place; a checkpoint of the same name is exchanged atomically.
 
         Args:
-            slices: of several ranks, what ``SliceWriter.finish`` returned on each other one, from rank 1 on.
+            slices: results of ``SliceWriter.finish`` on the other ranks, starting with rank 1.
 
         Returns:
             ``prefix``.
 
         Raises:
-            ValueError: a table was not written, or the position makes no sense.
-            NotSavedError: the disk refused, TensorFlow's part is not there, or a slice is not what that rank wrote.
-            NotPublishedError: the checkpoint is complete and restores, but what follows the commit failed.
+            ValueError: a table was not written, or the position is invalid.
+            NotSavedError: a system call failed, TensorFlow's part is missing, or a slice has another digest.
+            NotPublishedError: the checkpoint is complete and can be restored, but a step after the commit failed.
         """
         content = self._begun().content(position)
         if len(slices) != self._slice.ranks - 1:
@@ -176,7 +176,7 @@ class CheckpointWriter(TablesWriter):
         return self._stage().fd
 
     def _slice_of(self, rank: int, digest: str) -> SliceContent:
-        """What another rank has written, as it says itself."""
+        """Return what another rank has written, according to its record."""
         fd = self._stage().fd
         name = slice_record(rank)
         try:
@@ -198,7 +198,7 @@ class CheckpointWriter(TablesWriter):
         return self._staging
 
     def _check_place(self) -> None:
-        """The place is free, or that of a checkpoint of ours, which a delta does not replace."""
+        """Check that the place is free, or has an ascpipe checkpoint that may be replaced. A delta replaces nothing."""
         taken = [name for name in self._place.names if disk.is_there(self._directory(), name)]
         if self._parent is not None and taken:
             raise self._failure("{} is there, and a delta replaces nothing. Save the whole".format(taken[0]))
@@ -214,7 +214,7 @@ class CheckpointWriter(TablesWriter):
                                     "another name".format(self._name))
 
     def _take_place(self, name: str) -> Optional[str]:
-        """Rename ours to its place: the commit. The name that the one before it then has, if there was one."""
+        """Commit: rename ours into place. Return the new name of the checkpoint that it replaced, or None."""
         directory_fd = self._directory()
         place = self._place
         if not disk.is_there(directory_fd, self._name):
@@ -222,7 +222,7 @@ class CheckpointWriter(TablesWriter):
             return None
         if disk.try_exchange(directory_fd, name, place.sparse):
             return name
-        # For a moment there is only the displaced one, which readers and the next save know.
+        # Until the next rename only the displaced one exists. Readers and the next save handle that.
         disk.rename(directory_fd, place.sparse, place.displaced)
         try:
             disk.rename(directory_fd, name, place.sparse)
@@ -232,7 +232,7 @@ class CheckpointWriter(TablesWriter):
         return place.displaced
 
     def _publish(self, stage: staging.Staging, dense: Dict[str, SavedFile], replaced: Optional[str]) -> None:
-        """What follows the commit: durability of the name, TensorFlow's files in their places, the old one's end."""
+        """Finish after the commit: sync the name, link TensorFlow's files, remove the replaced checkpoint."""
         self._staging = None
         directory_fd = self._directory()
         try:
@@ -253,7 +253,7 @@ class CheckpointWriter(TablesWriter):
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:
-        """Whatever goes wrong inside ends the save; what the system says becomes a NotSavedError."""
+        """Abandon the save if the block fails; convert system errors to ``NotSavedError``."""
         try:
             yield
         except OSError as error:
@@ -263,7 +263,7 @@ class CheckpointWriter(TablesWriter):
             raise
 
     def _failure(self, reason: str) -> NotSavedError:
-        """The error that says so, after the clean-up, of which it tells."""
+        """Clean up, and return the error together with the result of the clean-up."""
         state = "Nothing was left behind."
         if self._staging is not None and not self._abandon_staging():
             state = "What was written is left in {}, the next save removes it.".format(self._place.directory)
@@ -286,7 +286,7 @@ class CheckpointWriter(TablesWriter):
         return staging.remove_if_possible(self._directory(), stage.name)
 
     def _abandon(self) -> None:
-        """Remove what is not committed. May be called again."""
+        """Remove everything that is not committed. Idempotent."""
         try:
             self._abandon_staging()
         finally:

@@ -1,4 +1,4 @@
-"""``ascpipe checkpoint list | verify | show``: what is saved, without TensorFlow and without a daemon."""
+"""``ascpipe checkpoint list | verify | show``: inspects checkpoints without TensorFlow and without a daemon."""
 import contextlib
 import datetime
 import json
@@ -23,14 +23,14 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 @click.group("checkpoint", cls=near_verbs.Group, help="List, verify and show checkpoints.")
 def command() -> None:
-    """Each loads what it needs when it is called."""
+    """Group of verbs, whose imports are delayed until a verb is called."""
 
 
 @command.command("list", help="List the checkpoints of a directory without reading rows.")
 @click.argument("directory", metavar="DIR")
 @_as_json
 def list_checkpoints(directory: str, as_json: bool) -> None:
-    """Also those that cannot be used: a gap in the steps has a reason."""
+    """List all checkpoints, including unusable ones, which explain gaps in the steps."""
     from ascpipe.cli.found_checkpoints import look_at_all
 
     found = look_at_all(directory)
@@ -50,7 +50,7 @@ def list_checkpoints(directory: str, as_json: bool) -> None:
 @click.argument("path", metavar="DIR[/BASE-STEP]")
 @_as_json
 def verify(path: str, as_json: bool) -> None:
-    """A line for each, as soon as it is known."""
+    """Print one line per checkpoint as soon as it is verified."""
     from ascpipe.cli.found_checkpoints import verdicts
 
     told = []
@@ -68,7 +68,7 @@ def verify(path: str, as_json: bool) -> None:
 @click.argument("prefix", metavar="DIR/BASE-STEP")
 @_as_json
 def show(prefix: str, as_json: bool) -> None:
-    """Of a delta: what it tells of, not what it stands upon."""
+    """Show one checkpoint. For a delta, only the delta itself is shown, not its parents."""
     from ascpipe.checkpoint.errors import UnverifiedCheckpointError
     from ascpipe.cli.found_checkpoints import look_at
 
@@ -95,7 +95,7 @@ def show(prefix: str, as_json: bool) -> None:
 
 
 def summary(looked: "Looked") -> Dict[str, Any]:
-    """What ``list --json`` tells of a checkpoint."""
+    """Return the entry of a checkpoint in ``list --json``."""
     from ascpipe.cli.found_checkpoints import saved_bytes
 
     about: Dict[str, Any] = {
@@ -114,7 +114,7 @@ def summary(looked: "Looked") -> Dict[str, Any]:
 
 
 def details(looked: "Looked") -> Dict[str, Any]:
-    """What ``show --json`` tells of a checkpoint that has records."""
+    """Return the output of ``show --json`` for a checkpoint with records."""
     about = summary(looked)
     if looked.records is None:
         return about
@@ -131,7 +131,7 @@ def details(looked: "Looked") -> Dict[str, Any]:
 
 
 def headlines(looked: "Looked") -> List[str]:
-    """The lines above the tables of ``show``."""
+    """Return the lines above the tables of ``show``."""
     about = details(looked)
     step = "no step" if about["step"] is None else "step {}".format(about["step"])
     lines = ["{}: {}, {}, {}, saved {}, {:.1f} MiB".format(
@@ -191,7 +191,7 @@ def _threshold(value: int) -> str:
 
 
 def _time(seconds: float) -> Optional[str]:
-    """UTC; None if a calendar has no such day."""
+    """Format as UTC; None if the date is out of range."""
     with contextlib.suppress(ValueError, OverflowError, OSError):
         return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     return None

@@ -1,4 +1,4 @@
-"""Which daemon a command speaks to: the one that is named, else the only one there is."""
+"""Selects the daemon for a command: the named daemon, or the only one."""
 import contextlib
 import os
 from typing import Optional
@@ -16,22 +16,22 @@ name_option = click.option(
 
 
 def is_named(name: Optional[str]) -> bool:
-    """Whether an option or the environment names a daemon."""
+    """Return whether an option or the environment names a daemon."""
     return bool(name or os.environ.get(names.NAME_VARIABLE))
 
 
 def chosen(name: Optional[str], *, or_the_only: bool = True) -> RunDir:
-    """The run directory of the daemon that ``name`` or $ASCPIPE_NAME names, else of ``default``.
+    """Return the run directory of the daemon named by ``name`` or $ASCPIPE_NAME; defaults to ``default``.
 
-    Where neither names one and ``default`` does not run, it is the only daemon of this user, and a line on stderr says
-    which: the name of a trainer's private daemon is made up.
+    If no name is given and ``default`` is not running, use the user's only daemon and print its name to stderr. Private
+    daemons of trainers have random names.
 
     Args:
-        name: as it was given.
-        or_the_only: False: only one that is named, or ``default``.
+        name: name from the command line.
+        or_the_only: False: accept only a named daemon or ``default``.
 
     Raises:
-        NotRunningError: there is none of that name, or there are several; a line on stderr lists those that run.
+        NotRunningError: no daemon of that name is running, or there are several; they are listed on stderr.
         NameRefusedError, EndpointTooLongError, RunDirError
     """
     run = names.run_dir(names.daemon_name(name))

@@ -1,4 +1,4 @@
-"""``ascpipe clean``: removes what dead daemons left, and compiled kernels of other versions; or all there is."""
+"""``ascpipe clean``: removes remains of dead daemons and old compiled kernels, or all files of ascpipe."""
 import contextlib
 import json
 import os
@@ -11,7 +11,7 @@ import click
 from ascpipe import names
 from ascpipe.cli.setting_options import config_option
 
-_IN_USE_S = 24 * 3600.0  # each daemon that starts touches the folder of its kernels
+_IN_USE_S = 24 * 3600.0  # a starting daemon touches its kernel folder
 _RUNS = "run directory"
 _KERNELS = "compiled kernels"
 _BUILDS = "built ops"
@@ -28,7 +28,7 @@ _WHEELS = "wheels"  # of `make ranks`, in the user's cache
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
 def command(dry_run: bool, all_kernels: bool, everything: bool, as_json: bool) -> None:
-    """Touches no daemon that lives; logs of failed sessions (`ascpipe logs --failed`) with ``--everything`` only."""
+    """Remove remains, never files of live daemons. Only ``--everything`` removes the logs of failed sessions."""
     from ascpipe.config import load_settings
     from ascpipe.daemon.run_directory import remove_dead_runs
     from ascpipe.directories import refusing
@@ -56,7 +56,7 @@ def command(dry_run: bool, all_kernels: bool, everything: bool, as_json: bool) -
 
 
 def old_kernels(cache_dir: str, *, within_s: float) -> List[str]:
-    """Folders of kernels of other versions that no daemon has begun to use within these seconds."""
+    """Return kernel folders of other versions that no daemon started to use within ``within_s`` seconds."""
     from ascpipe.daemon import kernel_cache
 
     return [folder for folder in kernel_cache.folders_of_others(cache_dir)
@@ -64,9 +64,9 @@ def old_kernels(cache_dir: str, *, within_s: float) -> List[str]:
 
 
 def kept_for_this_user(cache_dir: str) -> List[Tuple[str, str]]:
-    """Folders with kernels of every version, with what set-up keeps, and with logs: what each has, and its path.
+    """Return (content, path) of the folders with kernels of all versions, logs, and files of the set-up.
 
-    Set-up keeps built ops, installed packages, and wheels.
+    Files of the set-up are built ops, installed packages, and wheels.
     """
     from ascpipe.daemon import kept_logs, kernel_cache
     from ascpipe.tfops import kept_builds
@@ -94,7 +94,7 @@ def _refuse_where_a_daemon_lives() -> None:
 
 
 def _remove_empty(cache_dir: str) -> None:
-    """The folders that held all this, unless another program has a file there."""
+    """Remove the parent folders, unless another program has files there."""
     from ascpipe.daemon import kept_logs, kernel_cache
 
     for folder in {kernel_cache.base_dir(cache_dir), kernel_cache.base_dir(""), os.path.dirname(kept_logs.base_dir()),

@@ -1,11 +1,11 @@
-"""``ascpipe completion``: prints what a shell reads to complete verbs and options."""
+"""``ascpipe completion``: prints a completion script for a shell."""
 import click
 
 
 @click.command("completion", help="Print the completion script of a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """docs/reference/command_line.md has where each shell wants it."""
+    """Print the script; docs/reference/command_line.md says where each shell expects it."""
     from click.shell_completion import get_completion_class
 
     from ascpipe.cli.main import main
@@ -15,5 +15,5 @@ def command(shell: str) -> None:
         raise click.UsageError("this version of click cannot complete in {}".format(shell))
     try:
         click.echo(kind(main, {}, "ascpipe", "_ASCPIPE_COMPLETE").source())
-    except RuntimeError as error:  # a bash that is too old
+    except RuntimeError as error:  # bash is too old
         raise click.UsageError(str(error)) from error

@@ -1,4 +1,4 @@
-"""``ascpipe config``: shows the settings, and where each value came from."""
+"""``ascpipe config``: shows the settings and the origin of each value."""
 import json
 from typing import Any, Tuple
 
@@ -11,7 +11,7 @@ from ascpipe.config import Settings, load_settings
 
 @click.group("config", cls=near_verbs.Group, help="Show settings.")
 def command() -> None:
-    """One verb, so far."""
+    """Group of verbs."""
 
 
 @command.command("show", help="Show the settings of a daemon started here.")
@@ -19,7 +19,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @setting_options
 def show(origin: bool, as_json: bool, others: Tuple[str, ...], **options: Any) -> None:
-    """A daemon that runs has those of its start."""
+    """Show the current settings; a running daemon keeps the settings of its start."""
     settings = load_settings(given(others, **options))
     names = sorted(Settings.__fields__)
     if as_json:

@@ -1,4 +1,4 @@
-"""``ascpipe doctor``: looks at all that a daemon and its trainer need, and says how to mend what is wrong."""
+"""``ascpipe doctor``: checks the requirements of a daemon and a trainer, and says how to fix problems."""
 import importlib.util
 import json
 import os
@@ -26,23 +26,23 @@ PROBLEM = "problem"
 
 _TENSORFLOW = "1.15"
 _PYTHON = (3, 7)
-_LEAST_FILES = 4096  # a daemon raises its limit to 65536, or as far as it may
+_LEAST_FILES = 4096  # a daemon raises its limit to 65536 or the hard limit
 _LEAST_MEMORY = 1 << 30
 _GIB = float(1 << 30)
-_TOLD = ("avx", "avx2", "fma", "avx512f")  # instruction sets
+_TOLD = ("avx", "avx2", "fma", "avx512f")  # instruction sets to report
 _BUILD = "make build, in the tree of ascpipe"
 _CPUINFO = "/proc/cpuinfo"
-_ELF = struct.Struct("<40xQ10xHH2x")  # of a library of 64 bits: where its sections are told, how large each, how many
+_ELF = struct.Struct("<40xQ10xHH2x")  # 64-bit library: offset, entry size and number of sections
 
 
 class Finding(NamedTuple):
-    """What a look found.
+    """Result of a check.
 
     Attributes:
-        subject: what was looked at.
+        subject: what was checked.
         state: OK, WARNING or PROBLEM.
-        text: what was found.
-        cure: what to do; empty if it is ok.
+        text: result of the check.
+        cure: what to do; empty if the state is OK.
     """
 
     subject: str
@@ -54,7 +54,7 @@ class Finding(NamedTuple):
 @click.command("doctor", help="Check the requirements of daemon and trainer. Exit code 1 if there is a problem.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
-    """Changes nothing, starts nothing."""
+    """Run all checks; change nothing and start nothing."""
     found = findings()
     if as_json:
         click.echo(json.dumps([one._asdict() for one in found], indent=2))
@@ -68,10 +68,10 @@ def command(as_json: bool) -> None:
 
 
 def findings(places: Places = Places()) -> List[Finding]:  # noqa: B008  (immutable)
-    """All looks; one that fails is a problem.
+    """Run all checks; a check that fails is a problem.
 
     Args:
-        places: where memory and its limits are read.
+        places: where to read memory sizes and limits.
     """
     looks: Tuple[Tuple[str, Callable[[], Iterator[Finding]]], ...] = (
         ("Python", python), ("TensorFlow", tensorflow), ("ops", ops), ("processor", processor),
@@ -90,7 +90,7 @@ def findings(places: Places = Places()) -> List[Finding]:  # noqa: B008  (immuta
 
 
 def python() -> Iterator[Finding]:
-    """The interpreter, which TensorFlow 1.15 and the compiled ops prescribe."""
+    """Check the interpreter, whose version TensorFlow 1.15 and the compiled ops require."""
     text = "{} {} ({})".format(platform.python_implementation(), platform.python_version(), sys.executable)
     if sys.version_info[:2] == _PYTHON and platform.python_implementation() == "CPython":
         yield Finding("Python", OK, text)
@@ -99,7 +99,7 @@ def python() -> Iterator[Finding]:
 
 
 def tensorflow() -> Iterator[Finding]:
-    """By its metadata: it is not imported."""
+    """Check TensorFlow by its metadata, without importing it."""
     version = tensorflow_version()
     if version is None:
         yield Finding("TensorFlow", PROBLEM, "not installed for this Python", "pip install tensorflow==1.15.5")
@@ -110,7 +110,7 @@ def tensorflow() -> Iterator[Finding]:
 
 
 def tensorflow_version() -> Any:
-    """Version of the distribution, None where there is none."""
+    """Return the version of the TensorFlow distribution; None if it is not installed."""
     import importlib_metadata
 
     for name in ("tensorflow", "tensorflow-cpu", "tensorflow-gpu"):
@@ -122,7 +122,7 @@ def tensorflow_version() -> Any:
 
 
 def ops() -> Iterator[Finding]:
-    """Whether the library with the ops is there, and fits; of the C++ ABI only what it was built for is known."""
+    """Check that the op library exists and matches. The C++ ABI is checked only against the build record."""
     from ascpipe.layout import structs
     from ascpipe.tfops import load
 
@@ -142,7 +142,7 @@ def ops() -> Iterator[Finding]:
 
 
 def is_whole(path: str) -> bool:
-    """Whether a file is a shared library up to its end: one that was cut off, as on a full disk, is not."""
+    """Return whether a file is a complete shared library; False if it is truncated, for example by a full disk."""
     try:
         with open(path, "rb") as file:
             head = file.read(_ELF.size)
@@ -152,11 +152,11 @@ def is_whole(path: str) -> bool:
     if len(head) < _ELF.size or not head.startswith(b"\x7fELF"):
         return False
     sections, section_bytes, section_count = _ELF.unpack(head)
-    return bool(size >= sections + section_bytes * section_count)  # their table is the last there is
+    return bool(size >= sections + section_bytes * section_count)  # the section table is at the end of the file
 
 
 def processor() -> Iterator[Finding]:
-    """Cores that we may use, and instruction sets: wheels of TensorFlow need AVX."""
+    """Check the available cores and instruction sets: TensorFlow wheels need AVX."""
     cores = len(os.sched_getaffinity(0))
     yield Finding("cores", OK if cores > 1 else WARNING, "{} of {} may be used".format(cores, os.cpu_count()),
                   "" if cores > 1 else "workers and training take turns: allow this process a second one")
@@ -171,7 +171,7 @@ def processor() -> Iterator[Finding]:
 
 
 def shared_memory(places: Places) -> Iterator[Finding]:
-    """Where it is too small the daemon takes memory without a file system, so this is no problem."""
+    """Check shared memory. Too little is not a problem, since the daemon falls back to memory without a file system."""
     from ascpipe.shm import memory
 
     room = memory.shm_room(places.shm_dir)
@@ -183,7 +183,7 @@ def shared_memory(places: Places) -> Iterator[Finding]:
 
 
 def memory_limits(places: Places) -> Iterator[Finding]:
-    """What the machine has, and the limits of our control groups."""
+    """Report the memory of the machine and the limits of our control groups."""
     from ascpipe.shm import memory
 
     for room in [memory.machine_room(places.meminfo), *memory.group_rooms(places)]:
@@ -195,7 +195,7 @@ def memory_limits(places: Places) -> Iterator[Finding]:
 
 
 def limits() -> Iterator[Finding]:
-    """Open files; locked memory, of which nothing is needed."""
+    """Check the limit of open files, and report the limit of locked memory, which is not needed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     is_low = hard != resource.RLIM_INFINITY and hard < _LEAST_FILES
     yield Finding("open files", WARNING if is_low else OK, "limit {}, at most {}".format(_limit(soft), _limit(hard)),
@@ -205,7 +205,7 @@ def limits() -> Iterator[Finding]:
 
 
 def settings() -> Iterator[Finding]:
-    """Whether the settings in force here are valid."""
+    """Check that the current settings are valid."""
     from ascpipe.config import Settings, load_settings
 
     found = load_settings()
@@ -214,7 +214,7 @@ def settings() -> Iterator[Finding]:
 
 
 def metrics() -> Iterator[Finding]:
-    """Whether metrics can be exported, where the settings ask for them."""
+    """Check that metrics can be exported if they are configured."""
     from ascpipe.config import load_settings
 
     found = load_settings()
@@ -235,10 +235,10 @@ def metrics() -> Iterator[Finding]:
 
 
 def is_taken(address: str, port: int) -> bool:
-    """Whether a port cannot be listened at."""
+    """Return whether it is impossible to listen on a port."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the exporter does
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # like the exporter
         try:
             sock.bind((address, port))
         except OSError:
@@ -247,24 +247,24 @@ def is_taken(address: str, port: int) -> bool:
 
 
 def why_not_writable(path: str) -> str:
-    """Why there can be no new file in a folder that may not be there yet; empty if there can."""
+    """Return why no file can be created in a folder, which may not exist yet; empty if one can."""
     while not os.path.lexists(path) and path != os.path.dirname(path):
         path = os.path.dirname(path)
     try:
-        tempfile.TemporaryFile(dir=path).close()  # it has no name
+        tempfile.TemporaryFile(dir=path).close()  # unnamed
     except OSError as error:
         return "{}: {}".format(path, error.strerror)
     return ""
 
 
 def run_directories() -> Iterator[Finding]:
-    """The place of run directories, and what dead daemons left there."""
+    """Check the parent of the run directories, and report remains of dead daemons."""
     from ascpipe.control.client import running_daemons
     from ascpipe.daemon.run_directory import dead_runs
 
     base = names.base_dir()
-    known = names.known_names()  # refuses one that is not ours alone
-    names.run_dir(names.private_name(1 << 22))  # refuses one whose sockets would have too long a path
+    known = names.known_names()  # raises if the parent is not private
+    names.run_dir(names.private_name(1 << 22))  # raises if socket paths would be too long
     reason = why_not_writable(base)
     if reason:
         yield Finding("run directory", PROBLEM, "no daemon can have one: {}".format(reason),
@@ -278,7 +278,7 @@ def run_directories() -> Iterator[Finding]:
 
 
 def kernels() -> Iterator[Finding]:
-    """The cache of compiled kernels."""
+    """Check the cache of compiled kernels."""
     from ascpipe.config import load_settings
     from ascpipe.daemon import kernel_cache
     from ascpipe.directories import make_safe_dir
@@ -286,7 +286,7 @@ def kernels() -> Iterator[Finding]:
     setting = load_settings().cache_dir
     folder = kernel_cache.folder_of(setting)
     if os.path.isdir(folder):
-        make_safe_dir(folder)  # it is there: this checks only
+        make_safe_dir(folder)  # exists already, so this only checks it
     library = kernel_cache.library(folder, os.environ)
     if not library and (not os.path.isdir(folder) or not kernel_cache.count(folder)):
         reason = why_not_writable(folder)
@@ -301,7 +301,7 @@ def kernels() -> Iterator[Finding]:
         text = "compiled, in {}, but there is no library of them".format(folder)
         if any(map(shutil.which, COMPILERS)):
             yield Finding("kernels", WARNING, text, "`ascpipe warmup`; else daemons take half a second longer to start")
-        else:  # nothing is wrong, and nothing mends it but another package
+        else:  # not a fault, and only another package helps
             yield Finding("kernels", OK, text + ": no C compiler is here; daemons take half a second longer to start")
     else:
         yield Finding("kernels", OK, "compiled, {}".format(library))

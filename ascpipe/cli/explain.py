@@ -1,4 +1,4 @@
-"""``ascpipe explain``: what an error code means, what became of the data, what to do."""
+"""``ascpipe explain``: explains an error code: meaning, state of the data, what to do."""
 import difflib
 import json
 import textwrap
@@ -26,7 +26,7 @@ _UNCHANGED = ("Nothing was changed.", "The session is not affected.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--markdown", is_flag=True, help="Print all codes as Markdown, for the documentation.")
 def command(code: Optional[str], as_json: bool, markdown: bool) -> None:
-    """No daemon is asked."""
+    """Print explanations, without a daemon."""
     if markdown:
         click.echo(page(), nl=False)
         return
@@ -42,10 +42,10 @@ def command(code: Optional[str], as_json: bool, markdown: bool) -> None:
 
 
 def known(code: str) -> str:
-    """A code as it is written here; also of ``e122``, ``122`` and ``E122:``.
+    """Return the canonical form of a code such as ``e122``, ``122`` or ``E122:``.
 
     Raises:
-        click.BadParameter: there is none; names the nearest.
+        click.BadParameter: the code does not exist; the text has the nearest one.
     """
     name = code.strip().rstrip(":").upper()
     name = name if name.startswith("E") else "E" + name
@@ -57,14 +57,14 @@ def known(code: str) -> str:
 
 
 def lines(name: str, found: Explanation) -> List[str]:
-    """The explanation of a code as text."""
+    """Return the explanation of a code as text."""
     return [name, *(textwrap.fill(text, _WIDTH, initial_indent="  {:<6}".format(title), subsequent_indent=8 * " ",
                                   break_on_hyphens=False)
                     for title, text in (("what", found.what), ("data", found.data), ("cure", found.cure)))]
 
 
 def page() -> str:
-    """All of them as a document."""
+    """Return all explanations as a document."""
     parts = [_HEAD]
     for name, found in EXPLANATIONS.items():
         texts = [("- **{}**: ".format(name), found.what), ("  Data: ", found.data), ("  Action: ", found.cure)]

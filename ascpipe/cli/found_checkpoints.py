@@ -1,4 +1,4 @@
-"""What the command line knows of checkpoints: those of a directory, and whether each is what was saved."""
+"""Finds and verifies the checkpoints of a directory for the command line."""
 import contextlib
 import os
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
@@ -17,14 +17,14 @@ DAMAGED = "damaged"
 UNVERIFIED = "unverified"
 
 class Looked(NamedTuple):
-    """A checkpoint by its records; its files were not read.
+    """State of a checkpoint according to its records; its files were not read.
 
     Attributes:
-        place: where it is.
-        state: COMPLETE; INCOMPLETE: files are missing or of other lengths, or what it stands upon is; DAMAGED: its
-            records cannot be read; UNVERIFIED: it has none.
-        problem: of a damaged one, what is wrong with it.
-        records: None of a damaged or unverified one.
+        place: location of the checkpoint.
+        state: COMPLETE. INCOMPLETE: files or ancestors are missing or have other lengths. DAMAGED: the records cannot
+            be read. UNVERIFIED: there are no records.
+        problem: what is wrong with a damaged checkpoint.
+        records: None if damaged or unverified.
     """
 
     place: Place
@@ -34,30 +34,30 @@ class Looked(NamedTuple):
 
     @property
     def order(self) -> Tuple[int, str]:
-        """As checkpoints are listed: by step, those without one first."""
+        """Sort key for lists: by step, checkpoints without a step first."""
         step = None if self.records is None else self.records.manifest.step
         return -1 if step is None else step, self.place.stem
 
 
 class Verdict(NamedTuple):
-    """Whether a checkpoint is what was saved: ``problem`` is None if it is."""
+    """Result of verifying a checkpoint; ``problem`` is None if it is intact."""
 
     looked: Looked
     problem: Optional[CheckpointError]
 
 
 def saved_bytes(records: Records) -> int:
-    """Bytes of all files of a checkpoint, its records aside."""
+    """Return the total size of the files of a checkpoint, without its records."""
     return (sum(piece.file_bytes for _, _, piece in records.manifest.arrays())
             + sum(file.size for file in records.pair.dense.values()))
 
 
 def look_at(prefix: str) -> Looked:
-    """One checkpoint.
+    """Look at one checkpoint.
 
     Raises:
-        CheckpointPathError: a path that we refuse.
-        NoCheckpointError: there is none.
+        CheckpointPathError: the path is not allowed.
+        NoCheckpointError: there is no such checkpoint.
     """
     place = place_of(prefix)
     with _opened(place.directory) as directory_fd:
@@ -65,25 +65,25 @@ def look_at(prefix: str) -> Looked:
 
 
 def look_at_all(directory: str) -> List[Looked]:
-    """Those of a directory, in their order.
+    """Look at all checkpoints of a directory, in list order.
 
     Raises:
-        CheckpointPathError: a path that we refuse.
+        CheckpointPathError: the path is not allowed.
         NoCheckpointError: there is no such directory.
-        CheckpointError: the disk refused.
+        CheckpointError: a system call failed.
     """
     with _opened(checked_directory(directory)) as directory_fd:
         complete = _complete(directory)
         found = []
         stems = {stem_of(name) for name in disk.names(directory_fd)}
         for stem in sorted(stem for stem in stems if stem is not None):
-            with contextlib.suppress(NoCheckpointError):  # it has just been removed
+            with contextlib.suppress(NoCheckpointError):  # removed meanwhile
                 found.append(_look(Place(os.path.join(directory, stem), directory, stem), directory_fd, complete))
     return sorted(found, key=lambda one: one.order)
 
 
 def verdicts(prefix: str) -> Iterator[Verdict]:
-    """Verify one checkpoint, or those of a directory, each when its turn comes; raises as ``look_at``."""
+    """Verify one checkpoint or all checkpoints of a directory, lazily. Errors are as in ``look_at``."""
     if not os.path.isdir(prefix):
         looked = look_at(prefix)
         yield Verdict(looked, _problem(lambda: open_checkpoint(prefix).close()))
@@ -97,14 +97,14 @@ def verdicts(prefix: str) -> Iterator[Verdict]:
 
 
 class _Verifier:
-    """Reads all of every checkpoint of a directory once, however many deltas stand upon it."""
+    """Verifies checkpoints of a directory; reads each one once, even if several deltas depend on it."""
 
     def __init__(self, found: List[Looked]) -> None:
         self._found = {looked.place.stem: looked for looked in found}
         self._problems: Dict[str, Optional[CheckpointError]] = {}
 
     def problem(self, looked: Looked) -> Optional[CheckpointError]:
-        """What is wrong with one, or with what it stands upon; None: nothing."""
+        """Return what is wrong with a checkpoint or its ancestors; None if nothing is."""
         below = [looked]
         while below[-1].place.stem not in self._problems:
             parent = self._parent(below[-1])
@@ -128,7 +128,7 @@ class _Verifier:
             return _problem(lambda: open_checkpoint(prefix).close())
         found = _problem(lambda: _verify_files(looked))
         if found is None and looked.records.manifest.parent is not None:
-            found = _problem(lambda: open_keys(prefix).close())  # also whether it and its parents are of one kind
+            found = _problem(lambda: open_keys(prefix).close())  # checks the ancestors' tables, too
         below = None if parent is None else self._problems.get(parent.place.stem)
         if found is None and isinstance(below, DamagedCheckpointError):
             found = DamagedCheckpointError(prefix, below.file, below.reason)
@@ -156,7 +156,7 @@ def _problem(verify: Callable[[], object]) -> Optional[CheckpointError]:
 
 @contextlib.contextmanager
 def _opened(directory: str) -> Iterator[int]:
-    """The descriptor of a directory; what the system refuses inside is a CheckpointError."""
+    """Open a directory; system errors of the block raise ``CheckpointError``."""
     with disk.closing(open_place(Place(directory, directory, ""))) as directory_fd:
         try:
             yield directory_fd
@@ -167,7 +167,7 @@ def _opened(directory: str) -> Iterator[int]:
 
 
 def _look(place: Place, directory_fd: int, complete: Set[str]) -> Looked:
-    """``complete``: stems of the complete ones."""
+    """Look at one checkpoint; ``complete`` has the stems of complete checkpoints."""
     try:
         with contextlib.closing(Tree(place, directory_fd)) as tree:
             if not tree.is_marked():

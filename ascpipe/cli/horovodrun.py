@@ -1,10 +1,10 @@
-"""Horovod's launcher as a program: ``horovodrun``, wherever its script was installed.
+"""Runs Horovod's launcher ``horovodrun``, wherever its script is installed.
 
     python horovodrun.py ARGUMENTS OF HOROVODRUN...
 
-The working folder is not on its path, as it would be by ``python -m``. What it raises when a rank has failed, or when
-it was built without MPI, is printed without the stack of the launcher. mpirun, which Horovod starts by a shell, takes
-the shell's place: signals to this process reach it, also when the process that started this one dies.
+The working directory is not on ``sys.path``, unlike with ``python -m``. Errors of failed ranks, or of a Horovod without
+MPI, are printed without the launcher's traceback. Horovod starts mpirun through a shell, which mpirun replaces here, so
+that mpirun receives the signals to this process, also when the parent of this process dies.
 """
 import os
 import sys
@@ -12,7 +12,7 @@ from typing import List, Mapping
 
 
 def main() -> None:
-    """Returns where all ranks ended well."""
+    """Run the launcher; return if all ranks succeeded."""
     del sys.path[0]  # this folder
     from horovod.runner import mpi_run
     from horovod.runner.launch import run_commandline
@@ -25,14 +25,14 @@ def main() -> None:
 
 
 class _Os:
-    """``os``, except that a shell that gets one command does not wait for it."""
+    """``os``, with an ``execve`` that replaces the shell by its only command."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(os, name)
 
     @staticmethod
     def execve(path: str, arguments: List[str], environment: Mapping[str, str]) -> None:
-        """``sh -c COMMAND`` as ``sh -c 'exec COMMAND'``."""
+        """Run ``sh -c COMMAND`` as ``sh -c 'exec COMMAND'``."""
         if arguments[:-1] == ["/bin/sh", "-c"]:
             arguments = [*arguments[:-1], "exec " + arguments[-1]]
         os.execve(path, arguments, environment)  # noqa: S606

@@ -1,4 +1,4 @@
-"""``ascpipe inspect``: what a table of a daemon that runs knows of some keys."""
+"""``ascpipe inspect``: shows the state of keys of a table of a running daemon."""
 import json
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -14,13 +14,13 @@ _COLUMNS = ["key", "known", "count", "row", "last batch", "timestamp", "pinned b
 
 
 @click.command("inspect", help="Show counts, last batch and row location of keys.",
-               context_settings={"ignore_unknown_options": True})  # of a negative key
+               context_settings={"ignore_unknown_options": True})  # keys may be negative
 @click.argument("table")
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True, type=KEY)
 @name_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(table: str, keys: Tuple[int, ...], name: Optional[str], as_json: bool) -> None:
-    """Reads shared memory beside the workers, which are not disturbed."""
+    """Read shared memory without disturbing the workers."""
     with table_reader(name, table) as (reader, _):
         threshold = reader.access_threshold
         pins = reader.pins(keys)
@@ -37,12 +37,12 @@ def command(table: str, keys: Tuple[int, ...], name: Optional[str], as_json: boo
 
 
 def told(seen: SeenKey, threshold: int, pins: List[int]) -> Dict[str, Any]:
-    """What ``--json`` tells of a key.
+    """Return the ``--json`` output for a key.
 
     Args:
-        seen: what the table knows of it.
-        threshold: occurrences before a key gets a row; -1 = no admission.
-        pins: tickets of the batches under way that hold it.
+        seen: state of the key.
+        threshold: occurrences before a key gets a row; -1 if admission is off.
+        pins: tickets of the batches in flight that use the key.
     """
     places = (("device", seen.slot), ("host", seen.home), ("disk", seen.disk_slot))
     tier, place = next(((name, number) for name, number in places if number is not None), (None, None))

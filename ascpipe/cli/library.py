@@ -1,10 +1,10 @@
-"""``ascpipe library``: where the library with the TensorFlow ops is, for processes that load it alone."""
+"""``ascpipe library``: prints the path of the TensorFlow op library."""
 import click
 
 
 @click.command("library", help="Print the path of the op library, for tf.load_op_library.")
 def command() -> None:
-    """A program that serves an exported SavedModel needs this file and nothing else of ours."""
+    """Print the path. A program that serves an exported SavedModel needs only this file of ascpipe."""
     from ascpipe.tfops import load
 
     click.echo(load.library_path())

@@ -1,4 +1,4 @@
-"""``ascpipe list``: the daemons of this user."""
+"""``ascpipe list``: lists the daemons of this user."""
 import json
 from typing import Any, Dict, List
 
@@ -10,7 +10,7 @@ from ascpipe.control import messages
 from ascpipe.control.client import ask, running_daemons
 from ascpipe.errors import DaemonError, MessageError, NotRunningError
 
-_TIMEOUT_S = 2.0  # one that is stopped by a signal must not hide the others
+_TIMEOUT_S = 2.0  # a daemon stopped by a signal must not block the list
 _SILENT = "does not answer"
 _COLUMNS = ["daemon", "state", "pid", "private", "trainer", "up"]
 
@@ -18,7 +18,7 @@ _COLUMNS = ["daemon", "state", "pid", "private", "trainer", "up"]
 @click.command("list", help="List the daemons of this user.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
-    """Each is asked; none of them is disturbed."""
+    """Query each daemon without disturbing it."""
     found = daemons()
     if as_json:
         click.echo(json.dumps(found, indent=2))
@@ -29,12 +29,12 @@ def command(as_json: bool) -> None:
 
 
 def daemons() -> List[Dict[str, Any]]:
-    """What ``--json`` tells: name, state, pid, private, trainer and uptime_s of each; None for what is not known."""
+    """Return the ``--json`` output: name, state, pid, private, trainer and uptime_s per daemon; None if unknown."""
     found = []
     for name in running_daemons():
         try:
             status = ask(names.run_dir(name), messages.Status(), _TIMEOUT_S)
-        except NotRunningError:  # it has just ended
+        except NotRunningError:  # it has just exited
             continue
         except (DaemonError, MessageError) as error:
             found.append({"name": name, "state": _SILENT, "pid": None, "private": names.is_private_name(name),

@@ -1,4 +1,4 @@
-"""``ascpipe logs``: prints or follows the log of a daemon or of one of its workers."""
+"""``ascpipe logs``: prints or follows the log of a daemon or one of its workers."""
 import contextlib
 import datetime
 import json
@@ -16,7 +16,7 @@ from ascpipe.control.lock import is_held, is_listening
 from ascpipe.errors import NotRunningError
 from ascpipe.logs import one_line
 
-_LOOK_S = 0.2  # between looks at a log that is followed
+_LOOK_S = 0.2  # between polls of a followed log
 _DAEMON = "daemon"
 _ENDING = ".log"
 
@@ -31,7 +31,7 @@ _ENDING = ".log"
 @click.option("--json", "as_json", is_flag=True, help="With --failed: print JSON.")
 def command(name: Optional[str], worker: Optional[str], lines: Optional[int], follow: bool, failed: bool,
             as_json: bool) -> None:
-    """What is not printable is escaped."""
+    """Print a log with non-printable characters escaped."""
     if as_json and not failed:
         raise click.UsageError("--json is for --failed")
     if failed:
@@ -49,10 +49,10 @@ def command(name: Optional[str], worker: Optional[str], lines: Optional[int], fo
 
 
 def folder_of(name: Optional[str]) -> str:
-    """Where the logs of a daemon are: its run directory, or what is kept of it.
+    """Return the folder with the logs of a daemon: its run directory or the kept copy.
 
     Raises:
-        NotRunningError: there are none, or none is named and no daemon runs.
+        NotRunningError: there are no logs, or no daemon is named and none is running.
     """
     from ascpipe.daemon import kept_logs
 
@@ -68,11 +68,11 @@ def folder_of(name: Optional[str]) -> str:
 
 
 def added(file: IO[str], run: names.RunDir) -> Iterator[str]:
-    """Lines that are added to an open log, from its position on, until its daemon has ended."""
+    """Yield lines appended to an open log after its position, until its daemon exits."""
     part = ""
     while True:
-        lives = is_held(run) or is_listening(run.lifeline)  # before the last look
-        if os.fstat(file.fileno()).st_size < file.tell():  # that of a worker begins anew with its next process
+        lives = is_held(run) or is_listening(run.lifeline)  # check before the last read
+        if os.fstat(file.fileno()).st_size < file.tell():  # a restarted worker truncates its log
             file.seek(0)
         for piece in file:
             part += piece
@@ -103,7 +103,7 @@ def _list_failed(as_json: bool) -> None:
     from ascpipe.daemon.run_directory import sweep_dead_runs
 
     if names.known_names():
-        sweep_dead_runs("")  # of one that was killed the logs are not kept yet
+        sweep_dead_runs("")  # keeps the logs of killed daemons
     found = kept_logs.kept()
     if as_json:
         click.echo(json.dumps([one._asdict() for one in found], indent=2))

@@ -1,6 +1,6 @@
-"""The command line: ``ascpipe VERB``; one file per verb, loaded when it is called.
+"""The command line ``ascpipe VERB``. Each verb has a file, which is loaded when the verb is called.
 
-Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 no such daemon runs; ``run`` ends as its program does.
+Exit codes: 0 success, 1 failure, 2 wrong usage, 3 daemon not running. ``run`` returns the exit code of its program.
 """
 import importlib
 import sys
@@ -28,7 +28,7 @@ _VERBS = tuple(verb for _, verbs in _GROUPS for verb in verbs)
 
 
 class _Verbs(near_verbs.Group):
-    """Finds a verb's file by its name; turns our errors into one line and an exit code."""
+    """Finds the file of a verb by its name, and converts our errors to one line and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> List[str]:
         return list(_VERBS)
@@ -56,7 +56,7 @@ class _Verbs(near_verbs.Group):
 
 
 def exit_code(error: AscpipeError) -> int:
-    """What the shell gets for an error of ours."""
+    """Return the exit code for an ascpipe error."""
     if isinstance(error, NotRunningError):
         return NOT_RUNNING
     return USAGE if isinstance(error, (ConfigError, NameRefusedError)) else FAILED

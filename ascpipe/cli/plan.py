@@ -1,4 +1,4 @@
-"""``ascpipe plan``: the memory that a table will take, tier by tier."""
+"""``ascpipe plan``: estimates the memory of a table per tier."""
 import json
 from typing import Any, Dict, List, NamedTuple, Optional
 
@@ -7,10 +7,10 @@ import click
 from ascpipe.cli import printing
 from ascpipe.layout.row_blocks import file_bytes
 
-#: floats that an optimizer keeps of each element of a row
+#: floats that an optimizer stores per element of a row
 OPTIMIZERS = {"sgd": 0, "adagrad": 1, "ftrl": 2, "lazy_adam": 2}
 
-# Bytes beside the rows, at most; docs/how-to/tables.md has what they are.
+# Upper limits of bytes in addition to rows; see docs/how-to/tables.md.
 _OF_KEY = 70.0
 _OF_DEVICE_ROW = 4.2
 _OF_CACHED_ROW = 28.2
@@ -21,7 +21,7 @@ _UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 class Shape(NamedTuple):
-    """A table: rows of each tier, as ``create_table`` takes them."""
+    """Size of a table: rows per tier, as for ``create_table``."""
 
     keys: int
     dim: int
@@ -44,7 +44,7 @@ class Shape(NamedTuple):
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(keys: int, dim: int, optimizer: str, device_rows: Optional[int], host_rows: Optional[int], ssd_rows: int,
             as_json: bool) -> None:
-    """No daemon is asked; figures are those of a table that is full."""
+    """Print estimates for a full table, without a daemon."""
     device = keys if device_rows is None else device_rows
     if host_rows is None:
         host_rows = max(device, keys - ssd_rows) if ssd_rows or device < keys else 0
@@ -64,7 +64,7 @@ def command(keys: int, dim: int, optimizer: str, device_rows: Optional[int], hos
 
 
 def figures(shape: Shape) -> Dict[str, Any]:
-    """Bytes, at most: rows on the device, on the host and on disk; beside them; memory in all."""
+    """Return upper limits in bytes: device rows, host rows, disk rows, other data, total memory."""
     row_bytes = 4 * shape.dim * (1 + OPTIMIZERS[shape.optimizer])
     on_disk = file_bytes(shape.host_rows + shape.ssd_rows, row_bytes, 1) if shape.ssd_rows else 0
     beside = _OF_KEY * shape.keys + (_OF_CACHED_ROW if shape.host_rows else _OF_DEVICE_ROW) * shape.device_rows
@@ -77,7 +77,7 @@ def figures(shape: Shape) -> Dict[str, Any]:
 
 
 def human(count: float) -> str:
-    """``"1.28 GB"``: powers of ten, as of disks."""
+    """Format with decimal prefixes, as in ``"1.28 GB"``."""
     for unit, name in _UNITS:
         if count >= unit:
             return "{:.2f} {}".format(count / unit, name)
@@ -85,7 +85,7 @@ def human(count: float) -> str:
 
 
 def _require_possible(shape: Shape) -> None:
-    """Refuse what ``create_table`` or the first full step would refuse."""
+    """Raise an error for sizes that ``create_table`` or the first full step would reject."""
     room = shape.host_rows + shape.ssd_rows if shape.host_rows else shape.device_rows
     if shape.ssd_rows and not shape.host_rows:
         raise click.UsageError("rows on disk need rows on the host: --host-rows")

@@ -1,4 +1,4 @@
-"""Lines and tables on a terminal, in a file or a pipe.  Texts may come from anywhere: nothing in them is obeyed."""
+"""Prints lines and tables to a terminal, file or pipe. Markup and control characters in texts have no effect."""
 import sys
 from typing import Any, Iterable, List, Sequence, Tuple
 
@@ -7,7 +7,7 @@ from ascpipe.logs import one_line
 
 Table = Tuple[str, List[str], List[List[str]]]  #: (title, columns, rows of texts)
 
-_WIDTH = 160  # of lines into a file or a pipe
+_WIDTH = 160  # line width for files and pipes
 
 
 def show(lines: Iterable[str], tables: Sequence[Table]) -> None:
@@ -22,12 +22,12 @@ def show(lines: Iterable[str], tables: Sequence[Table]) -> None:
 
 
 def ticket_text(ticket: int) -> str:
-    """``"3:117"``: run 3, batch 117; a dash for none."""
+    """Format as ``"3:117"``: run 3, batch 117; a dash for none."""
     return "{}:{}".format(ticket >> SEQUENCE_BITS, sequence_of(ticket)) if ticket else "-"
 
 
 def duration(seconds: float) -> str:
-    """``"59 s"``, ``"3 min 20 s"``, ``"2 h 5 min"``, ``"3 d 4 h"``: the two largest units."""
+    """Format with the two largest units: ``"59 s"``, ``"3 min 20 s"``, ``"2 h 5 min"``, ``"3 d 4 h"``."""
     left = int(seconds)
     for size, unit, smaller_size, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
         if left >= size:
@@ -36,7 +36,7 @@ def duration(seconds: float) -> str:
 
 
 def rich_table(title: str, columns: List[str], rows: List[List[str]]) -> Any:
-    """A table for a console of rich; cells are taken as they are, not as markup."""
+    """Build a table for a rich console; markup in cells is ignored."""
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -45,5 +45,5 @@ def rich_table(title: str, columns: List[str], rows: List[List[str]]) -> Any:
     for index, column in enumerate(columns):
         table.add_column(column, justify="left" if index == 0 else "right")
     for row in rows:
-        table.add_row(*[Text(one_line(cell)) for cell in row])  # Text: a name may hold square brackets
+        table.add_row(*[Text(one_line(cell)) for cell in row])  # Text: names may contain square brackets
     return table

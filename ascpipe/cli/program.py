@@ -1,13 +1,13 @@
-"""Runs a program as ``python PROGRAM ARGS...`` does, with a folder of stand-ins last on its path.
+"""Runs a program as ``python PROGRAM ARGS...`` does, with a folder of stand-in packages last on its path.
 
     python program.py STANDINS COLUMNS PROGRAM ARGS...
 
-``ascpipe run`` becomes this; a program of its own, so that nothing of the command line is loaded beside the user's. The
-folder is not named in the environment, as it is for this program and not for those that it starts. COLUMNS is empty,
-or JSON: what ``ascpipe.tf.use_for_feature_columns`` is given as soon as the program has imported TensorFlow.
+``ascpipe run`` executes this separate program so that no modules of the command line are loaded beside the user's. The
+folder is not in the environment, because it is not meant for child processes. COLUMNS is empty, or JSON with arguments
+for ``ascpipe.tf.use_for_feature_columns``, which is called as soon as the program has imported TensorFlow.
 
-As one of several ranks (``ascpipe run --ranks``) the program finds its rank in the variables that it reads, and why
-it failed is left for the launcher.
+With several ranks (``ascpipe run --ranks``), the environment has the rank of the program, and the cause of a failure
+is left for the launcher.
 """
 import importlib.abc
 import importlib.machinery
@@ -21,22 +21,22 @@ import types
 from typing import Any, Callable, Dict, Optional, Sequence, Union
 
 _PR_SET_PDEATHSIG = 1
-_INIT = 1  # the parent of orphans
+_INIT = 1  # parent of orphaned processes
 
 
 class _ProgramLoader(importlib.machinery.SourceFileLoader):
-    """Python neither reads nor writes compiled files for the program that it was called with."""
+    """Disables compiled files (.pyc) for the program, as Python does for its main program."""
 
     def get_code(self, fullname: str) -> types.CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
 class _AfterTensorFlow(importlib.abc.MetaPathFinder):
-    """Calls ``use_for_feature_columns`` when TensorFlow was imported: not before the program wants it, which may set
-    variables of its environment first.
+    """Calls ``use_for_feature_columns`` after the program has imported TensorFlow, since it may set environment
+    variables before the import.
 
     Args:
-        settings: its arguments.
+        settings: keyword arguments of the call.
     """
 
     def __init__(self, settings: Dict[str, int]) -> None:
@@ -44,7 +44,7 @@ class _AfterTensorFlow(importlib.abc.MetaPathFinder):
 
     def find_spec(self, fullname: str, path: Optional[Sequence[Union[bytes, str]]],
                   target: Optional[types.ModuleType] = None) -> Optional[importlib.machinery.ModuleSpec]:
-        """The loader that Python finds, which does this besides; once."""
+        """Return a wrapper of the loader that Python finds, once."""
         if fullname != "tensorflow":
             return None
         sys.meta_path.remove(self)
@@ -65,12 +65,12 @@ class _LoaderOfTensorFlow(importlib.abc.Loader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         self._plain.exec_module(module)
-        # By its name: the command line knows nothing of TensorFlow, which is the program's.
+        # Import by name: the command line does not depend on TensorFlow, which belongs to the program.
         importlib.import_module("ascpipe.tf").use_for_feature_columns(**self._settings)
 
 
 def main() -> None:
-    """Returns where the program ends; what it raises goes up."""
+    """Run the program; return when it ends, and pass on its exceptions."""
     shell = os.getppid()
     standins, columns, program = sys.argv[1:4]
     sys.argv = sys.argv[3:]
@@ -92,12 +92,15 @@ def main() -> None:
 
 
 def _end_with_the_shell(shell: int) -> None:
-    """The kernel kills this process when the shell ends by which horovodrun started it: a launcher that ends its ranks
-    asks that shell for its children, which may not have begun, and then kills the shell alone and waits for us."""
+    """Have the kernel kill this process when the shell that horovodrun started exits.
+
+    A launcher that ends its ranks looks for the children of that shell. If they have not started yet, it kills only the
+    shell and then waits for this process.
+    """
     import ctypes
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
-    if os.getppid() != shell or shell == _INIT:  # it ended before the line above took effect
+    if os.getppid() != shell or shell == _INIT:  # the shell exited before the line above
         os._exit(1)
 
 
@@ -108,7 +111,7 @@ def _run_as_rank(program: Callable[[], None]) -> None:
     try:
         program()
     except KeyboardInterrupt:
-        raise  # no failure of the program
+        raise  # not a failure of the program
     except SystemExit as end:
         if end.code not in (None, 0):
             ranks.leave_cause("exit code {}".format(end.code) if isinstance(end.code, int) else str(end.code))
@@ -119,10 +122,10 @@ def _run_as_rank(program: Callable[[], None]) -> None:
 
 
 def _know_levels() -> None:
-    """Programs that take a level from their settings spell it "Debug", too."""
+    """Accept other spellings of log levels, such as "Debug", which programs read from their settings."""
     for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL):
         name = logging.getLevelName(level)
-        for spelling in (name.lower(), name.capitalize(), name):  # the last one is what records show
+        for spelling in (name.lower(), name.capitalize(), name):  # records show the last spelling
             logging.addLevelName(level, spelling)
 
 

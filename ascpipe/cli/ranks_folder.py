@@ -1,4 +1,4 @@
-"""The folder in which ranks of one run leave why they failed. One that a killed run left is removed by the next run."""
+"""The folder in which ranks of a run record why they failed. The next run removes folders of killed runs."""
 import contextlib
 import fcntl
 import os
@@ -9,12 +9,12 @@ import time
 from typing import Iterator, List
 
 _PREFIX = "ascpipe-ranks-"
-_YOUNG_S = 60.0  # such a folder may be about to be locked by its run
+_YOUNG_S = 60.0  # a new folder may not be locked by its run yet
 
 
 @contextlib.contextmanager
 def ranks_folder() -> Iterator[str]:
-    """A new folder, removed at the end, and locked until then: the end of this process frees the lock."""
+    """Create a folder, and remove it at the end. It is locked meanwhile, and the lock ends with this process."""
     sweep()
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -26,7 +26,7 @@ def ranks_folder() -> Iterator[str]:
 
 
 def sweep() -> List[str]:
-    """Remove folders of this user whose runs were killed; their paths."""
+    """Remove the folders of this user's killed runs; return their paths."""
     swept = []
     parent = tempfile.gettempdir()
     for name in os.listdir(parent):
@@ -40,7 +40,7 @@ def sweep() -> List[str]:
 def _is_ours(path: str) -> bool:
     try:
         found = os.lstat(path)
-    except OSError:  # removed by its run
+    except OSError:  # the run has removed it
         return False
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and time.time() - found.st_mtime > _YOUNG_S
 
@@ -52,7 +52,7 @@ def _is_dead(path: str) -> bool:
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # its run continues
+    except OSError:  # the run is still alive
         return False
     finally:
         os.close(fd)

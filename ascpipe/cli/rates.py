@@ -1,7 +1,7 @@
-"""What a daemon does per second, and what limits it, from answers to ``status`` that were taken one after the other.
+"""Rates and the bottleneck of a daemon, computed from successive answers to ``status``.
 
-Counters give rates: the difference of two answers.  What waits for what is a state and not a counter, so a share of
-time is the share of the answers that show it; docs/how-to/operations.md has the rule.
+Rates are differences of counters.  A wait is a state, so its share of time is the share of answers that show it. The
+rule for the bottleneck is in docs/how-to/operations.md.
 """
 import collections
 from typing import Any, Counter, Dict, Iterator, List, Mapping, Optional, Sequence
@@ -28,23 +28,23 @@ PEER = "peer"
 STEP = "step"
 NOTHING = "-"  #: there is no session
 
-#: what the training step waits for -> what limits the speed
+#: what the training step waits for -> bottleneck
 _LIMITS = {WAIT_SENTENCES[wait]: word for wait, word in (
     (WAIT_KEYS, KEY_WORKER), (WAIT_PLAN, TABLE_WORKER), (WAIT_READ, TABLE_WORKER), (WAIT_CUT, TABLE_WORKER),
     (WAIT_DISK, DISK), (WAIT_SAVE, DISK), (WAIT_RANKS, PEER))}
 
-_NOTICED = 0.1  # share of time that the step waits from which on it counts
-_NEAR_EMPTY = 2  # frames: the batch that is trained, and one on its way
+_NOTICED = 0.1  # minimum share of waiting time that counts
+_NEAR_EMPTY = 2  # frames: the batch in training, and one in flight
 
 
 def rates(before: Status, after: Status) -> Dict[str, Any]:
-    """What was done between two answers of one daemon.
+    """Return what the daemon did between two of its answers.
 
     Returns:
-        ``seconds`` between them; ``steps``, ``ids``, ``rows_in``, ``rows_out`` (of the device), ``rows_read`` and
-        ``rows_written`` (of disks) per second; ``device_hit_rate``, ``host_hit_rate`` (of the rows that came to the
-        device from elsewhere, those that were on the host), None where there was nothing to find; ``depth`` and
-        ``frames`` of the rings, at the end; ``tables`` and ``rings``: the same for each, by its name or stream.
+        ``seconds`` between the answers. ``steps``, ``ids``, ``rows_in`` and ``rows_out`` (of the device), ``rows_read``
+        and ``rows_written`` (of disks) per second. ``device_hit_rate``; ``host_hit_rate``, the share of host rows among
+        rows swapped in; both are None without lookups. ``depth`` and ``frames`` of the rings at the end. ``tables``
+        and ``rings``: these values per table name or stream.
     """
     seconds = after["uptime_s"] - before["uptime_s"]
     earlier = before if _run(before) == _run(after) else {"tables": [], "rings": []}
@@ -65,19 +65,20 @@ def rates(before: Status, after: Status) -> Dict[str, Any]:
 
 
 def waiting(looks: Sequence[Status]) -> float:
-    """Share of the time that the training step waited for ascpipe or for other ranks."""
+    """Return the share of time that the training step waited for ascpipe or other ranks."""
     waits = [_waits_for(look) is not None for look in looks if look["rings"]]
     return min(1.0, sum(waits) / max(1, len(waits)) + _for_ranks(looks))
 
 
 def bottleneck(looks: Sequence[Status]) -> str:
-    """What limits the speed, in a word: ``input``, ``key worker``, ``table worker``, ``disk``, ``peer`` or ``step``.
+    """Return the bottleneck: ``input``, ``key worker``, ``table worker``, ``disk``, ``peer`` or ``step``.
 
-    What the step waits for most, if it waits for a tenth of the time while further batches are on their way; else
-    ``input`` if mostly none are and no process has work; else ``step``.  A dash: no session.
+    It is what the step waits for most, if it waits at least 10 % of the time while further batches are in flight.
+    Otherwise it is ``input`` if usually no batch is in flight and no process has work, and ``step`` if not. It is a
+    dash if there is no session.
 
     Args:
-        looks: answers of one daemon, oldest first; the more there are the finer are the shares.
+        looks: answers of one daemon, oldest first; more answers give a finer resolution.
     """
     found = _reasons(looks)
     looked = sum(found.values())
@@ -91,7 +92,7 @@ def bottleneck(looks: Sequence[Status]) -> str:
 
 
 def busy(looks: Sequence[Status]) -> Dict[str, float]:
-    """Share of the time that each process was awake, by its name in ``waits``."""
+    """Return the share of time that each process was awake, by its name in ``waits``."""
     awake: Counter[str] = collections.Counter()
     seen: Counter[str] = collections.Counter()
     for look in looks:
@@ -102,12 +103,12 @@ def busy(looks: Sequence[Status]) -> Dict[str, float]:
 
 
 def _reasons(looks: Sequence[Status]) -> "Counter[str]":
-    """How many looks at a session show which limit."""
+    """Count the bottlenecks in answers with a session."""
     return collections.Counter(_reason(look) for look in looks if look["rings"])
 
 
 def _waits_for(look: Status) -> Optional[str]:
-    """What the step waits for, in the word for it; None if it waits for none of ours."""
+    """Return the bottleneck for what the step waits for; None if it does not wait for ascpipe."""
     found = [_LIMITS.get(wait["waits_for"]) for wait in look["waits"] if wait["who"] == "trainer"]
     return found[0] if found else None
 
@@ -119,14 +120,14 @@ def _reason(look: Status) -> str:
     is_short = (pump is None or pump["waits_for"] == WAIT_SENTENCES[WAIT_BATCH]) and sum(
         ring["depth"] for ring in look["rings"] if ring["channel"] == "train") <= _NEAR_EMPTY
     if waits_for in (KEY_WORKER, TABLE_WORKER) and is_short:
-        return INPUT  # the batch has just come, and no other one: a worker that is too slow has batches before it
+        return INPUT  # the only batch has just arrived; a slow worker would have a backlog
     if waits_for is not None:
         return waits_for
     return INPUT if is_short and all(wait["asleep"] for name, wait in waits.items() if " worker " in name) else STEP
 
 
 def _for_ranks(looks: Sequence[Status]) -> float:
-    """Share of the time that this rank waited in exchanges until the last rank came."""
+    """Return the share of time that this rank waited for the last rank in exchanges."""
     told = [look for look in looks if look["exchanges"] is not None]
     if len(told) < 2 or _run(told[0]) != _run(told[-1]):
         return 0.0

@@ -1,4 +1,4 @@
-"""Finds a table of a daemon that runs, and reads it beside training: ``ascpipe inspect``, ``ascpipe hotkeys``."""
+"""Opens a table of a running daemon for reading during training, for ``ascpipe inspect`` and ``ascpipe hotkeys``."""
 import contextlib
 import functools
 import os
@@ -15,10 +15,10 @@ from ascpipe.shm.table_reader import RingReader, TableReader
 
 @contextlib.contextmanager
 def table_reader(name: Optional[str], table: str) -> Iterator[Tuple[TableReader, Dict[str, Any]]]:
-    """A reader of a table, and what ``status`` tells of the table.
+    """Yield a reader of a table, and the entry of the table in ``status``.
 
     Raises:
-        click.BadParameter: the session has no such table; names those that it has.
+        click.BadParameter: the session has no such table; the text lists its tables.
         WrongStateError: there is no session.
     """
     run = chosen(name)
@@ -38,7 +38,7 @@ def table_reader(name: Optional[str], table: str) -> Iterator[Tuple[TableReader,
 
 
 def read_of(fd: int) -> Any:
-    """(offset, size) -> bytes of a segment."""
+    """Return a function (offset, size) -> bytes that reads a segment."""
     return functools.partial(_read, fd)
 
 

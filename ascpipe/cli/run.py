@@ -18,13 +18,13 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _STARTER = os.path.join(_HERE, "program.py")
 _STANDINS = os.path.join(os.path.dirname(_HERE), "standins")
 
-#: What launchers of several ranks say, for one.
+#: Launcher variables for a single rank.
 _ONE_RANK = {
     "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_LOCAL_RANK": "0",
     "OMPI_COMM_WORLD_LOCAL_SIZE": "1", "RANK_ID": "0", "RANK_SIZE": "1", "DEVICE_ID": "0", "ASCEND_DEVICE_ID": "0",
     "DEVICE_INDEX": "0", "JOB_ID": "10086",
 }
-_SIZE = "RANK_SIZE"  # of run scripts of Ascend servers, which say so to launchers of their own
+_SIZE = "RANK_SIZE"  # set by run scripts of Ascend servers for their own launchers
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False},
@@ -53,7 +53,7 @@ _SIZE = "RANK_SIZE"  # of run scripts of Ascend servers, which say so to launche
 def command(ranks: int, hosts: Optional[str], mpi: bool, restarts: int, daemon: Optional[str], columns: bool,
             min_buckets: Optional[int], device_vocabulary_size: Optional[int], host_vocabulary_size: Optional[int],
             script: str, args: Tuple[str, ...]) -> None:
-    """One rank takes the place of this process: its exit code, output and signals are its own."""
+    """Run the program. A single rank replaces this process, and so has its exit code, output and signals."""
     options = {"min_buckets": min_buckets, "device_vocabulary_size": device_vocabulary_size,
                "host_vocabulary_size": host_vocabulary_size}
     sizes = {name: value for name, value in options.items() if value is not None}
@@ -74,18 +74,16 @@ def command(ranks: int, hosts: Optional[str], mpi: bool, restarts: int, daemon: 
     environment = environment_of(os.environ)
     if daemon is not None:
         run = names.run_dir(names.daemon_name(daemon))
-        ask(run, messages.Status())  # now, not after the program has built its graph
+        ask(run, messages.Status())  # fail before the program builds its graph
         environment["ASCPIPE_NAME"] = run.name
     os.execve(sys.executable, program, environment)  # noqa: S606
 
 
 def environment_of(given: Mapping[str, str]) -> Dict[str, str]:
-    """What the program finds in its environment: as given, and its rank, which is the only one where no launcher says
-    otherwise.
+    """Return the environment of the program: ``given`` with a rank, which is 0 of 1 if no launcher has set it.
 
     Raises:
-        RanksError: a run script of an Ascend server says that there are several, and no launcher does; or its number
-            is none.
+        RanksError: a run script of an Ascend server requests several ranks without a launcher, or RANK_SIZE is invalid.
     """
     launched = told(given)
     size = number_in(given.get(_SIZE) or "1")

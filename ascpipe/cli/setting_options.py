@@ -1,4 +1,4 @@
-"""Options of commands that start or show something with settings: the file, and single settings."""
+"""Command-line options for settings: a settings file, and single settings."""
 import os
 from typing import Any, Callable, Dict, Optional, Sequence
 
@@ -29,7 +29,7 @@ def setting_options(command: _Command) -> _Command:
 
 
 def given(others: Sequence[str], **options: Any) -> Dict[str, Any]:
-    """The settings that were given; ``--set`` counts where an option of its own is there, too.
+    """Return the given settings; ``--set`` overrides a dedicated option.
 
     Raises:
         click.BadParameter: one of ``others`` has no equals sign.
@@ -44,6 +44,6 @@ def given(others: Sequence[str], **options: Any) -> Dict[str, Any]:
 
 
 def take_file(path: Optional[str]) -> None:
-    """From now on settings come from this file, here and in daemons and programs that are started."""
+    """Use this settings file here, and in daemons and programs that are started."""
     if path is not None:
         os.environ[FILE_VARIABLE] = os.path.abspath(path)

@@ -1,7 +1,7 @@
-"""Starts several ranks of a program by Horovod's launcher, and says why they failed.
+"""Starts several ranks of a program with Horovod's launcher, and reports why they failed.
 
-Horovod starts the processes and brings them together; what is added here are checks before, signals, the exit code of
-the program, the causes that ranks have left, and new processes after a failure.
+Horovod starts and connects the processes. This module adds checks, signal handling, the exit code of the program,
+the causes recorded by ranks, and restarts.
 """
 import contextlib
 import ctypes
@@ -24,33 +24,33 @@ from ascpipe.ranks import FOLDER_VARIABLE, LAUNCHERS, LOCAL_RANK, causes, check_
 
 _HOROVODRUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "horovodrun.py")
 _HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?::([1-9][0-9]{0,3}))?")
-_FIRST_FAILURES = (  # in the words of horovodrun, and of mpirun where a rank ended by itself or by a signal
+_FIRST_FAILURES = (  # output of horovodrun, and of mpirun if a rank exited or was killed
     re.compile(rb"Process name: ([0-9]+)\s+Exit code: +([0-9]+)"),
     re.compile(rb"Process name: \[\[[0-9]+,[0-9]+\],([0-9]+)\]\s+Exit code: +([0-9]+)"),
     re.compile(rb"process rank ([0-9]+) with PID [0-9]+ on node \S+ exited on signal ([0-9]+)"))
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
-_FUSED_FROM = 3  # ranks; below that the sum of all has one order
-_END_S = 30.0  # from a signal to the end of the launcher; horovodrun kills ranks after 10
-_LAST_WORDS_S = 5.0  # from the end of the launcher to the end of its stderr
+_FUSED_FROM = 3  # ranks; with fewer, all sums have the same order
+_END_S = 30.0  # from a signal to the exit of the launcher; horovodrun kills ranks after 10 s
+_LAST_WORDS_S = 5.0  # from the exit of the launcher to the end of its stderr
 _KEPT_BYTES = 65536
 _SHOWN_CAUSES = 20
 
 
 class Ranks:
-    """How ranks are to be started.
+    """The ranks to start.
 
     Args:
-        program: the command of each rank.
-        count: how many there are.
-        hosts: ``HOST:N,...``, or None for this machine.
-        mpi: by mpirun, rather than by horovodrun's own means.
-        daemon: name of the daemon of each rank; None or empty: private ones.
+        program: command of each rank.
+        count: number of ranks.
+        hosts: ``HOST:N,...``; None: this machine.
+        mpi: start the ranks with mpirun instead of horovodrun's own method.
+        daemon: name of the daemon of each rank; None or empty: private daemons.
 
     Raises:
-        click.BadParameter: the hosts are not hosts, or too few; ranks of a machine would share a daemon.
-        HorovodMissingError, HorovodVersionError: it is not there, or is another version.
-        RanksError: a host has no address, or other machines would not reach this one.
+        click.BadParameter: hosts are invalid or too few, or ranks of a machine would share a daemon.
+        HorovodMissingError, HorovodVersionError: Horovod is missing or has another version.
+        RanksError: a host has no address, or other machines could not reach this one.
     """
 
     def __init__(self, program: Sequence[str], count: int, hosts: Optional[str], mpi: bool,
@@ -72,20 +72,20 @@ class Ranks:
         _check_addresses([name for name, _ in places])
 
     def command(self) -> List[str]:
-        """The command line of Horovod's launcher."""
+        """Return the command line of Horovod's launcher."""
         return [sys.executable, _HOROVODRUN, "--mpi" if self._mpi else "--gloo", "--disable-cache",
                 "-np", str(self._count), "-H", self._hosts, *self._program]
 
     def run(self, environment: Mapping[str, str], restarts: int) -> int:
-        """Run the ranks to their end, all anew up to ``restarts`` times after a failure.
+        """Run the ranks until they end; after a failure restart all of them, up to ``restarts`` times.
 
         Returns:
-            The exit code of the rank that failed first, else 0; 128 and its number after a signal to this process.
+            Exit code of the first failed rank, or 0; 128 plus the signal number after a signal to this process.
         """
         mine = {name for launcher in LAUNCHERS for name in launcher}
         given = {name: value for name, value in environment.items() if name not in mine}
         if self._count >= _FUSED_FROM:
-            given.setdefault("HOROVOD_FUSION_THRESHOLD", "0")  # sums of dense gradients are the same in every run
+            given.setdefault("HOROVOD_FUSION_THRESHOLD", "0")  # makes sums of dense gradients reproducible
         for attempt in range(restarts + 1):
             if attempt:
                 _say("restart {} of {}: all ranks begin anew".format(attempt, restarts))
@@ -95,12 +95,12 @@ class Ranks:
         return code
 
     def _run_once(self, environment: Mapping[str, str]) -> Tuple[int, bool]:
-        """(exit code, whether it is because of a signal to this process)."""
+        """Run once; return (exit code, whether a signal to this process caused it)."""
         with ranks_folder() as folder:
             launcher = _Launcher(self.command(), {**environment, FOLDER_VARIABLE: folder})
             code, first = launcher.wait()
-            with contextlib.suppress(FileNotFoundError):  # no rank has come to its daemon
-                sweep_dead_runs("")  # a launcher that kills a rank may kill its daemon, too
+            with contextlib.suppress(FileNotFoundError):  # no rank has reported to its daemon
+                sweep_dead_runs("")  # a launcher that kills a rank may also kill its daemon
             if launcher.signalled:
                 return 128 + launcher.signalled, True
             if code:
@@ -119,10 +119,10 @@ class Ranks:
 
 
 class _Launcher:
-    """Horovod's launcher as our child, in a session of its own; it ends with us.
+    """Horovod's launcher as a child process in its own session; it is ended together with this process.
 
     Attributes:
-        signalled: number of the first signal that we were sent, or 0.
+        signalled: number of the first signal that this process received, or 0.
     """
 
     def __init__(self, command: Sequence[str], environment: Dict[str, str]) -> None:
@@ -134,11 +134,11 @@ class _Launcher:
         self._process = subprocess.Popen(
             command, env=environment, stderr=subprocess.PIPE, start_new_session=True,
             preexec_fn=lambda: _end_with(owner))  # noqa: PLW1509  (no thread runs here)
-        if self.signalled:  # it came before there was a child
+        if self.signalled:  # a signal arrived before the child existed
             self._process.terminate()
 
     def wait(self) -> Tuple[int, Optional[int]]:
-        """(exit code, the rank that failed first if the launcher names it), once it has ended."""
+        """Wait until it exits; return (exit code, first failed rank if the launcher names it)."""
         process = self._process
         if process is None or process.stderr is None:
             raise RanksError("the launcher of ranks was not started")
@@ -159,7 +159,7 @@ class _Launcher:
         return (0, None) if code == 0 else _failure(code, self._tail)
 
     def _pass_on(self, number: int, frame: Any) -> None:
-        """The launcher ends its ranks; told twice, it is killed, and ranks notice."""
+        """Ask the launcher to end its ranks. A second signal kills it, which the ranks detect."""
         again, self.signalled = bool(self.signalled), self.signalled or number
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGKILL if again else signal.SIGTERM)
@@ -172,7 +172,7 @@ class _Launcher:
 
 
 def _failure(code: int, said: bytes) -> Tuple[int, Optional[int]]:
-    """(exit code, rank) of the first failure, by the launcher's last words; (``code``, None) if it names no rank."""
+    """Return (exit code, rank) of the first failure in the launcher's output; (``code``, None) if it names no rank."""
     for kind, words in enumerate(_FIRST_FAILURES):
         found = words.findall(said)
         if found:
@@ -192,7 +192,7 @@ def _parsed(hosts: str) -> List[Tuple[str, int]]:
 
 
 def _filled(places: Sequence[Tuple[str, int]], count: int) -> List[Tuple[str, int]]:
-    """The places that ``count`` ranks take, in order: horovodrun would start a rank in each, whatever ``-np`` says."""
+    """Return the first ``count`` slots in order. horovodrun would start a rank in every slot, regardless of ``-np``."""
     taken = []
     for name, slots in places:
         if count > 0:
@@ -202,7 +202,7 @@ def _filled(places: Sequence[Tuple[str, int]], count: int) -> List[Tuple[str, in
 
 
 def _check_addresses(names: Sequence[str]) -> None:
-    """Refuse names that Horovod's ranks could not reach. Of machines named by others, each checks its own name."""
+    """Reject names that ranks could not reach. On machines that others refer to, each checks its own name."""
     import psutil
 
     here = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
@@ -231,7 +231,7 @@ def _ending(code: int) -> str:
 
 
 def _end_with(owner: int) -> None:
-    """In the child, before the launcher: it is told to end when we die."""
+    """Run in the child before the launcher: have the kernel signal it when this process dies."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM), 0, 0, 0)
     if os.getppid() != owner:
         os._exit(1)

@@ -1,4 +1,4 @@
-"""``ascpipe start``: starts a daemon, in the background or in the foreground."""
+"""``ascpipe start``: starts a daemon in the background or the foreground."""
 import contextlib
 import os
 import socket
@@ -18,7 +18,7 @@ from ascpipe.cli.setting_options import given, setting_options
 @setting_options
 @click.option("--foreground", is_flag=True, help="Run in the foreground, log to stderr; Ctrl-C stops it.")
 def command(name: Optional[str], foreground: bool, others: Tuple[str, ...], **options: Any) -> None:
-    """Checks the settings first, so that a wrong one is wrong usage and not a daemon that ends."""
+    """Check the settings first, so that a wrong one is a usage error."""
     from ascpipe import names
     from ascpipe.config import load_settings
 
@@ -38,7 +38,7 @@ def command(name: Optional[str], foreground: bool, others: Tuple[str, ...], **op
 
 
 def _tell_systemd(name: str) -> None:
-    """Of a service of ``Type=notify``: requests are answered from now on (sd_notify(3))."""
+    """Notify systemd that a service of ``Type=notify`` is ready (sd_notify(3))."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock, contextlib.suppress(OSError):
@@ -50,4 +50,4 @@ def _start_in_background(name: str, options: Dict[str, Any]) -> None:
 
     launched = Launching(name, options=options).wait()
     click.echo("ascpipe: daemon {!r} started, pid {}".format(launched.name, launched.pid))
-    launched.process.returncode = 0  # it is meant to outlive us: no warning about a child that still runs
+    launched.process.returncode = 0  # prevents a warning: the child is meant to outlive us

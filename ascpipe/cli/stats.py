@@ -1,4 +1,4 @@
-"""``ascpipe stats``: a line for each interval with what a daemon does per second, and what limits it."""
+"""``ascpipe stats``: prints throughput and the bottleneck of a daemon, one line per interval."""
 import json
 import time
 from typing import Any, Dict, Iterator, List, Optional
@@ -11,8 +11,8 @@ from ascpipe.control import messages
 from ascpipe.control.client import ask
 from ascpipe.names import RunDir
 
-LOOKS = 10  #: in an interval: shares of time are tenths
-_LEAST_PAUSE_S = 0.05  # so the daemon has other things to do than to answer
+LOOKS = 10  #: per interval, so shares of time have a resolution of 10 %
+_LEAST_PAUSE_S = 0.05  # limits the load of the daemon
 _HEAD_EVERY = 20  # lines
 _COLUMNS = (("steps/s", 9), ("ids/s", 12), ("device hit", 11), ("host hit", 9), ("in/s", 10), ("out/s", 10),
             ("read/s", 9), ("ring", 9), ("step waits", 11))
@@ -25,7 +25,7 @@ _COLUMNS = (("steps/s", 9), ("ids/s", 12), ("device hit", 11), ("host hit", 9), 
 @click.option("-n", "--count", type=click.IntRange(min=1), default=None, help="Number of lines; unlimited by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(name: Optional[str], interval: float, count: Optional[int], as_json: bool) -> None:
-    """The daemon answers some questions an interval; workers and the trainer are not disturbed."""
+    """Query the daemon several times per interval, without disturbing workers or the trainer."""
     run = chosen(name)
     try:
         for number, looks in enumerate(watched(run, interval)):
@@ -38,14 +38,14 @@ def command(name: Optional[str], interval: float, count: Optional[int], as_json:
             if number + 1 == count:
                 return
     except KeyboardInterrupt:
-        click.echo(err=True)  # behind the ^C of the terminal
+        click.echo(err=True)  # newline after the terminal's ^C
 
 
 def watched(run: RunDir, interval_s: float) -> Iterator[List[Dict[str, Any]]]:
-    """Ask a daemon again and again; of each interval the answers, those at its two ends included.
+    """Poll a daemon; yield the answers of each interval, including the answers at its two ends.
 
     Raises:
-        NotRunningError, NoAnswerError: it has ended, or is silent.
+        NotRunningError, NoAnswerError: it has exited, or does not answer.
     """
     pause_s = max(_LEAST_PAUSE_S, interval_s / LOOKS)
     looks = [ask(run, messages.Status())]
@@ -58,18 +58,18 @@ def watched(run: RunDir, interval_s: float) -> Iterator[List[Dict[str, Any]]]:
             looks.append(ask(run, messages.Status()))
             if left_s <= pause_s:
                 break
-        due = max(due, time.monotonic() - interval_s)  # after a time in which this process was stopped
+        due = max(due, time.monotonic() - interval_s)  # after this process was suspended
         yield looks
         looks = looks[-1:]
 
 
 def summary(looks: List[Dict[str, Any]]) -> Dict[str, Any]:
-    """``rates`` of an interval, with the share of time that the step waits and the bottleneck."""
+    """Return ``rates`` of an interval with the waiting share of the step and the bottleneck."""
     return {**rates(looks[0], looks[-1]), "step_waits": waiting(looks), "bottleneck": bottleneck(looks)}
 
 
 def line(told: Dict[str, Any]) -> str:
-    """A row of text of a ``summary``."""
+    """Format a ``summary`` as a line."""
     cells = ["{:.1f}".format(told["steps"]), "{:,.0f}".format(told["ids"]), percent(told["device_hit_rate"]),
              percent(told["host_hit_rate"]), *("{:,.0f}".format(told[name]) for name in (
                  "rows_in", "rows_out", "rows_read")),
@@ -78,5 +78,5 @@ def line(told: Dict[str, Any]) -> str:
 
 
 def percent(rate: Optional[float]) -> str:
-    """``"95.4 %"``; a dash for None."""
+    """Format as ``"95.4 %"``; a dash for None."""
     return "-" if rate is None else "{:.1f} %".format(100.0 * rate)

@@ -1,4 +1,4 @@
-"""``ascpipe status``: prints what a daemon does, as tables or as JSON.  Loads nothing that is not needed to ask."""
+"""``ascpipe status``: prints the state of a daemon as tables or JSON. Imports only what the query needs."""
 import json
 import time
 from typing import Any, Dict, List, Optional
@@ -18,15 +18,15 @@ _RING_COLUMNS = [
 _DISK_COLUMNS = [
     "directory", "queued", "under way", "most", "rows read", "written", "MiB read", "MiB written", "read us p50 / p99",
     "write us p50 / p99"]
-_OVER = ("failed", "stopped")  # states of a daemon that starts no worker
-_LATE_S = 0.1  # less is told of no rank
+_OVER = ("failed", "stopped")  # states in which a daemon starts no worker
+_LATE_S = 0.1  # shorter delays of a rank are not shown
 
 
 @click.command("status", help="Show the state of a daemon.")
 @name_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(name: Optional[str], as_json: bool) -> None:
-    """One question to the daemon; the workers and the trainer are not disturbed."""
+    """Query the daemon once, without disturbing workers or the trainer."""
     run = chosen(name)
     status = {**ask(run, messages.Status()), "logs": run.path}
     if as_json:
@@ -36,7 +36,7 @@ def command(name: Optional[str], as_json: bool) -> None:
 
 
 def headlines(status: Dict[str, Any]) -> List[str]:
-    """The lines above the tables."""
+    """Return the lines above the tables."""
     lines = ["daemon {!r}: {}, pid {}, ascpipe {}, up {:.0f} s{}".format(
         status["name"], status["state"], status["pid"], status["version"], status["uptime_s"],
         ", private" if status["private"] else "")]
@@ -69,7 +69,7 @@ def _of_ranks(exchanges: Optional[Dict[str, Any]]) -> List[str]:
 
 
 def state_of(worker: Dict[str, Any], daemon: str) -> str:
-    """Of a worker; one that is not there is on its way, unless its daemon will start none any more."""
+    """Return the state of a worker. A missing worker is starting, unless its daemon starts no more workers."""
     if worker["hangs_s"] > 0:
         return "has not moved for {:.0f} s".format(worker["hangs_s"])
     if worker["attached"]:
@@ -80,7 +80,7 @@ def state_of(worker: Dict[str, Any], daemon: str) -> str:
 
 
 def tables(status: Dict[str, Any]) -> List[Any]:
-    """(title, columns, rows of texts) of each table that is not empty."""
+    """Return (title, columns, rows of texts) of each table that is not empty."""
     found = [
         ("workers", ["worker", "pid", "restarts", "state"], [
             ["{} {}".format(worker["kind"], worker["index"]), str(worker["pid"] or "-"), str(worker["restarts"]),
@@ -117,7 +117,7 @@ def tables(status: Dict[str, Any]) -> List[Any]:
 
 
 def _found_on_host(table: Dict[str, Any]) -> Optional[float]:
-    """Share of the rows that were swapped in without a read of the disk; None: there were none."""
+    """Return the share of swapped-in rows that needed no disk read; None if no rows were swapped in."""
     return max(0.0, 1 - table["fetches"] / table["loads"]) if table["loads"] else None
 
 

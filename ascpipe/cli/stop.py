@@ -1,4 +1,4 @@
-"""``ascpipe stop``: ends a daemon and returns when it is gone."""
+"""``ascpipe stop``: stops a daemon and waits until it has exited."""
 import time
 from typing import Optional
 
@@ -11,14 +11,14 @@ from ascpipe.control.lock import is_held
 from ascpipe.control.proc_stat import read_stat
 from ascpipe.errors import NoAnswerError
 
-TIMEOUT_S = 30.0  # giving back large memory takes its time
+TIMEOUT_S = 30.0  # freeing large memory takes time
 _PAUSE_S = 0.01
 
 
 @click.command("stop", help="Stop a daemon and wait until it has exited.")
 @click.option("--name", default=None, help="Name of the daemon. Default: $ASCPIPE_NAME, otherwise 'default'.")
 def command(name: Optional[str]) -> None:
-    """A trainer that it serves gets an error that says so."""
+    """Stop the daemon; its trainer gets an error."""
     run = chosen(name, or_the_only=False)
     pid = ask(run, messages.Stop())["pid"]
     deadline = time.monotonic() + TIMEOUT_S
@@ -30,6 +30,6 @@ def command(name: Optional[str]) -> None:
 
 
 def _is_there(pid: int) -> bool:
-    """A process that ended and waits for its parent to notice is gone."""
+    """Return whether a process is alive; False for a zombie."""
     stat = read_stat(pid)
     return stat is not None and not stat.has_ended

@@ -1,4 +1,4 @@
-"""``ascpipe timeline``: when workers and ranks did what, as a Chrome trace that one of TensorFlow's is merged with."""
+"""``ascpipe timeline``: writes the activity of workers and ranks as a Chrome trace, or merges it into another one."""
 import contextlib
 import json
 import os
@@ -13,16 +13,16 @@ from ascpipe.control.client import ask, running_daemons
 from ascpipe.errors import ConfigError, NotRunningError
 from ascpipe.shm import exchange_spans, spans
 
-_MARGIN_US = 100000.0  # of work before and after a trace that is merged
+_MARGIN_US = 100000.0  # of activity kept before and after a merged trace
 
 
 class Recorded(NamedTuple):
-    """What one daemon has.
+    """Recorded spans of one daemon.
 
     Attributes:
-        name: of the daemon.
-        exchanges: of its trainer with other ranks; None where there is one rank.
-        workers: those that have worked.
+        name: name of the daemon.
+        exchanges: exchanges of its trainer with other ranks; None with one rank.
+        workers: workers with spans.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Recorded(NamedTuple):
               help="TensorFlow timeline to merge into, with 0.1 s before and after it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str], as_json: bool) -> None:
-    """The daemons must keep spans, see `ascpipe trace` and the setting ``timeline_spans``; they go on working."""
+    """Write the trace. The daemons must record spans, see `ascpipe trace` and ``timeline_spans``; they keep running."""
     if given and of_all:
         raise click.UsageError("--all takes all daemons: leave out --name")
     events = events_of_daemons(_of_all() if of_all else [
@@ -59,7 +59,7 @@ def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[s
 def _of_all() -> List[Recorded]:
     found = []
     for name in running_daemons():
-        with contextlib.suppress(ConfigError, NotRunningError):  # it keeps none, or has just ended
+        with contextlib.suppress(ConfigError, NotRunningError):  # it records no spans, or has just exited
             found.append(_of_daemon(name))
     if not found:
         raise ConfigError("timeline_spans", "all daemons that run", 0, "none keeps spans, or nothing was done yet; "
@@ -75,7 +75,7 @@ def _of_daemon(name: str) -> Recorded:
         workers = [spans.read(os.path.join(run.path, file)) for file in run.span_files()]
         exchanges = exchange_spans.read(run.exchange_spans) if os.path.exists(run.exchange_spans) else None
         exchanges = within(exchanges, trace["since_ns"], trace["until_ns"])
-    except FileNotFoundError:  # it has just ended
+    except FileNotFoundError:  # it has just exited
         raise NotRunningError(run.name, run.path) from None
     if not workers and exchanges is None:
         raise ConfigError("timeline_spans", "daemon {!r}".format(run.name), 0, "it keeps no spans of its workers, or "
@@ -86,7 +86,7 @@ def _of_daemon(name: str) -> Recorded:
 
 def within(recorded: Optional[exchange_spans.RecordedExchanges], since_ns: int,
            until_ns: int) -> Optional[exchange_spans.RecordedExchanges]:
-    """The exchanges of the time of a trace: a trainer records all. None where there was no trace."""
+    """Return the exchanges during the recorded time, since a trainer records all; None if nothing was recorded."""
     if recorded is None or not since_ns:
         return None
     return recorded._replace(spans=[span for span in recorded.spans if span.start_ns >= since_ns and (
@@ -94,7 +94,7 @@ def within(recorded: Optional[exchange_spans.RecordedExchanges], since_ns: int,
 
 
 def events_of_daemons(daemons: List[Recorded]) -> List[Dict[str, Any]]:
-    """The events of all rows.  Those of ranks stand above each other in their order, under a trace that is merged."""
+    """Return the events of all rows. Ranks are in order, below a merged trace."""
     rows = []
     for daemon in sorted(daemons, key=lambda one: -1 if one.exchanges is None else one.exchanges.rank):
         of = " of {}".format(daemon.name) if len(daemons) > 1 else ""
@@ -109,7 +109,7 @@ def events_of_daemons(daemons: List[Recorded]) -> List[Dict[str, Any]]:
 
 
 def events_of(worker: spans.Recorded, of: str = "") -> List[Dict[str, Any]]:
-    """One complete event for each span, after one that names the process; times in microseconds since 1970."""
+    """Return an event with the process name, and a complete event per span; times are in microseconds since 1970."""
     return [_named(worker.pid, "{} worker {}{}".format(worker.kind, worker.number, of))] + [_event(
         worker.pid, span, ", ".join("{} {}".format(what, last) for what, _, last in span.done),
         {"stream": span.stream, "batches": {what: batches for what, batches, _ in span.done}})
@@ -117,7 +117,7 @@ def events_of(worker: spans.Recorded, of: str = "") -> List[Dict[str, Any]]:
 
 
 def events_of_exchanges(recorded: exchange_spans.RecordedExchanges) -> List[Dict[str, Any]]:
-    """The same of the exchanges of a rank."""
+    """Return the events of the exchanges of a rank, as ``events_of``."""
     return [_named(recorded.pid, "exchanges of rank {}".format(recorded.rank))] + [_event(
         recorded.pid, span, "{} {}".format(span.kind, span.ticket) if span.ticket else span.kind,
         {name: getattr(span, name) for name in (
@@ -135,7 +135,7 @@ def _event(pid: int, span: Any, name: str, arguments: Dict[str, Any]) -> Dict[st
 
 
 def merged(theirs: List[Dict[str, Any]], ours: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """All of a trace, and of our events those near it."""
+    """Return all events of a trace, and our events near it in time."""
     timed = [event for event in theirs if "ts" in event]
     if not timed:
         raise click.BadParameter("it has no events with times", param_hint="--merge")

@@ -1,4 +1,4 @@
-"""``ascpipe top``: what a daemon does, on a screen that is drawn anew each second."""
+"""``ascpipe top``: live view of a daemon, refreshed every second."""
 import contextlib
 import select
 import sys
@@ -20,7 +20,7 @@ _TABLE_COLUMNS = ["table", "batches/s", "ids/s", "device hit", "host hit", "in/s
 @click.command("top", help="Show a live view of a daemon; q or Ctrl-C quits.")
 @name_option
 def command(name: Optional[str]) -> None:
-    """Needs a terminal; ``ascpipe stats`` is for files and pipes."""
+    """Show the view on a terminal; use ``ascpipe stats`` for files and pipes."""
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise click.UsageError("top draws on a terminal: use `ascpipe stats` for a file or a pipe")
     from rich.live import Live
@@ -34,7 +34,7 @@ def command(name: Optional[str]) -> None:
 
 
 def screen(status: Dict[str, Any], looks: List[Dict[str, Any]]) -> List[Any]:
-    """(title, columns, rows of texts) of each table that is drawn."""
+    """Return (title, columns, rows of texts) of each table on the screen."""
     told = summary(looks)
     awake = busy(looks)
     waits = {wait["who"]: wait["waits_for"] for wait in status["waits"]}
@@ -70,7 +70,7 @@ def _drawn(status: Dict[str, Any], looks: List[Dict[str, Any]]) -> Any:
 
 @contextlib.contextmanager
 def _single_keys() -> Iterator[None]:
-    """A key is read when it is pressed, and not shown; as before afterwards."""
+    """Read single key presses without echo; restore the terminal afterwards."""
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)
     tty.setcbreak(fd)
@@ -81,7 +81,7 @@ def _single_keys() -> Iterator[None]:
 
 
 def _is_left() -> bool:
-    """Whether q was pressed, or the input has ended."""
+    """Return whether q was pressed or the input has ended."""
     while select.select([sys.stdin], [], [], 0)[0]:
         if sys.stdin.read(1) in ("q", "Q", ""):
             return True

@@ -1,4 +1,4 @@
-"""``ascpipe trace``: has a daemon that runs begin or end to record what ``ascpipe timeline`` writes."""
+"""``ascpipe trace``: starts or stops recording for ``ascpipe timeline`` in a running daemon."""
 import json
 import os
 import time
@@ -15,15 +15,15 @@ from ascpipe.errors import NotRunningError, WrongStateError
 from ascpipe.logs import counted
 from ascpipe.names import RunDir
 
-SPANS = 20_000  #: that are kept if it is not said
-_BEGINS_S = 3.0  # for the workers of a session to begin
+SPANS = 20_000  #: default number of spans to keep
+_BEGINS_S = 3.0  # for the workers of a session to start recording
 _LOOK_S = 0.05
 
 
 @click.group("trace", cls=near_verbs.Group,
              help="Record the activity of workers; `ascpipe timeline` writes it.")
 def command() -> None:
-    """Start and stop."""
+    """Group of the verbs start and stop."""
 
 
 def _daemon_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -41,7 +41,7 @@ def _daemon_options(function: Callable[..., None]) -> Callable[..., None]:
               help="Number of spans per worker; older ones are overwritten.")
 @_daemon_options
 def start(spans: int, given: Tuple[str, ...], of_all: bool, as_json: bool) -> None:
-    """Workers begin between two batches; training goes on."""
+    """Start recording; workers begin between two batches, and training continues."""
     answers = [(run, ask(run, messages.Trace(spans))) for run in _runs(given, of_all=of_all)]
     silent = {run.name: _wait_for_workers(run) for run, _ in answers}
     _tell(answers, "records up to {} spans of each worker; `ascpipe timeline --output FILE` writes them".format(spans),
@@ -57,7 +57,7 @@ def start(spans: int, given: Tuple[str, ...], of_all: bool, as_json: bool) -> No
 @command.command("stop", help="Stop recording; records are kept until the next start.")
 @_daemon_options
 def stop(given: Tuple[str, ...], of_all: bool, as_json: bool) -> None:
-    """Workers that do not record pay nothing."""
+    """Stop recording; it has no overhead afterwards."""
     answers = [(run, ask(run, messages.Trace(0))) for run in _runs(given, of_all=of_all)]
     _tell(answers, "records no more; `ascpipe timeline --output FILE` writes what it has", as_json=as_json)
 
@@ -84,7 +84,7 @@ def _tell(answers: List[Tuple[RunDir, Dict[str, Any]]], text: str, *, as_json: b
 
 
 def _wait_for_workers(run: RunDir) -> List[str]:
-    """The workers of a session that have made no file of spans in time."""
+    """Return the workers of a session that have not created a span file in time."""
     end = time.monotonic() + _BEGINS_S
     while True:
         workers = ["{kind}-{index}".format(**worker) for worker in ask(run, messages.Status())["workers"]

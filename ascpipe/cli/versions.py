@@ -1,4 +1,4 @@
-"""What ``ascpipe --version --verbose`` prints, for a report of a fault."""
+"""Version information of ``ascpipe --version --verbose``, for bug reports."""
 import platform
 from typing import List
 
@@ -6,7 +6,7 @@ from ascpipe.errors import AscpipeError
 
 
 def lines() -> List[str]:
-    """``name: version`` of what ascpipe works with; nothing heavy is loaded."""
+    """Return lines ``name: version``, without expensive imports."""
     from ascpipe.cli.doctor import tensorflow_version
     from ascpipe.layout import structs
     from ascpipe.layout.kernel_library import sources_digest

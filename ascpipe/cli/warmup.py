@@ -1,4 +1,4 @@
-"""``ascpipe warmup``: compiles the kernels of the workers, so that the first daemon starts as fast as the others."""
+"""``ascpipe warmup``: compiles the kernels of the workers in advance, so that the first daemon starts fast."""
 import json
 
 import click
@@ -10,7 +10,7 @@ from ascpipe.cli.setting_options import config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
 def command(as_json: bool) -> None:
-    """Says where they lie; takes less than a minute, or a second when they are there."""
+    """Compile the kernels and print their location; takes less than 1 min, or 1 s if they exist."""
     from ascpipe.config import load_settings
     from ascpipe.daemon.warm_up import warm_up
 

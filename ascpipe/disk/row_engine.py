@@ -1,7 +1,7 @@
-"""The row engine in Python: ``libascpipe_disk.so``, which does without TensorFlow.  docs/internals/row_files.md
+"""Python binding of the row engine ``libascpipe_disk.so``, which does not need TensorFlow. docs/internals/row_files.md
 
-The calls are in ``src/disk/c_api.cc``, the structs that they take in ``ascpipe/layout/calls.py``.  ctypes gives the
-interpreter's lock back while a call runs.
+``src/disk/c_api.cc`` has the functions, ``ascpipe/layout/calls.py`` their structs.  ctypes releases the GIL during a
+call.
 """
 import ctypes
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_void_p
@@ -16,16 +16,16 @@ from ascpipe.layout.calls import DiskBatch, DiskFigures, DiskFile
 from ascpipe.layout.row_blocks import GROWTH_BYTES
 from ascpipe.tfops.load import DISK_LIBRARY, OpsMismatchError, OpsMissingError
 
-#: results of a row besides 0 and errnos; see ``src/disk/row_format.h``
+#: results of a row other than 0 and errnos; see ``src/disk/row_format.h``
 NEVER_WRITTEN = -1
 TORN = -2
 FOREIGN = -3
 STALE = -4
 
 _TEXT_BYTES = 1024
-_TEXT = (c_char_p, c_int)  # where an error's text goes to, and the room there
+_TEXT = (c_char_p, c_int)  # buffer and size for an error text
 
-#: arguments behind the engine, of each call that returns an error code
+#: arguments after the engine, for calls that return an error code
 _CALLS = {
     "asc_disk_create": (c_char_p, c_int64, c_int, POINTER(c_int)),
     "asc_disk_adopt": (c_int, c_char_p, c_int64, POINTER(c_int)),
@@ -38,15 +38,15 @@ _CALLS = {
 
 
 class RowEngineError(AscpipeError):
-    """The row engine has refused something; the text is its own."""
+    """The row engine rejected a request; the text comes from the engine."""
 
 
 class RowFile(NamedTuple):
-    """A row file without an engine.
+    """A row file that belongs to no engine.
 
     Attributes:
-        fd: its descriptor.
-        directory: in which it lies.
+        fd: descriptor of the file.
+        directory: directory of the file.
         file_system: FileSystemKind of ``tfops/src/disk/file_system.h``.
     """
 
@@ -55,14 +55,14 @@ class RowFile(NamedTuple):
     file_system: int
 
 
-MEMORY = 1  #: of FileSystemKind: rows "on disk" take memory
+MEMORY = 1  #: FileSystemKind of a file system in memory
 
 
 def create_file(directory: str, row_bytes: int, *, buffered: bool = False) -> RowFile:
-    """Make a row file without a name and without a block; the descriptor is the caller's.
+    """Create an unnamed empty row file; the caller owns the descriptor.
 
     Raises:
-        RowEngineError: the directory is not there, or may not be written to.
+        RowEngineError: the directory does not exist or is not writable.
     """
     fd = c_int()
     kind = c_int()
@@ -74,7 +74,7 @@ def create_file(directory: str, row_bytes: int, *, buffered: bool = False) -> Ro
 
 
 def _path(directory: str) -> bytes:
-    """A path as the library takes it. Raises ``RowEngineError`` where it would take another one."""
+    """Encode a path for the library. Raise ``RowEngineError`` if it is not UTF-8 or has a NUL byte."""
     try:
         path = directory.encode()
     except UnicodeEncodeError as error:
@@ -85,14 +85,14 @@ def _path(directory: str) -> bytes:
 
 
 class Rows(NamedTuple):
-    """Rows of a batch; contiguous arrays.
+    """Rows of a batch, in contiguous arrays.
 
     Attributes:
         slots, keys, generations: int64[n], int64[n], uint32[n].
-        addresses: uint64[n]; where each row comes from, or goes to.
-        alone: uint8[n]; of rows to write, 1 = no other row of its block is in use; None = none is alone.
-        requests: uint64[n]; addresses of the REQUEST that each ends; None = there are none.
-        bell: address of the BELL that is rung when some of them have ended; 0 = there is none.
+        addresses: uint64[n]; source or destination of each row.
+        alone: uint8[n]; for writes, 1 if no other row of the block is in use. None if no row is alone.
+        requests: uint64[n]; address of the REQUEST that each row completes. None if there are none.
+        bell: address of the BELL that is rung when rows have completed; 0 if there is none.
     """
 
     slots: np.ndarray
@@ -105,14 +105,14 @@ class Rows(NamedTuple):
 
 
 class Batch:
-    """A batch on its way.
+    """A batch in flight.
 
     Args:
-        engine: that carries it out.
-        rows: of the batch; they and what their addresses name must not change until it is over.
+        engine: engine that executes the batch.
+        rows: rows of the batch; they and the memory at their addresses must not change until the batch has completed.
 
     Attributes:
-        results: int32[n]; once the batch is over, of each row: 0, an errno, or what is in its slot instead.
+        results: int32[n]; per row of a completed batch: 0, an errno, or the code of what is in its slot instead.
     """
 
     def __init__(self, engine: "RowEngine", rows: Rows) -> None:
@@ -122,22 +122,22 @@ class Batch:
         self.number = 0
 
     def arguments(self) -> DiskBatch:
-        """The batch as the library takes it."""
+        """Return the batch as a struct for the library."""
         arrays = (*self._rows[:5], self.results, self._rows.requests)
         return DiskBatch(len(self.results), *[
             None if array is None else array.ctypes.data_as(kind)
             for array, (_, kind) in zip(arrays, DiskBatch._fields_[1:])], self._rows.bell or None)
 
     def wait(self, limit_s: float) -> bool:
-        """Whether the batch was over within that time."""
+        """Wait for the batch; return whether it completed within ``limit_s`` seconds."""
         return self._engine.wait(self, limit_s)
 
 
 class RowEngine:
-    """Row files, and the threads that read and write them.  Python threads may share it.
+    """Row files, and the threads that read and write them. Thread-safe.
 
     Args:
-        threads: per disk.
+        threads: number of threads per disk.
 
     Raises:
         OpsMissingError: if the library has not been built.
@@ -147,65 +147,65 @@ class RowEngine:
     def __init__(self, threads: int) -> None:
         self._library = _load()
         self._engine: Optional[int] = self._library.asc_disk_new(threads)
-        self._batches: Dict[int, Batch] = {}  # the library has addresses of their arrays
+        self._batches: Dict[int, Batch] = {}  # keeps arrays alive whose addresses the library has
 
     def create(self, directory: str, row_bytes: int, *, buffered: bool = False) -> int:
-        """Make a row file without a name and without a block; returns its number."""
+        """Create an unnamed empty row file; return its number."""
         file = c_int()
         self._call("asc_disk_create", _path(directory), row_bytes, int(buffered), ctypes.byref(file))
         return file.value
 
     def adopt(self, fd: int, directory: str, row_bytes: int) -> int:
-        """Take the file of a dead process over; the descriptor stays the caller's.  Returns its number."""
+        """Adopt the file of a dead process; return its number. The caller keeps its descriptor."""
         file = c_int()
         self._call("asc_disk_adopt", fd, _path(directory), row_bytes, ctypes.byref(file))
         return file.value
 
     def grow(self, file: int, blocks: int, step_bytes: int = GROWTH_BYTES) -> None:
-        """Give a file at least that number of blocks.
+        """Grow a file to at least ``blocks`` blocks.
 
         Raises:
-            RowEngineError: there is no room; the text has need and room, and the file is as it was.
+            RowEngineError: there is too little space; the text has needed and free bytes. The file is unchanged.
         """
         self._call("asc_disk_grow", file, blocks, step_bytes)
 
     def describe(self, file: int) -> DiskFile:
-        """What is known of a file."""
+        """Return the engine's description of a file."""
         described = DiskFile()
         self._call("asc_disk_describe", file, ctypes.byref(described))
         return described
 
     def read(self, file: int, rows: Rows) -> Batch:
-        """Begin to read rows."""
+        """Start reading rows."""
         return self._submit(file, rows, 0)
 
     def write(self, file: int, rows: Rows) -> Batch:
-        """Begin to write rows into slots that are theirs."""
+        """Start writing rows into slots that belong to them."""
         return self._submit(file, rows, 1)
 
     def wait(self, batch: Batch, limit_s: float) -> bool:
-        """Whether a batch was over within that time."""
+        """Wait for a batch; return whether it completed within ``limit_s`` seconds."""
         is_over = bool(self._library.asc_disk_wait(self._engine, batch.number, int(limit_s * 1000)))
         if is_over:
             self._batches.pop(batch.number, None)
         return is_over
 
     def cancel(self, batch: Batch) -> None:
-        """End what no thread has begun with ECANCELED; the batch must still be waited for."""
+        """Cancel operations that no thread has started; they end with ECANCELED. The batch must still be waited for."""
         self._library.asc_disk_cancel(self._engine, batch.number)
 
     def figures(self, file: int) -> DiskFigures:
-        """What the device of a file has done."""
+        """Return the statistics of the device of a file."""
         figures = DiskFigures()
         self._call("asc_disk_figures", file, ctypes.byref(figures))
         return figures
 
     def close(self, limit_s: float) -> None:
-        """Cancel what is queued, wait for what the kernel has, end the threads, close the files.
+        """Cancel queued operations, wait for operations in the kernel, end the threads, and close the files.
 
         Raises:
-            RowEngineError: a thread was in the kernel for longer; the text names the directory of its file.  The engine
-                takes nothing more, and its files stay open until the process ends.
+            RowEngineError: a thread was in the kernel for longer; the text names its directory. The engine accepts no
+                more calls, and its files stay open until the process exits.
         """
         if self._engine is None:
             return

@@ -1,13 +1,13 @@
-"""Base class of all errors of ascpipe, and functions that limit the length of their texts."""
+"""Base class of all errors of ascpipe, and functions that limit the length of error texts."""
 import reprlib
 from typing import TYPE_CHECKING, Any, ClassVar, Optional, Tuple
 
 _MAX_VALUE = 200
-_MAX_TEXT = 8000  #: of an error. The end of a text says what to do, so a longer text is cut in the middle.
+_MAX_TEXT = 8000  #: Longer texts are cut in the middle, since the end says what to do.
 
 
 class AscpipeError(Exception):
-    """Base of all.
+    """Base class of all errors of ascpipe.
 
     Attributes:
         code: stable name of the error, such as ``"E211"``.
@@ -21,14 +21,14 @@ class AscpipeError(Exception):
 
     if TYPE_CHECKING:
         def __getattr__(self, name: str) -> Any:
-            """The attributes named in ``fields``."""
+            """Return an attribute named in ``fields``."""
 
     def __init__(self, *values: Any) -> None:
         if len(values) != len(self.fields):
             raise TypeError("{} takes {}".format(type(self).__name__, ", ".join(self.fields)))
         for name, value in zip(self.fields, values):
             setattr(self, name, value)
-        super().__init__(*values)  # its arguments, so that it survives pickling
+        super().__init__(*values)  # pickling passes these arguments to the constructor
 
     def sentence(self) -> str:
         """Return the text without its code, at most 8000 characters."""
@@ -47,7 +47,7 @@ def shown(value: Any) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return ``text``. If it has more than ``most`` characters, keep its beginning and its end."""
+    """Return ``text``. If it has more than ``most`` characters, keep only its beginning and its end."""
     if len(text) <= most:
         return text
     cut = "...({} characters)...".format(len(text))

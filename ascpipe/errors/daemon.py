@@ -9,13 +9,13 @@ _ELSEWHERE = ("take another directory: for sockets and logs one of `export XDG_R
 
 
 class DaemonError(AscpipeError):
-    """Between a trainer or the CLI and a daemon."""
+    """Base class of errors between a trainer, the CLI and a daemon."""
 
     code = "E112"
 
 
 class NotRunningError(DaemonError):
-    """No daemon of that name."""
+    """No daemon of that name is running."""
 
     code = "E212"
     fields: ClassVar[Tuple[str, ...]] = ("name", "run_dir")
@@ -23,7 +23,7 @@ class NotRunningError(DaemonError):
 
 
 class AlreadyRunsError(DaemonError):
-    """A daemon of that name runs already; it was not disturbed."""
+    """A daemon of that name is already running; it is not affected."""
 
     code = "E211"
     fields: ClassVar[Tuple[str, ...]] = ("name", "pid", "uid", "started", "run_dir")
@@ -32,7 +32,7 @@ class AlreadyRunsError(DaemonError):
 
 
 class BusyError(DaemonError):
-    """The daemon serves another trainer; one at a time."""
+    """The daemon serves another trainer, and it serves one at a time."""
 
     code = "E210"
     fields: ClassVar[Tuple[str, ...]] = ("name", "pid", "since")
@@ -41,7 +41,7 @@ class BusyError(DaemonError):
 
 
 class RunDirError(DaemonError):
-    """A run directory, or one of compiled kernels, is not safely ours, or cannot be used."""
+    """A directory for runs or compiled kernels is not safe, or cannot be used."""
 
     code = "E214"
     fields: ClassVar[Tuple[str, ...]] = ("path", "reason")
@@ -49,12 +49,12 @@ class RunDirError(DaemonError):
 
 
 class DirectoryFullError(DaemonError):
-    """A run directory, or one of compiled kernels, has no room for what must be written there.
+    """The file system of a directory for runs or compiled kernels is full.
 
     Attributes:
-        path: what could not be made or written.
-        reason: what the system says.
-        room: what is free in its file system.
+        path: file or directory that could not be written.
+        reason: error text of the system.
+        room: free space of the file system.
     """
 
     code = "E223"
@@ -72,7 +72,7 @@ class EndpointTooLongError(DaemonError):
 
 
 class NoAnswerError(DaemonError):
-    """The daemon did not answer in time."""
+    """The daemon did not answer before the timeout."""
 
     code = "E218"
     fields: ClassVar[Tuple[str, ...]] = ("name", "verb", "timeout_s")
@@ -81,7 +81,7 @@ class NoAnswerError(DaemonError):
 
 
 class NotStartedError(DaemonError):
-    """A daemon or its workers did not get ready."""
+    """A daemon or its workers did not become ready."""
 
     code = "E213"
     fields: ClassVar[Tuple[str, ...]] = ("what", "reason")
@@ -89,7 +89,7 @@ class NotStartedError(DaemonError):
 
 
 class WrongStateError(DaemonError):
-    """A verb at the wrong time."""
+    """The daemon's state does not allow the request."""
 
     code = "E219"
     fields: ClassVar[Tuple[str, ...]] = ("verb", "state", "reason")
@@ -97,7 +97,7 @@ class WrongStateError(DaemonError):
 
 
 class PeerRefusedError(DaemonError):
-    """A process that is not the trainer which is connected or registered; nothing was changed."""
+    """The process is not the connected or registered trainer; nothing was changed."""
 
     code = "E217"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
@@ -114,7 +114,7 @@ class VersionError(DaemonError):
 
 
 class SupervisorGoneError(DaemonError):
-    """The daemon died; so the run is over."""
+    """The daemon died, which ends the run."""
 
     code = "E110"
     fields: ClassVar[Tuple[str, ...]] = ("pid", "run_dir")
@@ -122,7 +122,7 @@ class SupervisorGoneError(DaemonError):
 
 
 class DaemonStoppedError(DaemonError):
-    """The daemon was stopped while it served."""
+    """The daemon was stopped while a trainer used it."""
 
     code = "E113"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
@@ -131,12 +131,12 @@ class DaemonStoppedError(DaemonError):
 
 
 class RowFileError(DaemonError):
-    """A directory cannot have row files; nothing was started.
+    """Row files cannot be created in a directory; nothing was started.
 
     Attributes:
-        table: its name.
-        directory: of ``ssd_data_path``.
-        reason: why.
+        table: name of the table.
+        directory: directory of ``ssd_data_path``.
+        reason: why they cannot be created.
     """
 
     code = "E420"
@@ -146,11 +146,11 @@ class RowFileError(DaemonError):
 
 
 class MetricsError(DaemonError):
-    """Metrics were asked for and cannot be exported; nothing was started.
+    """Metrics are configured but cannot be exported; nothing was started.
 
     Attributes:
-        setting, value: that asks for them.
-        reason: why.
+        setting, value: setting that enables metrics, and its value.
+        reason: why metrics cannot be exported.
     """
 
     code = "E224"
@@ -160,7 +160,7 @@ class MetricsError(DaemonError):
 
 
 class MetricsMissingError(MetricsError):
-    """The package that metrics need is not installed."""
+    """The package for metrics is not installed."""
 
     code = "E225"
     fields: ClassVar[Tuple[str, ...]] = ("setting", "value", "package")
@@ -169,6 +169,6 @@ class MetricsMissingError(MetricsError):
 
 
 class RemoteError(DaemonError):
-    """A code of the daemon that this version does not know."""
+    """This version does not know an error code of the daemon."""
 
     code = "E199"

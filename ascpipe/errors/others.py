@@ -7,11 +7,11 @@ _GIB = float(1 << 30)
 
 
 class ConfigError(AscpipeError):
-    """A setting has a value we refuse.
+    """A setting has an invalid value.
 
     Attributes:
-        setting: its name.
-        origin: where the value came from (file, environment variable, option).
+        setting: name of the setting.
+        origin: source of the value (file, environment variable, option).
         value: as it was given.
         reason: what is allowed.
     """
@@ -34,7 +34,7 @@ class ConfigFileError(ConfigError):
 
 
 class NameRefusedError(AscpipeError):
-    """A name of a run that could not be a file name everywhere."""
+    """A name of a run is not a portable file name."""
 
     code = "E215"
     fields: ClassVar[Tuple[str, ...]] = ("name",)
@@ -43,11 +43,11 @@ class NameRefusedError(AscpipeError):
 
 
 class OtherProductError(AscpipeError, ImportError):
-    """Another product's package ``mx_rec`` is installed, too; nothing was run.
+    """Another product's package ``mx_rec`` is also installed; nothing was run.
 
     Attributes:
-        found: its distribution, or where it lies if it is of none.
-        folder: of the package.
+        found: its distribution, or its path if it belongs to no distribution.
+        folder: folder of the package.
     """
 
     code = "E227"
@@ -58,7 +58,7 @@ class OtherProductError(AscpipeError, ImportError):
 
 
 class MessageError(AscpipeError):
-    """A control message that is not in the schema; it was dropped."""
+    """A control message does not match the schema; it was dropped."""
 
     code = "E230"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
@@ -66,7 +66,7 @@ class MessageError(AscpipeError):
 
 
 class ConnectionClosedError(MessageError):
-    """The other end of a socket is gone (end of file)."""
+    """The peer has closed a socket (end of file)."""
 
     code = "E231"
     fields: ClassVar[Tuple[str, ...]] = ("peer",)
@@ -74,7 +74,7 @@ class ConnectionClosedError(MessageError):
 
 
 class MessageTimeoutError(MessageError):
-    """No whole message in time; nothing was taken from the stream if none had begun."""
+    """No complete message arrived in time. Nothing was consumed from the stream unless a message had started."""
 
     code = "E232"
     fields: ClassVar[Tuple[str, ...]] = ("peer", "reason")
@@ -82,7 +82,7 @@ class MessageTimeoutError(MessageError):
 
 
 class SegmentError(AscpipeError):
-    """Shared memory that is not what it should be; it was not mapped."""
+    """Shared memory has invalid content; it was not mapped."""
 
     code = "E302"
     fields: ClassVar[Tuple[str, ...]] = ("what", "reason")
@@ -90,11 +90,11 @@ class SegmentError(AscpipeError):
 
 
 class OutOfSharedMemoryError(SegmentError):
-    """Too little memory, found out at start.
+    """There is too little memory, which was detected at start.
 
     Attributes:
-        need_bytes: what was asked for.
-        have: a sentence with what is there, for each limit.
+        need_bytes: requested memory in bytes.
+        have: text with the remaining memory below each limit.
     """
 
     code = "E401"
@@ -114,10 +114,10 @@ class RanksError(AscpipeError):
 
 
 class HorovodMissingError(RanksError):
-    """Several ranks need Horovod, and it cannot be imported.
+    """Several ranks need Horovod, which cannot be imported.
 
     Attributes:
-        reason: what the import said.
+        reason: error text of the import.
     """
 
     code = "E241"
@@ -127,7 +127,7 @@ class HorovodMissingError(RanksError):
 
 
 class HorovodVersionError(RanksError):
-    """Horovod is another version; its C++ functions are used, which no other version promises."""
+    """The version of Horovod is not supported. ascpipe calls C++ functions that are not a stable interface."""
 
     code = "E242"
     fields: ClassVar[Tuple[str, ...]] = ("found", "wanted")
@@ -136,7 +136,7 @@ class HorovodVersionError(RanksError):
 
 
 class RanksDisagreeError(RanksError):
-    """Horovod and the launcher do not say the same; each is "rank R of N"."""
+    """Horovod and the launcher disagree about the rank; each argument is "rank R of N"."""
 
     code = "E243"
     fields: ClassVar[Tuple[str, ...]] = ("horovod", "launched")
@@ -145,11 +145,11 @@ class RanksDisagreeError(RanksError):
 
 
 class CombinerError(AscpipeError, ValueError):
-    """Ids, weights or arguments of ``lookup_sparse`` that cannot be combined; nothing was added to the graph.
+    """Ids, weights or arguments of ``lookup_sparse`` cannot be combined; nothing was added to the graph.
 
     Attributes:
         table: name of the table.
-        reason: what is wrong, and what to give.
+        reason: what is wrong, and what to pass instead.
     """
 
     code = "E250"
@@ -158,11 +158,11 @@ class CombinerError(AscpipeError, ValueError):
 
 
 class ColumnError(AscpipeError, ValueError):
-    """A feature column, its variable or the optimizer of a program that no table can serve; the graph is not usable.
+    """Tables do not support a feature column, its variable or an optimizer; the graph is not usable.
 
     Attributes:
         column: name of the column, of its variable, or of the optimizer.
-        reason: what is wrong, and what to give.
+        reason: what is wrong, and what to use instead.
     """
 
     code = "E251"
@@ -171,11 +171,11 @@ class ColumnError(AscpipeError, ValueError):
 
 
 class UntrainedTableError(AscpipeError, ValueError):
-    """The loss of a program depends on the rows of a table, and no optimizer updates them; nothing was trained.
+    """The loss depends on rows of a table that no optimizer updates; nothing was trained.
 
     Attributes:
         table: name of the table.
-        reason: which optimizer there is, and what to do.
+        reason: which optimizer the program has, and what to do.
     """
 
     code = "E252"
@@ -185,11 +185,11 @@ class UntrainedTableError(AscpipeError, ValueError):
 
 
 class TableUseError(AscpipeError, ValueError):
-    """A program uses a table, its variable or its gradient as if it were a TensorFlow variable; nothing was trained.
+    """A program uses a table, its variable or its gradient like a TensorFlow variable; nothing was trained.
 
     Attributes:
         table: name of the table.
-        reason: what the program does, why that would be wrong, and what to do instead.
+        reason: what the program does, why it would be wrong, and what to do instead.
     """
 
     code = "E253"
@@ -198,7 +198,7 @@ class TableUseError(AscpipeError, ValueError):
 
 
 class NotBuiltYetError(AscpipeError, NotImplementedError):
-    """An argument or a call asks for something that ascpipe cannot do yet: the error names it, nothing is ignored.
+    """An argument or call is not implemented yet; it is never silently ignored.
 
     Attributes:
         what: the argument or call, with its value.

@@ -1,11 +1,11 @@
-"""Why a worker, or a step that needs it, cannot go on."""
+"""Errors of workers, and of steps that depend on them."""
 from typing import ClassVar, Tuple
 
 from ascpipe.errors.base import AscpipeError
 
 
 class WorkerError(AscpipeError):
-    """A worker process ended and could not simply be replaced."""
+    """A worker process exited and could not be restarted."""
 
     code = "E120"
     fields: ClassVar[Tuple[str, ...]] = ("worker", "pid", "cause")
@@ -13,7 +13,7 @@ class WorkerError(AscpipeError):
 
 
 class TableWorkerDiedError(WorkerError):
-    """A table worker ended by anything but SIGKILL."""
+    """A table worker exited other than by SIGKILL."""
 
     code = "E122"
     template = ("{worker} (pid {pid}) ended: {cause}. Its memory may be damaged, so it will not be reused. "
@@ -21,7 +21,7 @@ class TableWorkerDiedError(WorkerError):
 
 
 class KeyWorkerDiedError(WorkerError):
-    """A key worker ended by anything but SIGKILL."""
+    """A key worker exited other than by SIGKILL."""
 
     code = "E130"
     template = ("{worker} (pid {pid}) ended: {cause}. No batch was half-applied. "
@@ -29,7 +29,7 @@ class KeyWorkerDiedError(WorkerError):
 
 
 class DiskWorkerDiedError(WorkerError):
-    """The disk worker ended by anything but SIGKILL."""
+    """The disk worker exited other than by SIGKILL."""
 
     code = "E132"
     template = ("{worker} (pid {pid}) ended: {cause}. Rows on disk are lost with it. "
@@ -40,9 +40,9 @@ class RowUnreadableError(WorkerError):
     """A row that a step needs cannot be read from disk.
 
     Attributes:
-        table, key: name of the table, the key.
-        directory, slot: of the row file, the disk slot among all of the table.
-        reason: what the disk says, or what stands in the slot instead of the row.
+        table, key: name of the table, and the key.
+        directory, slot: directory of the row file, and disk slot within the table.
+        reason: error of the disk, or what is in the slot instead of the row.
     """
 
     code = "E422"
@@ -53,13 +53,13 @@ class RowUnreadableError(WorkerError):
 
 
 class DiskFullError(WorkerError):
-    """Rows have to go to disk, and none can be written.
+    """Rows must be written to disk, and no disk accepts them.
 
     Attributes:
-        table: its name.
-        lacking, need_bytes: rows that must go to disk, and what they take there.
-        reason: what the disk said last.
-        room: the directories, and what is free in each.
+        table: name of the table.
+        lacking, need_bytes: number of rows that must be written, and their size.
+        reason: last error of the disk.
+        room: free space of each directory.
     """
 
     code = "E423"
@@ -70,11 +70,11 @@ class DiskFullError(WorkerError):
 
 
 class DiskSilentError(WorkerError):
-    """Disks with rows do not answer any more.
+    """Disks with rows no longer respond.
 
     Attributes:
-        seconds: for which a step waited, and none of their operations ended.
-        under_way: how many operations are, and in which directories.
+        seconds: how long a step waited without any completed operation.
+        under_way: number of operations in flight, and their directories.
     """
 
     code = "E424"
@@ -89,7 +89,7 @@ class CrashLoopError(WorkerError):
     """A worker was restarted too often.
 
     Attributes:
-        restarts: how often within ``window_s`` seconds.
+        restarts: number of restarts within ``window_s`` seconds.
     """
 
     code = "E140"

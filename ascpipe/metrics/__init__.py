@@ -1,1 +1,1 @@
-"""Figures of a daemon for Prometheus: their table, and the process that gives them to scrapes and to a file."""
+"""Prometheus metrics of a daemon: their definitions, and the process that exports them over HTTP and to a file."""

@@ -1,9 +1,9 @@
-"""The process that gives the figures of a daemon to scrapes and to a file: asks ``status`` as any client does.
+"""Process that exports the metrics of a daemon to scrapes and to a file. It queries ``status`` like any client.
 
     python -m ascpipe.metrics.exporter --name NAME [--listener FD] [--file PATH]
 
-Ends when its standard input does, which the daemon has the other end of, and removes the file then: figures of a daemon
-that has ended would look like those of one that stands still.
+It exits at the end of its standard input, which the daemon keeps open. It then removes the file, since old metrics of
+a dead daemon would look like metrics of an idle one.
 """
 import contextlib
 import fcntl
@@ -29,10 +29,10 @@ from ascpipe.metrics import exposition
 from ascpipe.metrics.scrapes import Scrapes
 from ascpipe.names import RunDir
 
-FILE_S = 15.0  #: between two writes of the file
-FRESH_S = 0.5  #: an answer is given again for as long, so that scrapes by the dozen ask no more often
-ASK_S = 2.0  #: for an answer of the daemon
-_MODE = 0o644  # a collector is another user; there are names of tables in it, and figures
+FILE_S = 15.0  #: write interval of the file
+FRESH_S = 0.5  #: cache time of an answer, so that frequent scrapes cause no further queries
+ASK_S = 2.0  #: timeout for an answer of the daemon
+_MODE = 0o644  # readable for the collector, another user; it has only names of tables, and metrics
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _STDIN = 0
 
@@ -55,7 +55,7 @@ class Answers:
         self._silent = ""
 
     def text(self) -> bytes:
-        """Of ``FRESH_S`` ago at most; takes ``ASK_S`` at most, and says that there is no answer then."""
+        """Return the metrics, at most ``FRESH_S`` old. After ``ASK_S`` without an answer, return only that metric."""
         if self._clock() - self._asked_at >= FRESH_S:
             silent = ""
             status = None
@@ -72,9 +72,9 @@ class Answers:
 
 
 class File:
-    """A file that a textfile collector of Prometheus reads: there is a whole one at any time.
+    """A file for Prometheus's textfile collector, replaced atomically.
 
-    It is locked as long as this process writes it, so that no other daemon takes its place.
+    It is locked while this process writes it, so that no other daemon replaces it.
 
     Args:
         path: absolute.
@@ -84,10 +84,10 @@ class File:
         self._path = path
         self._beside = path + ".tmp"
         self._reason = ""
-        self._written: Optional[BinaryIO] = None  # what we wrote last, locked
+        self._written: Optional[BinaryIO] = None  # the current file, locked
 
     def write(self, text: bytes) -> None:
-        """Put a text in its place. Where that fails it is logged, once for each reason, and the old one stays."""
+        """Replace the content. A failure is logged once per reason, and the old file stays."""
         reason = ""
         try:
             if not self._is_ours() and is_locked(self._path):
@@ -104,7 +104,7 @@ class File:
         self._reason = reason
 
     def remove(self) -> None:
-        """Remove it if it is what we wrote. Idempotent."""
+        """Remove the file if this process wrote it. Idempotent."""
         with contextlib.suppress(OSError):
             if self._is_ours():
                 os.unlink(self._path)
@@ -113,9 +113,9 @@ class File:
     def _replace(self, text: bytes) -> None:
         with contextlib.ExitStack() as opened:
             file = opened.enter_context(open(os.open(self._beside, _FLAGS, _MODE), "wb"))
-            _lock(file.fileno())  # the lock goes with the file to its place
+            _lock(file.fileno())  # the rename keeps the lock
             file.truncate(0)
-            os.fchmod(file.fileno(), _MODE)  # whatever the umask is
+            os.fchmod(file.fileno(), _MODE)  # regardless of the umask
             file.write(text)
             file.flush()
             os.replace(self._beside, self._path)
@@ -137,7 +137,7 @@ class File:
 
 
 def _lock(fd: int) -> None:
-    """Lock a file, where the file system has locks; ``BlockingIOError`` if another process has the lock."""
+    """Lock a file if the file system has locks. Raise ``BlockingIOError`` if another process has the lock."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -147,7 +147,7 @@ def _lock(fd: int) -> None:
 
 
 def serve(answers: Answers, scrapes: Optional[Scrapes], file: Optional[File], parent: int = _STDIN) -> None:
-    """Work until the other end of ``parent`` is closed."""
+    """Export until the other end of ``parent`` is closed."""
     write_at = time.monotonic()
     while True:
         now = time.monotonic()
@@ -173,8 +173,8 @@ def serve(answers: Answers, scrapes: Optional[Scrapes], file: Optional[File], pa
 @click.option("--listener", type=int, default=-1, help="Descriptor of a socket that listens.")
 @click.option("--file", "path", default="", help="File to write.")
 def main(name: str, listener: int, path: str) -> None:
-    """Export the figures of a daemon."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # sent to a whole group; only the daemon ends it
+    """Export the metrics of a daemon until its end."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # only the daemon stops it
         signal.signal(number, signal.SIG_IGN)
     open_log("metrics")
     set_process_title("metrics of " + name)

@@ -13,11 +13,11 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 def text(daemon: str, status: Optional[Status]) -> bytes:
-    """All metrics of a daemon.
+    """Return all metrics of a daemon.
 
     Args:
-        daemon: its name.
-        status: its answer; None: there was none.
+        daemon: name of the daemon.
+        status: its answer; None if it did not answer.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Answer(daemon, status))

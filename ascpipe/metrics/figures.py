@@ -1,34 +1,33 @@
-"""The one table of metrics: name, kind, unit, labels, text, and how each is computed from an answer to ``status``.
+"""Definitions of all metrics: name, kind, unit, labels, text, and their computation from an answer to ``status``.
 
-Pure functions of that answer, which ``ascpipe status --json`` prints. docs/reference/metrics.md has the same table for
-people. Counters grow as long as a session lasts, and begin at 0 with the next one; those of a daemon as long as it
-lives.
+``ascpipe status --json`` prints the same answer, and docs/reference/metrics.md documents the metrics. Counters of a
+session restart at 0 with each session; counters of a daemon grow until it exits.
 """
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Tuple
 
 COUNTER = "counter"
 GAUGE = "gauge"
-DAEMON = "daemon"  #: the label that every metric has, the first one
-STATES = ("idle", "registered", "serving", "failed", "stopped")  #: that a daemon can be in
+DAEMON = "daemon"  #: first label of every metric
+STATES = ("idle", "registered", "serving", "failed", "stopped")  #: states of a daemon
 
 Status = Dict[str, Any]
 Sample = Tuple[Tuple[str, ...], float]
 Samples = Callable[[Status], Iterable[Sample]]
 
-_NOTHING = "nothing"  # what a process waits for that does not wait
+_NOTHING = "nothing"  # value of ``waits_for`` of a process that does not wait
 _US = 1e-6
 
 
 class Metric(NamedTuple):
-    """One line of the table.
+    """Definition of a metric.
 
     Attributes:
-        name: of Prometheus; counters end in ``_total``, before which a unit stands.
+        name: Prometheus name; counters end in ``_total``, after the unit.
         kind: COUNTER or GAUGE.
-        unit: ``bytes``, ``seconds`` or nothing: a number of things.
-        labels: beside DAEMON.
-        text: what it says.
-        samples: values of these labels, and the number, of each thing that a status tells of.
+        unit: ``bytes``, ``seconds``, or empty for a count.
+        labels: labels in addition to DAEMON.
+        text: help text.
+        samples: (label values, number) for each item of a status.
     """
 
     name: str
@@ -40,18 +39,18 @@ class Metric(NamedTuple):
 
 
 def samples_of(metric: Metric, status: Status) -> Iterator[Sample]:
-    """Values of all labels of a metric, that of DAEMON first, and its number, for each thing that there is."""
+    """Yield (label values with DAEMON first, number) for each sample of a metric."""
     for labels, value in metric.samples(status):
         yield (status["name"], *labels), float(value)
 
 
 def _number(read: Callable[[Status], Any]) -> Samples:
-    """One number of a daemon."""
+    """Define samples with one number per daemon."""
     return lambda status: [((), float(read(status)))]
 
 
 def _of_each(part: str, labels: Callable[[Status], Tuple[str, ...]], read: Callable[[Status], Any]) -> Samples:
-    """One number of each item of a list of the status."""
+    """Define samples with one number per item of a list in the status."""
     return lambda status: [(labels(item), float(read(item))) for item in status[part]]
 
 
@@ -76,7 +75,7 @@ def _processes(key: str) -> Samples:
 
 
 def _exchanges(key: str) -> Samples:
-    """None with one rank, nor where the status has no number."""
+    """Define samples of exchanges; empty with one rank, or if the status has no number."""
     def read(status: Status) -> List[Sample]:
         exchanges = status["exchanges"]
         return [] if exchanges is None or exchanges[key] is None else [((), float(exchanges[key]))]
@@ -85,7 +84,7 @@ def _exchanges(key: str) -> Samples:
 
 
 def _times(operation: str) -> Samples:
-    """Seconds of an operation of a disk, two quantiles."""
+    """Define samples with two quantiles of the duration of a disk operation, in seconds."""
     def read(status: Status) -> Iterator[Sample]:
         for disk in status["disks"]:
             for quantile, name in (("0.5", "p50"), ("0.99", "p99")):
@@ -222,5 +221,5 @@ METRICS: Tuple[Metric, ...] = (
            _exchanges("slowest_s")),
 )
 
-#: Of the exporter itself, which has it also where the daemon does not answer.
+#: Exported also if the daemon does not answer.
 UP = Metric("ascpipe_up", GAUGE, "", (), "1: the daemon answered; otherwise the only metric.", _number(lambda _: 1))

@@ -1,10 +1,10 @@
-"""Answers ``GET /metrics``, and nothing else, within limits of connections, bytes and time.
+"""HTTP server for ``GET /metrics`` only, with limits on connections, bytes and time.
 
-One thread, which waits for no peer: whatever peers do or leave undone, others are answered, and memory and work are
+A single thread serves all peers and blocks on none, so slow peers do not delay other peers, and memory and work are
 bounded. A connection has one request and one answer.
 
-On a loopback address a request must name this machine in its Host header: otherwise a page in a browser could read the
-figures, by a name of its own that leads to 127.0.0.1 (DNS rebinding).
+On a loopback address, the Host header of a request must name this machine. Otherwise a page in a browser could read
+the metrics through its own domain name that resolves to 127.0.0.1 (DNS rebinding).
 """
 import ipaddress
 import re
@@ -14,9 +14,9 @@ import time
 from typing import Callable, Dict, List, Optional, Tuple
 
 PATH = "/metrics"
-MAX_PEERS = 8  #: connections at once, and as many that wait to be accepted
-REQUEST_BYTES = 8192  #: of a request with its headers
-PATIENCE_S = 5.0  #: for a connection, from its begin to its end
+MAX_PEERS = 8  #: maximum number of connections, and of connections waiting to be accepted
+REQUEST_BYTES = 8192  #: maximum size of a request with its headers
+PATIENCE_S = 5.0  #: maximum duration of a connection
 
 _END = b"\r\n\r\n"
 _READS = 65536
@@ -27,7 +27,7 @@ _REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 4
 
 
 class _Peer:
-    """A connection: what has come, and what of the answer has not gone yet; None: there is no answer yet."""
+    """A connection: received bytes, and unsent bytes of the answer (None if there is no answer yet)."""
 
     def __init__(self, sock: socket.socket, came: float) -> None:
         self.sock = sock
@@ -37,13 +37,13 @@ class _Peer:
 
 
 class Scrapes:
-    """Serves scrapes on a socket that listens.
+    """Serves scrapes on a listening socket.
 
     Args:
-        listener: closed by ``close``.
-        content: gives the body of a good answer.
-        content_type: of it.
-        clock: seconds.
+        listener: listening socket; ``close`` closes it.
+        content: returns the body of a successful answer.
+        content_type: content type of the body.
+        clock: returns seconds.
     """
 
     def __init__(self, listener: socket.socket, content: Callable[[], bytes], content_type: str,
@@ -54,23 +54,23 @@ class Scrapes:
         self._clock = clock
         self._listener.setblocking(False)
         self._is_loopback = ipaddress.ip_address(listener.getsockname()[0]).is_loopback
-        self._peers: Dict[int, _Peer] = {}  # by descriptor, the oldest first
+        self._peers: Dict[int, _Peer] = {}  # by descriptor, oldest first
 
     def events(self) -> List[Tuple[int, int]]:
-        """(descriptor, what to poll it for)."""
+        """Return (descriptor, poll events) for each socket."""
         return [(self._listener.fileno(), select.POLLIN)] + [
             (fd, select.POLLIN if peer.answer is None else select.POLLOUT) for fd, peer in self._peers.items()]
 
     def wait_s(self) -> Optional[float]:
-        """Until a connection has been there for too long; None: there is none."""
+        """Return the seconds until a connection times out; None if there is no connection."""
         return None if not self._peers else max(
             0.0, min(peer.came for peer in self._peers.values()) + PATIENCE_S - self._clock())
 
     def serve(self, ready: Dict[int, int]) -> None:
-        """Do what can be done at once.
+        """Serve ready sockets without blocking.
 
         Args:
-            ready: what ``poll`` has found, by descriptor.
+            ready: result of ``poll``, by descriptor.
         """
         now = self._clock()
         for fd, peer in list(self._peers.items()):
@@ -82,18 +82,18 @@ class Scrapes:
             self._accept(now)
 
     def close(self) -> None:
-        """Close everything."""
+        """Close all sockets."""
         for fd in list(self._peers):
             self._drop(fd)
         self._listener.close()
 
     def _accept(self, now: float) -> None:
-        """One connection a turn: those that are there have theirs between."""
+        """Accept one connection, so that existing connections are served in between."""
         if len(self._peers) >= MAX_PEERS:
-            self._drop(next(iter(self._peers)))  # the oldest: it has had more turns than any other
+            self._drop(next(iter(self._peers)))  # the oldest, which has had the most turns
         try:
             sock, _ = self._listener.accept()
-        except OSError:  # it is gone again, or there is no free descriptor
+        except OSError:  # the peer is gone, or there is no free descriptor
             return
         sock.setblocking(False)
         self._peers[sock.fileno()] = _Peer(sock, now)
@@ -106,14 +106,14 @@ class Scrapes:
                 peer.answer = peer.answer[peer.sock.send(peer.answer):]
         except BlockingIOError:
             return
-        except OSError:  # it has gone
+        except OSError:  # the peer is gone
             self._drop(fd)
             return
         if not peer.answer:
             self._drop(fd)
 
     def _read(self, peer: _Peer) -> bool:
-        """Whether the connection is over, or has its answer now."""
+        """Read from a peer; return whether the connection is finished or has its answer."""
         came = peer.sock.recv(REQUEST_BYTES + 1 - len(peer.request))
         if not came:
             return True
@@ -143,7 +143,7 @@ class Scrapes:
     def _drop(self, fd: int) -> None:
         peer = self._peers.pop(fd)
         try:
-            peer.sock.shutdown(socket.SHUT_WR)  # the answer arrives also where not all of the request was read
+            peer.sock.shutdown(socket.SHUT_WR)  # deliver the answer even if part of the request was not read
             peer.sock.recv(_READS)
         except OSError:
             pass
@@ -151,10 +151,10 @@ class Scrapes:
 
 
 def status_of(request: bytes, *, any_host: bool = False) -> int:
-    """The status code that answers a request, which has all of its headers or is too long.
+    """Return the HTTP status code for a request, which has all its headers or is too long.
 
     Args:
-        any_host: whether it may name any host.
+        any_host: whether to accept any Host header.
     """
     if len(request) > REQUEST_BYTES or _END not in request:
         return 431
@@ -175,14 +175,14 @@ def status_of(request: bytes, *, any_host: bool = False) -> int:
 
 
 def _hosts(request: bytes) -> List[str]:
-    """The values of all Host headers."""
+    """Return the values of all Host headers."""
     headers = request.split(_END, 1)[0].decode("latin-1").split("\r\n")[1:]
     named = [header.partition(":") for header in headers]
     return [value.strip().lower() for name, _, value in named if name.strip().lower() == "host"]
 
 
 def _is_own(host: str) -> bool:
-    """Whether a host, with or without a port, can be no name that another one has made lead here."""
+    """Return whether a host, with or without port, is a name that cannot be rebound by DNS."""
     name = _PORT.sub("", host)
     if name == "localhost" or name.endswith(".localhost") or name == socket.gethostname().lower():
         return True

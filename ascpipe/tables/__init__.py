@@ -1,1 +1,1 @@
-"""Decisions about tables: arrays in, records out.  No shared memory, no processes, no clocks."""
+"""Table logic on arrays, without shared memory, processes or clocks."""

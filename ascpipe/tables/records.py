@@ -1,4 +1,4 @@
-"""Declares the arguments and results of a table: its shared memory, a batch, a record that is pending."""
+"""Types of a table: its shared memory, a batch, and a pending record."""
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
@@ -10,12 +10,12 @@ class Truth(NamedTuple):
     """The shared memory of a table.
 
     Attributes:
-        header: the TABLE fields by name; ``entries_used`` is written here, and what cuts change.
+        header: the TABLE fields by name; written here: ``entries_used`` and fields that cuts change.
         header_at: address of the same memory.
         entries: ENTRY[capacity].
-        slot_entries: int32[device rows]; entry of each slot, -1 = empty.
-        disk_table, requests: the DISK_TABLE fields by name, REQUEST[home rows]; None where no row goes to disk.
-        ready_entries, ready_homes: ensure memory for a number of entries or home rows; return False when out of memory.
+        slot_entries: int32[device rows]; entry of each slot, -1 if empty.
+        disk_table, requests: the DISK_TABLE fields by name, REQUEST[home rows]; None if no row is stored on disk.
+        ready_entries, ready_homes: allocate memory for a number of entries or home rows; return False if out of memory.
     """
 
     header: Any
@@ -32,11 +32,11 @@ class Batch(NamedTuple):
     """The distinct keys of one frame for one table.
 
     Attributes:
-        number: of the frame.
-        sequence: of the ticket, as use is scored by it.
-        timestamp: of the batch, 0 = it has none.
-        unique, occurrences: int64[n], int32[n]; distinct keys in order of first appearance, how often each occurs.
-        record: of n keys, to be filled.
+        number: number of the frame.
+        sequence: sequence number of the ticket, for the usage score.
+        timestamp: timestamp of the batch; 0 if it has none.
+        unique, occurrences: int64[n], int32[n]; distinct keys in order of first appearance, and their counts.
+        record: output record for n keys.
     """
 
     number: int
@@ -48,13 +48,13 @@ class Batch(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """A record that is made and not retired.
+    """A record that is not yet retired.
 
     Attributes:
-        number: of the frame.
+        number: number of the frame.
         record: its arrays.
-        fresh: keys whose rows are new.
-        rows, time: of the table after it.
+        fresh: number of keys with new rows.
+        rows, time: values of the table after the record.
     """
 
     number: int
@@ -65,5 +65,5 @@ class Pending(NamedTuple):
 
 
 def first_keys(record: Record, keys: int) -> Record:
-    """Return the first keys of a record in which no row moves."""
+    """Return a record of the first ``keys`` keys, in which no row moves."""
     return Record(*[array[:keys] for array in record[:5]], *[array[:0] for array in record[5:]])

@@ -1,7 +1,7 @@
-"""Keeps images for a snapshot of a table: entries as they were before a record changed them, while they are copied.
+"""Keeps images of entries for a snapshot: the content of entries before a record changes them during the copy.
 
-Which entries have an image is private, and derived from the log for each snapshot.  So the successor of a dead worker,
-which assigns again what may be assigned in part, never mistakes a changed entry for its image.
+The set of entries with an image is private and derived from the log for each snapshot. A restarted worker repeats
+partial assignments, and therefore cannot mistake a changed entry for its image.
 """
 from typing import Any, Callable
 
@@ -11,19 +11,19 @@ from ascpipe.kernels.images import count_unkept, keep_images, mark_kept
 from ascpipe.kernels.records import Record
 from ascpipe.tables import lazy_arrays
 
-NO_ROOM = -1  #: instead of how many images there are
+NO_ROOM = -1  #: returned instead of the number of images
 
 _NO_MARKS = np.zeros(0, np.uint8)
 
 
 class Images:
-    """The log of one table.
+    """Image log of one table.
 
     Args:
         header: the TABLE fields by name; read only.
         entries: ENTRY[capacity].
         log: IMAGE[log capacity].
-        ready_log: ensures memory for a number of images; returns False when out of memory.
+        ready_log: allocates memory for a number of images; returns False if out of memory.
     """
 
     def __init__(self, header: Any, entries: np.ndarray, log: np.ndarray, ready_log: Callable[[int], bool]) -> None:
@@ -35,15 +35,15 @@ class Images:
         self._marked_for = 0  # no snapshot has this number
 
     def append(self, record: Record, copied: int) -> int:
-        """Write an image of each entry that a record changes and that is neither copied nor has an image.
+        """Log an image of each entry that the record changes, if it is neither copied nor logged.
 
         Args:
-            record: about to be assigned.
-            copied: the snapshot, which goes on, has its copy of the entries below.
+            record: record to be assigned next.
+            copied: the running snapshot has copied the entries below this number.
 
         Returns:
-            How many images are in the log then, to be published before the first change; NO_ROOM if they do not all
-            fit, or there is no memory for them, and then nothing of the record may be assigned.
+            The number of images in the log, to be published before the first change. NO_ROOM if the log is full or
+            out of memory; then no part of the record may be assigned.
         """
         if self._marked_for != self._header["snapshot_asked"]:  # SYNC snapshot-asked: load
             self._mark()

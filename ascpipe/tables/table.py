@@ -1,13 +1,13 @@
 """One table in its worker: truth, view, window, free slots and home rows.
 
-The *truth* is the table after the last retired batch; the caller owns it, in shared memory.  Everything else here is
-private and derived: the key index, the window, the free entries, slots and home rows, the victim order, and the *view*,
-which is the truth as it will be after the newest record made so far.  ``rebuild`` derives all of it from truth, window
-and records.  Private arrays are as long as truth may ever be, and take memory as they are used.
+The *truth* is the table after the last retired batch, in shared memory that the caller owns.  All other state is
+private and derived: key index, window, free entries, slots and home rows, victim order, and the *view*, which is
+the table after the newest record.  ``rebuild`` derives it from truth, window and records.  Private arrays reserve
+address space for the maximum size, and take memory as they are used.
 
-The steps of a batch are compiled (``ascpipe.kernels.batch_steps``) and find all of this through the table's *planner*,
-one struct of numbers and addresses.  This module owns the memory, provides what a step lacks (``provide``), and does
-what is rare.  A record holds absolute values only, so assigning it is idempotent.
+The steps of a batch are compiled (``ascpipe.kernels.batch_steps``) and access this state through the *planner* of the
+table, a struct of numbers and addresses.  This module owns the memory, provides what a step lacks (``provide``), and
+implements rare operations.  Records hold absolute values only, so assigning a record is idempotent.
 """
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
@@ -38,16 +38,16 @@ _NO_INTS = np.zeros(0, np.int32)
 
 
 class Table:
-    """Keys, rows and window of one table; ``rebuild`` comes before anything else.
+    """Keys, rows and window of one table. Call ``rebuild`` first.
 
     Args:
         truth: its shared memory.
-        spread: that the lines of keys in the index depend on, and nothing else.
+        spread: hash seed that determines the index lines of keys; it affects nothing else.
 
     Attributes:
-        planner: PLANNER; the table's private numbers and addresses, for compiled steps.
-        planner_at: its address.
-        tier: what is known of its rows at home and on disk; None where no row goes to disk.
+        planner: PLANNER; the private numbers and addresses for compiled steps.
+        planner_at: address of the planner.
+        tier: state of home rows and rows on disk; None if no row is stored on disk.
     """
 
     def __init__(self, truth: Truth, spread: Spread) -> None:
@@ -59,7 +59,7 @@ class Table:
         planner = np.zeros(1, PLANNER)
         self.planner: Any = planner[0]
         self.planner_at = int(planner.ctypes.data)
-        self._memory: Dict[str, np.ndarray] = {"": planner}  # by the field of the planner that has its address
+        self._memory: Dict[str, np.ndarray] = {"": planner}  # by planner field that has the address
         self._index = KeyIndex(spread, self._capacity)
         self._rows, self._row_of = (lazy_arrays.zeros(self._capacity, kind) for kind in (ROW, np.int32))
         self._free_entries = lazy_arrays.zeros(self._capacity, np.int32)
@@ -87,16 +87,16 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """Of the view: keys that have a row."""
+        """Number of keys of the view that have a row."""
         return int(self.planner["rows"])
 
     @property
     def time(self) -> int:
-        """Of the view: greatest timestamp."""
+        """Greatest timestamp of the view."""
         return int(self.planner["time"])
 
     def nbytes(self, field: str) -> int:
-        """Bytes of the array whose address the planner has in ``field``, all of them, also those never used."""
+        """Return the size in bytes of the array that planner field ``field`` points to, including unused memory."""
         return self._memory[field].nbytes
 
     # ---- what compiled steps lack
@@ -106,11 +106,10 @@ class Table:
 
         Args:
             lacks: LACKS_SCRATCH to LACKS_VICTIMS of ``ascpipe.kernels.batch_steps``.
-            n: distinct keys of the frame.
+            n: number of distinct keys.
 
         Returns:
-            False if too few entries are free and there is no memory for more; all else is provided, or the step will
-            give the reason why it cannot be.
+            False if there are too few free entries and no memory for more. The step reports other shortages.
         """
         if lacks == LACKS_ENTRIES:
             return self._make_entries(int(self.planner["missing"]))
@@ -121,7 +120,7 @@ class Table:
         elif lacks == LACKS_HOMES:
             self.planner["home_memory_ended"] = not self._truth.ready_homes(int(self.planner["home_reach"]))
             if self.tier is not None and self.planner["home_memory_ended"]:
-                self.planner["home_rows"] = self._header["homes_ready"]  # the others go to disk
+                self.planner["home_rows"] = self._header["homes_ready"]  # the remaining rows go to disk
         else:
             self._make_victims()
         return True
@@ -131,7 +130,7 @@ class Table:
         return reach <= self._capacity and self._truth.ready_entries(reach)
 
     def _make_changes(self, n: int) -> None:
-        """Make room for n more changes."""
+        """Allocate memory for n more changes."""
         wanted = int(self.planner["next_change"] - self.planner["oldest_change"]) + n
         if wanted > self.planner["change_room"]:
             before = self._memory.get("changes_at")
@@ -142,7 +141,7 @@ class Table:
                 move_changes(self.planner, before, self._memory["changes_at"])
 
     def _make_scratch(self, n: int) -> None:
-        """Make room for frames of n keys and as many victims; the lists of those in the window stay."""
+        """Allocate memory for frames of n keys and as many victims; keep the lists of frames in the window."""
         before = self._memory.get("lists_at")
         lists = lazy_arrays.zeros(MAX_FRAMES * 2 * n, np.int32).reshape(MAX_FRAMES, 2 * n)
         if before is not None:
@@ -160,17 +159,17 @@ class Table:
         self._lend("order_at", np.zeros(1, ORDER))
         self._lend("scores_at", lazy_arrays.zeros(rows + 1, np.int32))
         self._lend("numbers_at", lazy_arrays.zeros(2 * rows, np.int64))
-        self._lend("late_at", np.empty(2 * late_room(rows), np.int64))  # memory is taken as it is written to
+        self._lend("late_at", np.empty(2 * late_room(rows), np.int64))  # memory is allocated at the first write
 
     def _lend(self, field: str, array: np.ndarray) -> None:
-        """Keep an array, and store its address in the planner."""
+        """Keep an array alive, and store its address in the planner."""
         self._memory[field] = array
         self.planner[field] = array.ctypes.data
 
     # ---- window
 
     def touch_nothing(self, number: int) -> None:
-        """Take a frame whose keys found no entries into the window."""
+        """Add a frame without known keys to the window."""
         self._take_into_window(number, _NO_INTS)
 
     def _take_into_window(self, number: int, held: np.ndarray) -> None:
@@ -179,31 +178,31 @@ class Table:
         frames.take_into_window(self.planner, number, held)
 
     def leave(self, number: int) -> None:
-        """Take a retired frame out of the window, which frees its entries."""
+        """Remove a retired frame from the window, which releases its entries."""
         frames.leave(self.planner, number)
 
     # ---- records
 
     @property
     def pending(self) -> List[int]:
-        """Numbers of the frames whose records are on the view, oldest first."""
+        """Return the numbers of frames with a record on the view, oldest first."""
         return [int(self.planner["record_frame"][record % MAX_FRAMES])
                 for record in range(int(self.planner["first_record"]), int(self.planner["next_record"]))]
 
     def take_back(self, revoked: Pending) -> None:
-        """Take the newest record off the view; the truth never knew it."""
+        """Undo the newest record on the view; it was never assigned to the truth."""
         batch_steps.take_back(self.planner, revoked.number, revoked.record, revoked.fresh)
 
     def count_only(self, batch: Batch, held_count: int) -> Pending:
-        """Make the record of a trained batch that this table took no part in, and put it on the view.
+        """Make the record of a trained batch in which this table was not used, and apply it to the view.
 
         Args:
-            batch: the batch; its record is filled, and entry numbers are compacted to the known keys if a touch had not
-                stored all of them.
-            held_count: entries that a touch stored: all, or none if they did not fit.
+            batch: its record is filled. Entry numbers are compacted to the known keys if a touch did not store
+                all of them.
+            held_count: number of entries that a touch stored: all, or 0 if they did not fit.
 
         Returns:
-            The record; no rows move.  It stands upon the truth: no other record may be pending.
+            The record; no rows move. It is based on the truth, so no other record may be pending.
         """
         n = len(batch.unique)
         occurrences = batch.occurrences
@@ -221,11 +220,11 @@ class Table:
         return counted
 
     def assign(self, done: Pending, ticket: int) -> None:
-        """Assign a record to the truth.  Idempotent."""
+        """Assign a record to the truth. Idempotent."""
         batch_steps.assign(self.planner, done.number, done.record, ticket, done.time)
 
     def _put_on(self, pending: Pending) -> None:
-        """Put a record upon the view."""
+        """Apply a record to the view."""
         if len(pending.record.held) > self.planner["scratch_room"]:
             self._make_scratch(2 * len(pending.record.held))
         self._make_changes(len(pending.record.held) + len(pending.record.out_slots))
@@ -235,7 +234,7 @@ class Table:
         return View(self._rows, self._memory["changes_at"], self._row_of)
 
     def _find(self, keys: np.ndarray) -> np.ndarray:
-        """int32[n]: entry number of each key, -1 = there is none."""
+        """Return int32[n], the entry number of each key; -1 if there is none."""
         found = np.empty(len(keys), np.int32)
         find_keys(keys, len(keys), self._index.index, found)
         return found
@@ -244,34 +243,34 @@ class Table:
 
     def resolve(self, unique: np.ndarray, out_slots: np.ndarray, out_disk_slots: np.ndarray,
                 out_generations: np.ndarray) -> None:
-        """Write where the truth has the row of each key: a slot, the code of a home row, SLOT_NONE or SLOT_DISK.
+        """Write where the truth stores the row of each key: a slot, the code of a home row, SLOT_NONE or SLOT_DISK.
 
         Args:
             unique: int64[n]; distinct keys.
             out_slots: int32[n].
-            out_disk_slots, out_generations: int32[n]; of rows on disk.
+            out_disk_slots, out_generations: int32[n]; set for rows on disk.
         """
         resolve_entries(self._find(unique), int(self._header["access_threshold"]), self._truth.entries, out_slots,
                         out_disk_slots, out_generations)
 
     def reset(self) -> None:
-        """Forget every key.  Idempotent; no record may be pending, and touched frames must be touched again."""
+        """Remove all keys. Idempotent. No record may be pending; touch the frames again afterwards."""
         self.empty()
         self.rebuild((), ())
 
     def empty(self) -> None:
-        """Forget every key in the truth, not in what is private: call ``rebuild`` next."""
+        """Remove all keys from the truth, but not from private state: call ``rebuild`` next."""
         used = int(self._header["entries_used"])
-        if self.tier is not None:  # no request of before counts any more, also if this is cut short
+        if self.tier is not None:  # invalidates earlier requests, even if this is interrupted
             self._truth.entries["generation"][:used] += 1
             self._truth.entries["home"][:used] = HOME_NONE
         self._truth.entries["state"][:used] = FREE
         self._truth.slot_entries[:] = -1
         self._header["time"] = 0
-        self._header["entries_used"] = 0  # after their states: nothing there is believed any more
+        self._header["entries_used"] = 0  # last, after the states were reset
 
     def set_threshold(self, threshold: int) -> None:
-        """Change the access threshold, or with 0 stop counting; a table without admission stays without."""
+        """Change the access threshold; 0 stops counting. It has no effect on a table without admission."""
         if self._header["access_threshold"] < 0:
             return
         if threshold > 0:
@@ -279,9 +278,9 @@ class Table:
         self._header["counting"] = int(threshold > 0)
 
     def evict(self, age: int) -> int:
-        """Drop every key that was not used for ``age``; returns how many.  Idempotent; no record may be pending.
+        """Evict all keys that were not used for ``age``; return their number. Idempotent; no record may be pending.
 
-        Frames stay touched: the entry of a key that one of them holds becomes a name.
+        Frames stay touched: the entry of an evicted key remains as a name while a frame holds it.
         """
         truth = self._truth
         dropped = int(evict_entries(int(self._header["entries_used"]), int(self._header["time"]), age, self._view(),
@@ -292,17 +291,17 @@ class Table:
     # ---- restart
 
     def index_entries(self, count: int) -> None:
-        """Index the first ``count`` entries, all of them in use; then ``rebuild`` may be called with ``is_indexed``."""
+        """Index the first ``count`` entries, which are all in use, for ``rebuild`` with ``is_indexed``."""
         self._index.rebuild(count, count, self._truth.entries)
 
     def rebuild(self, window: Optional[Iterable[Tuple[int, np.ndarray]]], pending: Iterable[Pending], *,
                 is_indexed: bool = False) -> None:
-        """Derive everything private from the truth after the last assigned record.
+        """Derive all private state from the truth after the last assigned record.
 
         Args:
-            window: (number, held) of each touched frame that is not retired, oldest first; None: it is as it was.
-            pending: records that are not retired and may not be taken back, oldest first.
-            is_indexed: the index is that of the entries already.
+            window: (number, held) of each touched frame that is not retired, oldest first; None keeps the window.
+            pending: records that are neither retired nor revocable, oldest first.
+            is_indexed: the index already matches the entries.
         """
         planner = self.planner
         pending = list(pending)

@@ -1,4 +1,4 @@
-"""Owns the memory of what a table worker knows of a table's home rows and disk slots, where rows may be on disk."""
+"""Memory for the state of home rows and disk slots of a table whose rows may be on disk."""
 import os
 from typing import Any, Dict, Sequence
 
@@ -17,7 +17,7 @@ from ascpipe.tables.records import Truth
 _FETCH_AHEAD = 1  # see docs/internals/adr/0045-rows-on-disk.md
 _KINDS = {array.name: array.kind for array in ARRAYS}
 
-#: what stands in a disk slot; see ``Damage`` of ``tfops/src/disk/row_format.h``
+#: content of a disk slot; see ``Damage`` in ``tfops/src/disk/row_format.h``
 _DAMAGES = {-1: "nothing that was ever written", -2: "torn bytes", -3: "a row of another key", -4: "an older row",
             0: "all disk slots are in use"}
 
@@ -35,11 +35,11 @@ def _room(directory: str) -> str:
 
 
 class Tier:
-    """The tier of one table; ``derive`` comes before anything else.
+    """Home rows and disk slots of one table. Call ``derive`` first.
 
     Args:
         planner: PLANNER; receives the address of the tier.
-        truth: its shared memory.
+        truth: shared memory of the table.
     """
 
     def __init__(self, planner: Any, truth: Truth) -> None:
@@ -78,15 +78,15 @@ class Tier:
 
     @property
     def disk_rows(self) -> int:
-        """Entries whose row is on disk."""
+        """Number of entries whose row is on disk."""
         return int(self._tier["disk_rows"])
 
     def error(self, table: str, directories: Sequence[str]) -> WorkerError:
-        """Why no step can go on: a row cannot be read, or none can be written.
+        """Return the reason why no step can continue: a row cannot be read, or no row can be written.
 
         Args:
-            table: its name.
-            directories: of its row files.
+            table: name of the table.
+            directories: directories of its row files.
         """
         tier = self._tier
         if tier["lost"] < 0:
@@ -99,24 +99,24 @@ class Tier:
         return RowUnreadableError(table, int(request["key"]), directory, slot, _reason(int(request["error"])))
 
     def complete_requests(self) -> bool:
-        """Complete what the disk worker is done with; return whether no request is in flight then."""
+        """Complete finished requests of the disk worker; return whether no request is in flight afterwards."""
         complete_requests(self._planner, self._tier)
         return not self._tier["in_flight"]
 
     def derive(self, used: int) -> None:
-        """Derive everything from entries and requests; records are noted next, then ``free_the_rest`` is called.
+        """Derive all state from entries and requests. Then call ``note`` for the records, and ``free_the_rest``.
 
         Args:
-            used: entries that were ever used.
+            used: number of entries that were ever used.
         """
         deriving.derive_tier(self._planner, self._tier, used)
 
     def note(self, number: int, record: Record) -> None:
-        """Note the home rows of a record that stands; its frame holds its entries."""
+        """Mark the home rows of a record that is kept. Its frame holds its entries."""
         deriving.derive_record(self._planner, self._tier, number, record)
 
     def free_the_rest(self) -> None:
-        """Free the home rows that nothing uses."""
+        """Free all unused home rows."""
         deriving.free_the_rest(self._planner, self._tier)
 
     def _make(self, name: str, count: int) -> None:
