@@ -45,7 +45,7 @@ void CopyAll(const std::vector<Copy>& copies) {
   }
 }
 
-// Where an entry says that its row is.
+// Location of an entry's row.
 struct EntryPlace {
   std::uint32_t generation;
   std::int32_t home;
@@ -177,8 +177,8 @@ CoreStatus BackgroundSave::ReadRows(int table, const std::int32_t* numbers, std:
   return status;
 }
 
-// Looks at each entry anew, as rows have moved since the save began; no entry goes during it.  What entries say holds
-// for as long as an epoch stands, so that is for few rows: until it ends, what rows have left stays unused.
+// Reads each entry again, because rows have moved since the save began; no entry is removed during a save.  Locations
+// are valid while an epoch is announced, which also keeps freed locations unused; so each epoch covers only a few rows.
 CoreStatus BackgroundSave::ReadMovingRows(Table* table, const std::int32_t* numbers, std::int64_t count, RowLog* log,
                                           float* out) {
   const layout::Entry* const entries = table->entries();
