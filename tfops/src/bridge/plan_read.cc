@@ -54,7 +54,7 @@ class ReadPolicy : public PlanPolicy {
   bool Proceed(PlanWait* wait, Status* status) override {
     PlanRequest& request = batch_.request();
     *status = Read(wait->ctx());
-    if (batch_.IsClosed()) {  // also after a failure: it may have read another one's data
+    if (batch_.IsClosed()) {  // also of a failure: what it has read is another one's
       *status = ClosedWhileRead(wait->table_name, wait->ticket);
     }
     if (status->ok() && reading_ != nullptr && reading_->Ask(&wait->pipeline())) return false;

@@ -20,7 +20,7 @@ namespace ascpipe {
 namespace {
 
 constexpr std::int64_t kCopiedAtOnce = 1 << 18;  // floats
-constexpr unsigned kThreads = 4;                 // more threads do not copy faster: memory is the limit
+constexpr unsigned kThreads = 4;                 // more threads are not faster: memory bandwidth is the limit
 
 struct Copy {
   const float* from;
@@ -69,7 +69,7 @@ BackgroundSave::BackgroundSave(std::shared_ptr<Pipeline> pipeline) : pipeline_(s
 CoreStatus BackgroundSave::Begin(const std::shared_ptr<Pipeline>& pipeline, const std::vector<Table*>& tables,
                                  std::int64_t log_bytes, std::shared_ptr<BackgroundSave>* save) {
   std::shared_ptr<BackgroundSave> begun(new BackgroundSave(pipeline));
-  // Each table gets the share of the log that it has of the home rows.
+  // The log is divided among tables in proportion to their home rows.
   double all = 0;
   for (const Table* table : tables) all += static_cast<double>(table->home().ready * table->home().row_floats);
   std::map<int, std::shared_ptr<RowLog>> logs;
