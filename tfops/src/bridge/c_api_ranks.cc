@@ -162,7 +162,7 @@ ASC_EXPORT int asc_ranks_end_work(std::int64_t number, char* err, int err_bytes)
 }
 
 // Announces that this rank exits, with the cause if its program fails (otherwise ""), and waits for the other ranks.
-// Meanwhile it serves requests of rank 0.
+// Until then it serves requests of rank 0.
 ASC_EXPORT int asc_ranks_leave(const char* cause, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     ranks->Leave(cause);

@@ -204,7 +204,7 @@ ASC_EXPORT int asc_save_begin(std::int64_t hold, int count, const int* tables, s
   });
 }
 
-// Like asc_table_state, but for the snapshot; the pointer is invalid after the save.
+// Like asc_table_state, for the snapshot; the pointer is invalid after the save.
 ASC_EXPORT int asc_save_device(std::int64_t save, int table, int index, float** data, std::int64_t* width, char* err,
                                int err_bytes) {
   ascpipe::StateRows copy = ascpipe::StateRows();

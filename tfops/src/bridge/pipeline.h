@@ -1,4 +1,4 @@
-// The one pipeline of the process: what ascpipe/tf/running/native.py sets up and the ops use.
+// The pipeline of the process.  ascpipe/tf/running/native.py sets it up, and the ops use it.
 #ifndef ASCPIPE_BRIDGE_PIPELINE_H_
 #define ASCPIPE_BRIDGE_PIPELINE_H_
 
@@ -21,7 +21,7 @@
 
 namespace ascpipe {
 
-// The features of an insert function: what each input of its AscSubmit is.
+// Features of an insert function, one per input of its AscSubmit.
 struct FeatureList {
   std::vector<int> tables;         // index of its table in the ring, or -1: the feature is left out
   std::vector<std::string> names;  // for error texts
@@ -35,38 +35,38 @@ class Pipeline {
                          std::shared_ptr<Pipeline>* pipeline);
   ~Pipeline() { Stop(); }
 
-  // Also after Start.  Replaces a table of this number that was never trained and takes over its device rows; steps
-  // that still use the old table keep it. padding_keys: their rows are looked up and never updated.
+  // May be called after Start.  Replaces an untrained table with this number and reuses its device rows; steps that
+  // still use the old table keep it alive.  padding_keys: keys whose rows are never updated.
   CoreStatus AddTable(int number, const std::string& name, const TableSizes& sizes,
                       std::vector<std::int64_t> padding_keys, const InitialRows& initial, int fd, std::int64_t bytes);
-  // pool: float[rows, dim], copied.  For a table whose initial rows come from a pool; called before its streams are
-  // added, and later, between two steps, to replace the pool.
+  // Sets the pool of initial rows, float[rows, dim], which is copied.  Call it before the table's streams are added, or
+  // between two steps to replace the pool.
   CoreStatus SetPool(int number, const float* pool, std::int64_t rows, std::int64_t dim);
-  // Also after Start; accepts batches as soon as this returns.  A table is in one training stream at most.
+  // May be called after Start; the stream then accepts batches at once.  A table is in at most one training stream.
   CoreStatus AddStream(int number, int channel, int fd, std::int64_t bytes, const std::vector<int>& tables,
                        FeatureList features);
-  // From now on, ops that name stream `number` use stream `known`, with features of their own.
+  // Makes `number` an alias of stream `known` with its own features.
   CoreStatus ShareStream(int number, int known, FeatureList features);
 
-  // From the next batch on, gradients of a table that is trained are accumulated over `steps` batches, 1 or more.
+  // Accumulates gradients of a trained table over `steps` >= 1 batches, starting with the next batch.
   CoreStatus Accumulate(int table, std::int64_t steps);
 
-  // Of several ranks; before Start.
+  // For several ranks.  Call before Start.
   CoreStatus SetRanks(std::unique_ptr<Ranks> ranks);
-  // Gradients of a table, summed over ranks, are divided by their number.
+  // Averages the gradients of a table over ranks instead of summing them.
   void SetAverages(int table);
   bool averages(int table) const;
-  // The ring of this rank's own batches of a stream; those of all ranks are in the ring that AddStream has added.
+  // Adds the ring of this rank's own batches of a stream.  The ring of AddStream has the batches of all ranks.
   CoreStatus AddLocalStream(int number, int ring_number, int fd, std::int64_t bytes, const std::vector<int>& tables);
 
   void Start();
-  // Ends every wait and both threads and closes all tickets.  The last op that uses the memory frees it.
+  // Ends all waits and both threads, and closes all tickets.  The last op that uses the memory frees it.
   void Stop();
 
   int table_count() const;           // numbered 0, 1, ...
   Table* table(int number) const;    // null: there is none
   Stream* stream(int number) const;  // null: there is none
-  // Features of the insert function with this number, whose stream exists.
+  // Features of the insert function with this number.  Its stream must exist.
   const FeatureList& features(int number) const;
   // The training stream of a table and the table's index in it; null: there is none.
   Stream* TrainingStream(int table, int* index) const;
@@ -97,8 +97,7 @@ class Pipeline {
   const SessionView session_;
   const std::shared_ptr<RingBudget> budget_;
   Lease lease_;
-  // Tables and streams are added while ops, the waiter and the pump use others; none is removed before the pipeline
-  // ends.
+  // Tables and streams may be added while ops, the waiter and the pump run.  None is removed before the pipeline ends.
   mutable std::mutex mutex_;  // guards the members below
   std::map<int, std::unique_ptr<Table>> tables_;
   std::vector<std::unique_ptr<Table>> replaced_;
@@ -113,18 +112,18 @@ class Pipeline {
   std::unique_ptr<Pump> pump_;  // null: not started
 };
 
-// The pipeline that ops use, or the error that says why there is none.
+// Returns the pipeline that ops use, or an error if there is none.
 CoreStatus CurrentPipeline(std::shared_ptr<Pipeline>* pipeline);
-// Called by init. Errors say that the program calls `start` and `stop` to start and stop its pipeline.
+// Called by init.  Error texts name `start` and `stop` as the calls that start and stop the pipeline.
 void BeginProgram(const char* start, const char* stop);
 // The call that starts the pipeline.
 std::string StartCall();
 // The pipeline under construction or started; null: none.
 std::shared_ptr<Pipeline> OwnedPipeline();
 void OwnPipeline(std::shared_ptr<Pipeline> pipeline);
-// Lets ops see the owned pipeline.
+// Makes the owned pipeline visible to ops.
 void PublishPipeline();
-// Takes it away from the ops and from its owner.
+// Removes the pipeline from ops and from its owner, and returns it.
 std::shared_ptr<Pipeline> DisownPipeline();
 
 }  // namespace ascpipe

@@ -17,10 +17,10 @@ using tensorflow::Status;
 
 namespace {
 
-// Of a training step, for one table.
+// Policy of a training step for one table.
 class ClaimPolicy : public PlanPolicy {
  public:
-  // `claims` false: it only waits; from then on the step reads the state that its claims will find.
+  // With `claims` false the policy only waits; afterwards the step reads the state that its claims will use.
   ClaimPolicy(PlanRequest request, bool claims) : batch_(std::move(request)), claims_(claims) {}
 
   bool Poll(PlanWait* wait, CoreStatus* status) override {
@@ -61,14 +61,14 @@ class ClaimPolicy : public PlanPolicy {
   }
 
  private:
-  // TensorFlow refuses to allocate an output again.  It need not be: another plan of a ticket is of the same keys.
+  // TensorFlow does not allow allocating an output twice.  A new plan of the ticket has the same keys and sizes.
   Status AllocateOnce(OpKernelContext* ctx) {
     if (outputs_ != nullptr) return Status::OK();
     outputs_.reset(new PlanOutputs);
     return batch_.Allocate(ctx, outputs_.get());
   }
 
-  // True: *status is an error.  Else `ready_` says whether the claim could go through.
+  // Returns true if *status is an error.  Otherwise `ready_` is true if the claim can be tried.
   bool Decided(PlanWait* wait, CoreStatus* status) {
     if (!wait->step().MayTrain()) {
       *status = Error(Code::kFailedPrecondition, "table '", wait->table_name, "' cannot train ticket ",
@@ -108,8 +108,8 @@ class ClaimPolicy : public PlanPolicy {
     wait->pipeline().RingTableWorker(batch_.ring(), batch_.index());
   }
 
-  // From here to DONE: no wait, no output to allocate, no early return.  The worker is rung only at DONE: work
-  // that it does earlier would take processors from the threads that move rows.
+  // From here to DONE there is no wait, no allocation of outputs, and no early return.  The worker is rung only at
+  // DONE, so that it does not compete for processors with the threads that move rows.
   Status Claimed(PlanWait* wait, std::unique_ptr<PlanMoves> moves) {
     PlanRequest& request = batch_.request();
     const std::int64_t number = batch_.frame();
@@ -134,7 +134,7 @@ class ClaimPolicy : public PlanPolicy {
   std::unique_ptr<PlanOutputs> outputs_;  // null: not allocated yet
 };
 
-// Of a step of several ranks that has put its claims aside, for all tables.
+// Policy of a step with several ranks that has put its claims aside, for all tables.
 class ClaimAgainPolicy : public PlanPolicy {
  public:
   explicit ClaimAgainPolicy(int stream) : stream_(stream) {}

@@ -13,16 +13,16 @@ using tensorflow::Status;
 
 namespace {
 
-constexpr std::int64_t kIdsOfBlock = 16384;  // some ten microseconds of copying
+constexpr std::int64_t kIdsOfBlock = 16384;  // about 10 us of copying
 
-// Ends the op with the last wait.  Table workers are rung when all that need not wait have ended, and by each that ends
-// later: rung by the first one, a worker would act upon one table after the other.
+// Ends the op with its last wait.  Table workers are rung once after all immediate waits have ended, and by each later
+// wait, so that a worker does not wake up for one table at a time.
 class PlanGroup : public std::enable_shared_from_this<PlanGroup> {
  public:
   PlanGroup(std::shared_ptr<Pipeline> pipeline, OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
       : ctx_(ctx), end_(EndsOp(ctx, std::move(done))), pipeline_(std::move(pipeline)) {}
 
-  // Takes over one reference to `step`.
+  // Takes ownership of one reference to `step`.
   void Begin(StepEnd* step, std::vector<PlanRequest> requests) {
     const std::shared_ptr<PlanGroup> self = shared_from_this();
     stream_ = requests.front().stream;
@@ -52,7 +52,7 @@ class PlanGroup : public std::enable_shared_from_this<PlanGroup> {
  private:
   using Waits = std::vector<std::shared_ptr<PlanWait>>;
 
-  // The first error ends the waits that are left: the step has failed.
+  // The first error ends the remaining waits, because the step has failed.
   void HasEnded(const Status& status) {
     Waits cancelled;
     std::shared_ptr<Pipeline> pipeline;

@@ -1,4 +1,4 @@
-// The waits of a plan op for its tables.
+// Waits of a plan op for its tables.
 #ifndef ASCPIPE_BRIDGE_PLAN_GROUP_H_
 #define ASCPIPE_BRIDGE_PLAN_GROUP_H_
 
@@ -9,7 +9,8 @@
 
 namespace ascpipe {
 
-// Takes over one reference to `step`; calls `done` when the outputs of all tables are there, or with the first error.
+// Takes ownership of one reference to `step`.  Calls `done` when the outputs of all tables are ready, or with the first
+// error.
 void BeginPlanWaits(std::shared_ptr<Pipeline> pipeline, StepEnd* step, std::vector<PlanRequest> requests,
                     tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 

@@ -29,14 +29,14 @@ Status PlanMoves::CarryOut(OpKernelContext* ctx) {
   if (found != layout::kPlanOk) return ToStatus(Damaged(table_->name(), part_.ticket(), "has status ", found));
   moved_.device_rows = table_->is_expansion() ? table_->home().ready : table_->sizes().device_rows;
   if (!table_->is_expansion()) moved_.home = table_->home();
-  // The array of the plan that tells where rows are: an expansion table has rows at home only.
+  // The plan's array of row locations; an expansion table has only home rows.
   const auto places = table_->is_expansion() ? &layout::Part::homes : &layout::Part::slots;
   const PlanColumn column = {places, layout::kSlotNone, moved_.device_rows};
   TF_RETURN_IF_ERROR(ToStatus(CopyPlan(table_->name(), part_, column, outputs_)));
   return Move(ctx);
 }
 
-// Examines every index before it moves the first row, and moves every row out before the first one in.
+// Validates every index before moving the first row, and moves all rows out before moving rows in.
 Status PlanMoves::Move(OpKernelContext* ctx) {
   TF_RETURN_IF_ERROR(ToStatus(moves_.Read(part_, moved_, outputs_.slots)));
   std::int64_t floats = 0;
@@ -50,7 +50,7 @@ Status PlanMoves::Move(OpKernelContext* ctx) {
   return Status::OK();
 }
 
-// Keeps images of the home rows that this step will change, for a background save.
+// Stores images of the home rows that this step will change, for a background save.
 void PlanMoves::KeepImages(OpKernelContext* ctx, std::int64_t block) {
   const std::shared_ptr<RowLog> log = table_->row_log();
   if (log == nullptr) return;

@@ -1,4 +1,4 @@
-// What a claimed plan of a table does: it gives its slots to the step and moves the rows of its keys.
+// Execution of a claimed plan: copies its slots to the step's outputs and moves the rows of its keys.
 #ifndef ASCPIPE_BRIDGE_PLAN_MOVES_H_
 #define ASCPIPE_BRIDGE_PLAN_MOVES_H_
 
@@ -12,20 +12,20 @@
 
 namespace ascpipe {
 
-// Keeps pointers to the outputs of the plan op: they are there as long as the step reads them.
+// Keeps pointers to the outputs of the plan op, which exist as long as the step reads them.
 class PlanMoves {
  public:
   PlanMoves(const PartView& part, Table* table, std::vector<StateRows> state, PlanOutputs outputs);
 
   Table& table() const { return *table_; }
 
-  // Whether a background save has room for images of all home rows that a plan can change.
+  // Returns true if a background save has room for images of all home rows that a plan can change.
   static bool ImagesFit(const PartView& part, Table* table);
 
-  // From the claim of the plan on; called again after TakeBack, also for another plan of the same batch.
-  // No wait, no output to allocate; copies the moves, which are examined.  Fails only if the record is damaged.
+  // Call after the claim, and again after TakeBack, also for another plan of the same batch.  Does not wait or allocate
+  // outputs.  Copies and validates the moves.  Fails only if the record is damaged.
   tensorflow::Status CarryOut(tensorflow::OpKernelContext* ctx);
-  // Rows that made room return to their slots, from home, where they are still the same.
+  // Returns evicted rows to their slots from their home rows, which are unchanged.
   void TakeBack() const { moves_.Back(0, moves_.outs()); }
 
  private:

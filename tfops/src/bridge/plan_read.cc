@@ -1,4 +1,4 @@
-// Policies of waits that read plans, of evaluations.  These change no table.
+// Policies of waits of evaluations, which read plans and change no table.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -68,7 +68,7 @@ class ReadPolicy : public PlanPolicy {
   }
 
  private:
-  // Takes the answer, or the rows on disk that it has asked for.
+  // Takes the answer, or the requested rows on disk.
   Status Read(OpKernelContext* ctx) {
     if (reading_ != nullptr && reading_->is_copying()) return reading_->CopyAsked();
     const Table& table = *batch_.table();
@@ -86,7 +86,8 @@ class ReadPolicy : public PlanPolicy {
   const std::unique_ptr<RowReading> reading_;  // of a table with rows on disk
 };
 
-// Of a checkpoint: DEDUPED -> DONE by CAS.  Needs neither the worker nor the lease, so training continues.
+// Policy for rows of a checkpoint: DEDUPED -> DONE by CAS.  Needs neither the worker nor the lease, so training
+// continues.
 class FixedPolicy : public PlanPolicy {
  public:
   explicit FixedPolicy(PlanRequest request) : batch_(std::move(request)) {}
@@ -122,7 +123,8 @@ class FixedPolicy : public PlanPolicy {
   PlanBatch batch_;
 };
 
-// Of an evaluation of several ranks that has put its reads aside: DONE -> ASKED for all tables, then as ReadPolicy.
+// Policy of an evaluation with several ranks that has put its reads aside: DONE -> ASKED for all tables, then like
+// ReadPolicy.
 class ReadAgainPolicy : public PlanPolicy {
  public:
   explicit ReadAgainPolicy(int stream) : stream_(stream) {}
@@ -150,7 +152,7 @@ class ReadAgainPolicy : public PlanPolicy {
     return next_ == reads.size() || readings_[next_] == nullptr || readings_[next_]->MayCopy();
   }
 
-  // One table after the other: none is kept from other evaluations while this one waits for another table.
+  // Processes one table at a time, so that no table is blocked for other evaluations during a wait.
   bool Proceed(PlanWait* wait, Status* status) override {
     const std::vector<PendingRead>& reads = wait->step().reads();
     for (; next_ < reads.size(); ++next_) {
@@ -168,7 +170,7 @@ class ReadAgainPolicy : public PlanPolicy {
   }
 
  private:
-  // The epochs stand before the workers look.
+  // Announces the epochs before the workers answer.
   void AskAgain(PlanWait* wait) {
     for (const PendingRead& read : wait->step().reads()) {
       readings_.push_back(ReadingOf(&read.table()));

@@ -83,7 +83,7 @@ void RankWait::HearVerdict(const PeerVerdict& verdict, const Received& rows) {
   }
 }
 
-// Another stream, or what rank 0 asks for, comes first: others may have the tables until this step claims them again,
+// Called if another stream or a request of rank 0 comes first.  Other steps may use the tables until this step claims
 // or reads them again.
 void RankWait::PutAside() {
   if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);
@@ -118,7 +118,7 @@ bool RankWait::Takes() {
 
 void RankWait::End(const Status& status) {
   if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);
-  // Releases everything of this op before the step may end: the container has to end the step.
+  // Release all references of this op before `done`, so that the step container destroys the StepEnd.
   const std::shared_ptr<RankWait> self = shared_from_this();
   const AsyncOpKernel::DoneCallback done = std::move(done_);
   if (!status.ok()) ctx_->SetStatus(status);

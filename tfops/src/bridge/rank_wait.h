@@ -1,4 +1,4 @@
-// An exchange with the other ranks that an op waits for: it ends with the verdict, or when its step is cancelled.
+// Wait of an op for an exchange with the other ranks.  It ends with the verdict, or when its step is cancelled.
 #ifndef ASCPIPE_BRIDGE_RANK_WAIT_H_
 #define ASCPIPE_BRIDGE_RANK_WAIT_H_
 
@@ -15,12 +15,12 @@ namespace ascpipe {
 
 class RankWait : public std::enable_shared_from_this<RankWait> {
  public:
-  // Called on a thread of TensorFlow's, once, with the verdict of all ranks; what it returns ends the op.
+  // Called once on a TensorFlow thread with the verdict of all ranks.  The op ends with the returned status.
   using Follow = std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step,
                                                   const PeerVerdict& verdict, const Received& rows)>;
 
-  // Called on a thread of TensorFlow's when the step has claimed its plans again: reads anew what is sent, for other
-  // steps or changes of tables came between.
+  // Called on a TensorFlow thread after the step has claimed its plans again.  Reads the sent data again, because other
+  // steps or changes of tables came first.
   using Refill =
       std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step, PeerRequest* request)>;
 
@@ -51,7 +51,7 @@ class RankWait : public std::enable_shared_from_this<RankWait> {
   bool taken_ = false;
 };
 
-// The error of a step whose exchange has failed.
+// Returns the error of a step whose exchange has failed.
 tensorflow::Status FailedExchange(const PeerVerdict& verdict);
 
 }  // namespace ascpipe

@@ -1,4 +1,4 @@
-// What a process of several ranks has: its place among them, what it exchanges with them, and its streams.
+// State of a process with several ranks: its rank, its exchanges with other ranks, and its streams.
 #ifndef ASCPIPE_BRIDGE_RANKS_H_
 #define ASCPIPE_BRIDGE_RANKS_H_
 
@@ -23,7 +23,7 @@
 
 namespace ascpipe {
 
-// What rank 0 asks this rank for, until the thread that does it takes it.
+// Queue of requests of rank 0 to this rank.
 class Asks {
  public:
   void Put(PeerAsk ask) {
@@ -32,7 +32,7 @@ class Asks {
     asks_.push_back(std::move(ask));
     changed_.notify_all();
   }
-  // False: there was none for so long, at most.
+  // Returns false if there is no request within the timeout.
   bool Take(int timeout_ms, PeerAsk* ask) {
     std::unique_lock<std::mutex> lock(mutex_);
     if (!changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return !asks_.empty(); }))
@@ -48,23 +48,23 @@ class Asks {
   std::deque<PeerAsk> asks_;
 };
 
-// What has become of something that rank 0 asks for, or of a look at what it does.
+// Result of a request of rank 0, or of a look at its activity.
 class Asking {
  public:
   bool IsOver(CoreStatus* status) const { return IsOver(0, status); }
-  // Waits so long for it, at most.
+  // Waits for the result, at most until the timeout.
   bool IsOver(int timeout_ms, CoreStatus* status) const {
     std::unique_lock<std::mutex> lock(mutex_);
     const bool over = changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return is_over_; });
     if (over) *status = status_;
     return over;
   }
-  // Once it is over.
+  // Valid when it is over.
   bool is_asked() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_asked_;
   }
-  // For a look: rank 0 is busy and has done nothing else since.
+  // For a look: true if rank 0 is busy and has done nothing else since.
   bool is_busy() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_busy_;
@@ -93,7 +93,7 @@ class Asking {
   CoreStatus status_;
 };
 
-// Processor time of the threads that work on questions of rank 0.  It grows while they make progress.
+// CPU time of the threads that work on questions of rank 0.  It grows while they make progress.
 class WorkClocks {
  public:
   // Counts the calling thread from now on, until End.  Returns a number for End.
@@ -132,20 +132,20 @@ class Ranks {
     std::lock_guard<std::mutex> lock(mutex_);
     return answers_.Open();
   }
-  // Rank 0 asks the others.  `on_change` of the settings is called when the verdict is there.
+  // Sends a request of rank 0 to the other ranks.  The verdict triggers `on_change` of the settings.
   std::shared_ptr<Asking> Ask(std::int64_t number, AskPhase phase, const std::string& text);
   // Abandons a question of rank 0: the other ranks get END without success.  `changes`: the question changes tables,
   // which this rank has not done, so no rank may train on.
   void Abandon(std::int64_t number, bool changes, Asking* asking);
-  // The other ranks answer, in one line.
+  // Sends the answer of another rank, in one line.
   void Answer(std::int64_t number, const std::string& text) { peers_.Answer(Text(number, " ", text)); }
   // On rank 0: returns whether all other ranks have answered.  *answers: by rank; "" if a rank has not answered yet.
   bool TakeAnswers(std::int64_t number, std::vector<std::string>* answers);
   // On rank 0: drops answers to this question, now and later.
   void DropAnswers(std::int64_t number);
 
-  // Another rank: an exchange in which it has nothing to do; over when rank 0 asks for something, or does another
-  // thing.
+  // On another rank: begins an exchange in which it is idle.  It ends when rank 0 sends a request or does something
+  // else.
   std::shared_ptr<const Asking> BeginLook();
   std::shared_ptr<const Asking> look() {  // the one that was begun last
     std::lock_guard<std::mutex> lock(mutex_);
@@ -164,7 +164,7 @@ class Ranks {
     peers_.ExchangeNext(std::move(request));
   }
 
-  // `cause`: what ends this rank, unless its program has come to its end.
+  // `cause`: the error that ends this rank; empty after a normal end of the program.
   void Leave(std::string cause = "") { peers_.Leave(settings_.close_timeout_ms, std::move(cause)); }
   void Stop() {
     Leave();

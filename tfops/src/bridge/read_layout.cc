@@ -67,7 +67,7 @@ Status ReadAttributes(Context* context, ReadLayout* layout) {
   return Status::OK();
 }
 
-// The rows and columns of a piece that stands beside others.
+// Infers the rows and columns of a piece of a concatenated output.
 Status ShapeOfPiece(InferenceContext* c, const ReadLayout& layout, int which, DimensionHandle* count,
                     DimensionHandle* columns) {
   ShapeHandle shape;

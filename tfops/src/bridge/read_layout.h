@@ -1,4 +1,4 @@
-// Which features AscRead looks up, and which of them stand side by side in which output.
+// Layout of AscRead: the features that it looks up, and their concatenation into outputs.
 #ifndef ASCPIPE_BRIDGE_READ_LAYOUT_H_
 #define ASCPIPE_BRIDGE_READ_LAYOUT_H_
 
@@ -10,14 +10,14 @@
 namespace ascpipe {
 
 struct ReadLayout {
-  // The inputs: `rows`, then the `slots` of each source, then other inputs from these numbers on.
+  // Number of the first input of each kind.  `rows` come first, then the `slots` of each source.
   int default_row = 0, restore = 0, splits = 0, weights = 0, others = 0;
-  // How many inputs there are of each kind.
+  // Number of inputs of each kind.
   int source_count = 0, feature_count = 0, splits_count = 0, weights_count = 0, other_count = 0;
 
   std::vector<int> sources;  // of each feature, which of `rows` it reads
   std::vector<int> bags;     // of each feature, which of `splits` it has; -1: it is not combined
-  // What stands side by side in each output: i below feature_count for feature i, feature_count + i for others i.
+  // Concatenated pieces of each output: i for feature i, feature_count + i for other input i.
   std::vector<std::vector<int>> outputs;
 
   bool is_combined(int feature) const { return bags[static_cast<std::size_t>(feature)] >= 0; }

@@ -1,4 +1,4 @@
-// The outputs of ops that look rows up: features and other columns side by side.
+// Outputs of lookup ops: concatenated features and other columns.
 #ifndef ASCPIPE_BRIDGE_READ_OUTPUTS_H_
 #define ASCPIPE_BRIDGE_READ_OUTPUTS_H_
 
@@ -30,18 +30,18 @@ using ReadFeatures = std::vector<ReadFeature>;
 // One output.
 class ReadOutput {
  public:
-  // Allocates the output.  The features stay the caller's.
+  // Allocates the output.  The caller keeps the features alive.
   tensorflow::Status Begin(tensorflow::OpKernelContext* ctx, const ReadLayout& layout, const ReadFeatures& features,
                            int output);
 
   std::int64_t blocks() const { return (count_ + block_ - 1) / block_; }
 
-  // Writes the blocks [first, last).  Threads may write different blocks at the same time.  bad: by feature, the
-  // restore indexes that are outside their range.
+  // Writes the blocks [first, last).  Threads may write different blocks concurrently.  bad: per feature, restore
+  // indexes outside their range.
   void Write(const ReadFeatures& features, std::int64_t first, std::int64_t last, std::vector<FirstBad>* bad) const;
 
  private:
-  // One of the tensors that stand side by side.
+  // One of the concatenated tensors.
   struct Piece {
     int feature;  // -1: another tensor
     std::int64_t rows;

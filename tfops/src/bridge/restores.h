@@ -1,4 +1,4 @@
-// The outputs of an op that are the restore indexes of a batch in one table.
+// Restore-index outputs of an op for a batch in one table.
 #ifndef ASCPIPE_BRIDGE_RESTORES_H_
 #define ASCPIPE_BRIDGE_RESTORES_H_
 
@@ -8,7 +8,7 @@
 
 namespace ascpipe {
 
-// Allocates outputs `first` on, one per feature of the part, of the shape of its ids.
+// Allocates outputs from `first` on, one per feature of the part, with the shape of the feature's ids.
 inline tensorflow::Status AllocateRestores(tensorflow::OpKernelContext* ctx, const PartView& part, int first,
                                            PlanOutputs* outputs) {
   for (int feature = 0; feature < part.features(); ++feature) {

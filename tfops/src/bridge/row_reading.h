@@ -1,4 +1,4 @@
-// The way of an evaluation to the rows of a table that has some on disk.
+// Reading of rows by an evaluation, for a table with rows on disk.
 #ifndef ASCPIPE_BRIDGE_ROW_READING_H_
 #define ASCPIPE_BRIDGE_ROW_READING_H_
 
@@ -10,8 +10,8 @@
 
 namespace ascpipe {
 
-// Its epoch stands from before the table worker is asked where rows lie until all are copied.  Used by one thread at a
-// time: those that poll and end a wait.
+// Announces its epoch before it asks the table worker for row locations, until all rows are copied.  Used by one thread
+// at a time.
 class RowReading {
  public:
   explicit RowReading(Table* table) : table_(table) {}
@@ -19,19 +19,19 @@ class RowReading {
   RowReading(const RowReading&) = delete;
   RowReading& operator=(const RowReading&) = delete;
 
-  // Before the worker is asked, with the lease.
+  // Call with the lease, before asking the worker.
   void Begin();
-  // Once the worker has answered: whether rows may be copied, as those that were asked for are there.
+  // Call after the worker's answer.  Returns true if the requested rows are ready to be copied.
   bool MayCopy();
-  // Whether rows have been copied; false: the answer is still to be taken.
+  // Returns true if rows have been copied, false if the answer was not taken yet.
   bool is_copying() const { return copies_ != nullptr; }
   // Copies the rows at home.  `slots`: the answer in a frame; becomes codes of copies.
   tensorflow::Status CopyHomes(const PartView& part, const PlanOutputs::Array& slots);
-  // Takes what was asked for.
+  // Copies the requested rows.
   tensorflow::Status CopyAsked();
-  // Asks for rows on disk, then rings; false: all are copied.
+  // Requests the next rows on disk and rings; returns false if all are copied.
   bool Ask(Pipeline* pipeline);
-  // The copies; the reading is over.
+  // Ends the reading and returns the copies.
   std::shared_ptr<const StepRows> End();
 
  private:

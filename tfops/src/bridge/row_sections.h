@@ -1,4 +1,4 @@
-// The rows of several tables in a message to each rank: of each table how many, which of them there are, and the rows.
+// Rows of several tables in a message to each rank: per table the count, presence flags, and the rows.
 #ifndef ASCPIPE_BRIDGE_ROW_SECTIONS_H_
 #define ASCPIPE_BRIDGE_ROW_SECTIONS_H_
 
@@ -20,7 +20,7 @@ struct DealtRows {
   const std::vector<std::int64_t>* bounds;  // [ranks + 1]: the rows for each rank
 };
 
-// What is sent of them.  The rows themselves are not copied: they stay with the caller.
+// Writer of the sections.  It does not copy the rows; the caller keeps them alive.
 class RowSections {
  public:
   // Appends the rows of a table to the pieces for each rank.
@@ -37,7 +37,7 @@ class RowSections {
   friend class RowReader;
 };
 
-// Reads what RowSections has written; one rank's section after the other, table by table in the same order.
+// Reader of the sections: rank by rank, and table by table in the same order.
 class RowReader {
  public:
   explicit RowReader(const Piece& section)

@@ -1,4 +1,4 @@
-// Updates of rows by ops: the formula's parameters, and the rows dealt out to threads.
+// Row updates by ops: the formula's parameters, and the partition of rows among threads.
 #ifndef ASCPIPE_BRIDGE_ROW_UPDATE_H_
 #define ASCPIPE_BRIDGE_ROW_UPDATE_H_
 
@@ -76,7 +76,7 @@ void UpdateSome(const Rule& rule, const UpdatedRows& update, std::int64_t begin,
   }
 }
 
-// The same for all of `count` gradients, on threads of the pool.
+// Applies all `count` gradients on threads of the pool.
 template <typename Rule, typename RowOf>
 void UpdateTogether(tensorflow::OpKernelContext* ctx, const Rule& rule, const UpdatedRows& update, std::int64_t count,
                     const RowOf& row_of) {

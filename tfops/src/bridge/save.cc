@@ -20,7 +20,7 @@ namespace ascpipe {
 namespace {
 
 constexpr std::int64_t kCopiedAtOnce = 1 << 18;  // floats
-constexpr unsigned kThreads = 4;                 // more threads do not copy faster: memory is the limit
+constexpr unsigned kThreads = 4;                 // more threads are not faster: memory bandwidth is the limit
 
 struct Copy {
   const float* from;
@@ -45,7 +45,7 @@ void CopyAll(const std::vector<Copy>& copies) {
   }
 }
 
-// Where an entry says that its row is.
+// Location of an entry's row.
 struct EntryPlace {
   std::uint32_t generation;
   std::int32_t home;
@@ -69,7 +69,7 @@ BackgroundSave::BackgroundSave(std::shared_ptr<Pipeline> pipeline) : pipeline_(s
 CoreStatus BackgroundSave::Begin(const std::shared_ptr<Pipeline>& pipeline, const std::vector<Table*>& tables,
                                  std::int64_t log_bytes, std::shared_ptr<BackgroundSave>* save) {
   std::shared_ptr<BackgroundSave> begun(new BackgroundSave(pipeline));
-  // Each table gets the share of the log that it has of the home rows.
+  // The log is divided among tables in proportion to their home rows.
   double all = 0;
   for (const Table* table : tables) all += static_cast<double>(table->home().ready * table->home().row_floats);
   std::map<int, std::shared_ptr<RowLog>> logs;
@@ -177,8 +177,8 @@ CoreStatus BackgroundSave::ReadRows(int table, const std::int32_t* numbers, std:
   return status;
 }
 
-// Looks at each entry anew, as rows have moved since the save began; no entry goes during it.  What entries say holds
-// for as long as an epoch stands, so that is for few rows: until it ends, what rows have left stays unused.
+// Reads each entry again, because rows have moved since the save began; no entry is removed during a save.  Locations
+// are valid while an epoch is announced, which also keeps freed locations unused; so each epoch covers only a few rows.
 CoreStatus BackgroundSave::ReadMovingRows(Table* table, const std::int32_t* numbers, std::int64_t count, RowLog* log,
                                           float* out) {
   const layout::Entry* const entries = table->entries();

@@ -1,4 +1,4 @@
-// A background save: the state of tables that a thread of the program reads while training goes on.
+// Background save: a thread of the program reads a snapshot of tables while training continues.
 #ifndef ASCPIPE_BRIDGE_SAVE_H_
 #define ASCPIPE_BRIDGE_SAVE_H_
 
@@ -15,8 +15,8 @@
 
 namespace ascpipe {
 
-// From a hold until its end, the state of some tables can be read as it was in the hold.  One save at a time.
-// Keeps every mapping.  No wait of the trainer times out during it, as a step may wait for room in a log.
+// Snapshot of some tables, taken during a hold.  One save at a time.  Keeps all mappings.  Waits of the trainer do not
+// time out during a save, because a step may wait for room in a log.
 class BackgroundSave {
  public:
   // `log_bytes`: for images of home rows, over all tables.  Fails, and changes nothing, if there is no memory.
@@ -26,7 +26,7 @@ class BackgroundSave {
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
-  // The copy of a table's state array on the device; no data: the table has none.
+  // Returns the copy of a table's state array on the device; without data if there is none.
   CoreStatus Device(int table, int index, StateRows* copy) const;
   // See core/entry_snapshot.h; once for each table.
   CoreStatus ReadEntries(int table, layout::Entry* entries, std::int64_t count);

@@ -1,4 +1,4 @@
-// How many distinct keys a program with static shapes says that its batches have.
+// Maximum number of distinct keys of a batch in a program with static shapes.
 #ifndef ASCPIPE_BRIDGE_SEND_LIMIT_H_
 #define ASCPIPE_BRIDGE_SEND_LIMIT_H_
 
@@ -9,7 +9,7 @@
 
 namespace ascpipe {
 
-// The send_count of a table's lookups: for each feature, and of several ranks for each owner of keys; 0 = any number.
+// The send_count of a table's lookups: per feature and, with several ranks, per owner of keys; 0: unlimited.
 struct SendLimit {
   int send_count = 0;
   int features = 0;

@@ -1,4 +1,4 @@
-// A table file that a session has opened; its lookups share it.
+// A table file that a session has opened and that its lookups share.
 #ifndef ASCPIPE_BRIDGE_SERVED_TABLE_H_
 #define ASCPIPE_BRIDGE_SERVED_TABLE_H_
 

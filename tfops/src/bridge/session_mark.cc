@@ -8,7 +8,7 @@ namespace ascpipe {
 
 namespace {
 
-// Not an address: a new session may get the memory of a closed one.
+// A number instead of an address, because a new session may reuse the memory of a closed session.
 class SessionMark : public tensorflow::ResourceBase {
  public:
   SessionMark() : number_(next_.fetch_add(1)) {}

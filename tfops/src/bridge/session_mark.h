@@ -1,4 +1,4 @@
-// The session an op runs in: each session has a resource manager, in which we store a number.
+// Identification of an op's session by a number that is stored in the session's resource manager.
 #ifndef ASCPIPE_BRIDGE_SESSION_MARK_H_
 #define ASCPIPE_BRIDGE_SESSION_MARK_H_
 
@@ -6,7 +6,7 @@
 
 namespace ascpipe {
 
-// Numbers grow: of two sessions, the one that used ascpipe first has the smaller one.
+// Numbers increase in the order in which sessions first used ascpipe.
 tensorflow::Status SessionNumber(tensorflow::OpKernelContext* ctx, tensorflow::int64* number);
 
 }  // namespace ascpipe

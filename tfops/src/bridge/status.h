@@ -1,4 +1,4 @@
-// From the core's results to TensorFlow's.
+// Conversion of CoreStatus to TensorFlow's Status.
 #ifndef ASCPIPE_BRIDGE_STATUS_H_
 #define ASCPIPE_BRIDGE_STATUS_H_
 

@@ -19,24 +19,24 @@
 
 namespace ascpipe {
 
-// A number for the next step or hold that will ask for the lease.
+// Returns a new number for a step or hold that uses the lease.
 Lease::Step NextStep();
 
-// A step of one session run.  Its destructor closes the tickets that the step claimed, then gives the lease
-// back.  In the other order another step could claim while these tickets still look trainable.
+// A step of one session run.  Its destructor closes the tickets that the step claimed, then releases the lease.  In the
+// reverse order another step could claim while these tickets still look trainable.
 class StepEnd : public tensorflow::ResourceBase {
  public:
   explicit StepEnd(std::shared_ptr<Pipeline> pipeline);
   ~StepEnd() override;
 
-  // The StepEnd of the step that `ctx` runs in.  The caller gets one reference.
+  // Returns the StepEnd of the step that `ctx` runs in.  The caller owns one reference.
   static tensorflow::Status Of(tensorflow::OpKernelContext* ctx, const std::shared_ptr<Pipeline>& pipeline,
                                StepEnd** step);
 
   Lease::Step id() const { return id_; }
   // Refuses a second ticket of one table of one stream.
   tensorflow::Status Uses(const Stream& stream, const Table& table, std::int64_t ticket);
-  // A step trains or changes tables, not both: which of the two came first would be left to chance.
+  // A step trains or changes tables, but not both, because their order would be undefined.
   // Called by polled waits.
   bool MayTrain() const { return !cuts_; }
   bool MayCut() const { return !trains_; }
@@ -50,21 +50,21 @@ class StepEnd : public tensorflow::ResourceBase {
   // The step has claimed this ticket for the table: handles of its rows are valid until the end.
   void BeginHandles(Table* table, std::int64_t ticket);
 
-  // Of several ranks.  What the other ranks wait for: an exchange of this batch, which the step will make.  If it ends
-  // before, they are told so.
+  // For several ranks.  Records an exchange of this batch that the other ranks wait for.  If the step ends before the
+  // exchange, the other ranks are notified.
   void Owes(const PeerHeader& header);
   void OwesNothing();
-  // A claim of a table that counts with Commit; without, the end of the step takes it back.
+  // Adds a claim that becomes final with Commit; otherwise the end of the step reverts it.
   void Pends(PendingClaim claim);
   void Commit();
-  // Takes the claims back and gives the lease to others, until ClaimAgain has claimed the same plans again.
+  // Reverts the claims and releases the lease, until ClaimAgain claims the same plans again.
   void PutAside();
-  // Tables that an evaluation has read; those of a checkpoint stay as they are, and are not among them.
+  // Adds a table that an evaluation has read; not for rows of a checkpoint, which do not change.
   void Pends(PendingRead read);
   void HasRead();
-  // Whether it may: not if it trains, too, or has read other batches, as all of them are of one state.
+  // Returns false if the step also trains or has read other batches, because all reads must see the same state.
   bool MayPutReadsAside() const;
-  // Gives the share of the lease to others, until ReadAgain has asked for the same rows again.
+  // Releases the share of the lease, until ReadAgain requests the same rows again.
   void PutReadsAside();
   const std::vector<PendingRead>& reads() const { return reads_; }  // once all are read
   const PendingRead* ReadOf(int table) const;                       // null: it has not read it

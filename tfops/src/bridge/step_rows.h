@@ -1,4 +1,4 @@
-// What an evaluation reads of a table with rows on disk: copies of its rows that are at home or on disk.
+// Copies of rows that an evaluation reads from a table with rows on disk.
 #ifndef ASCPIPE_BRIDGE_STEP_ROWS_H_
 #define ASCPIPE_BRIDGE_STEP_ROWS_H_
 
@@ -23,7 +23,7 @@ class StepRows {
   // these rows become codes of the copies: kSlotHome - i for copy i.  Fails only if the record is damaged.
   CoreStatus Take(const PartView& part, const PlanOutputs::Array& slots);
 
-  // Asks for the next rows on disk; false: there are none left.  The reads are idle.
+  // Requests the next rows on disk; returns false if there are none left.  The reads must be idle.
   bool Ask(DiskReads* reads);
   // Takes what was asked for.
   CoreStatus Take(const DiskReads& reads);

@@ -146,7 +146,7 @@ void Table::GiveSlots(const OptimizerSlots& slots) {
 float* Table::CopyMemory(int index, std::int64_t width) {
   CopyBuffer& copy = copies_[index];
   if (copy.rows.get() == nullptr || copy.width != width) {
-    copy.rows.Free();  // first: there may not be memory for both
+    copy.rows.Free();  // free first, because there may not be memory for both
     copy.rows = PrivateArray<float>(device_->row_count() * width);
     copy.width = width;
   }

@@ -1,4 +1,4 @@
-// A table of the process: its rows, the initial values of new rows, and the session that drives it.
+// Table of the process: its rows, the initial values of new rows, and the session that trains it.
 #ifndef ASCPIPE_BRIDGE_TABLE_H_
 #define ASCPIPE_BRIDGE_TABLE_H_
 
@@ -42,14 +42,14 @@ class Table {
   int number() const { return number_; }
   const std::string& name() const { return name_; }
   const InitialRows& initial() const { return initial_; }
-  // Where initial rows come from a pool: float[rows, dim].  Before the pipeline starts, or between steps.
+  // Sets the pool of initial rows, float[rows, dim].  Call before the pipeline starts, or between steps.
   void SetPool(std::vector<float> pool, std::int64_t rows) {
     initial_.pool = std::move(pool);
     initial_.pool_rows = rows;
   }
   // Ascending, without repeats.
   const std::vector<std::int64_t>& padding_keys() const { return padding_keys_; }
-  // Before or between steps only: readers have the lease.
+  // Call only before or between steps, because readers have the lease.
   void SetSeed(std::uint64_t seed) { initial_.seed = seed; }
   const DeviceTable& device() const { return *device_; }
   const std::shared_ptr<DeviceTable>& shared_device() const { return device_; }
@@ -71,14 +71,14 @@ class Table {
   bool AwaitsRows(std::int64_t frame) const;  // whether the plan of a training frame waits for rows from disk
   ReaderEpochs& epochs(int reader) { return *epochs_[reader]; }
   DiskReads& disk_reads(int reader) { return *disk_reads_[reader]; }
-  // Makes `owner` the only one that may use disk_reads; false: another one is, or the disk worker is still at what that
-  // has asked.
+  // Makes `owner` the exclusive user of disk_reads.  Returns false if there is another owner, or if the disk worker has
+  // not finished the requests of the last owner.
   bool TakeDiskReads(int reader, const void* owner);
   void LeaveDiskReads(int reader, const void* owner);
 
   layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
-  // What the supervisor has written there, as it was when the table was made: it is not read from there again, as any
-  // process of the session may write there, and one that has gone mad does.
+  // Private copy of the header, taken when the table was created.  It is not read from the segment again, because any
+  // process of the session may overwrite it, for example after memory corruption.
   const layout::Table& opened() const { return opened_; }
   layout::Entry* entries() const { return reinterpret_cast<layout::Entry*>(segment_->base() + opened_.entries_offset); }
 
@@ -88,7 +88,7 @@ class Table {
 
   tensorflow::Tensor RowsTensor() const { return allocator_->MakeTensor(); }
 
-  // The session that trained last drives the table; a session that it superseded is refused.
+  // Makes the session of `ctx` the one that trains the table.  Returns an error to a superseded session.
   tensorflow::Status Drive(tensorflow::OpKernelContext* ctx);
 
   // Makes sure that input `first` is a variable over the rows of this table, and that the following inputs
@@ -96,18 +96,18 @@ class Table {
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const OptimizerSlots& slots,
                             std::vector<StateRows>* state);
 
-  // Makes the optimizer slots that were never seen, for a session that has not attached its variables yet: what is in
-  // them then takes the place of what its initializers write.
+  // Creates the optimizer slots that were never seen, for a session that has not attached its variables yet.  Their
+  // contents later replace the values of the session's initializers.
   void GiveSlots(const OptimizerSlots& slots);
 
   // Memory for a copy of a state array, float[device rows, width]; kept for the next save, as getting fresh memory
   // takes longer than filling it.  Null: there is none.  One save at a time.
   float* CopyMemory(int index, std::int64_t width);
 
-  // From now on, images of home rows are kept before they change; null: ends this.
+  // Starts storing images of home rows before they change; null stops it.
   void KeepRows(std::shared_ptr<RowLog> log);
   std::shared_ptr<RowLog> row_log();
-  // Whether a background save still looks at its keys, to find rows that move between home and disk: none may go.
+  // Returns true if a background save still uses the table's keys to find moving rows; no key may then be removed.
   bool IsBeingSaved() { return is_on_disk() && row_log() != nullptr; }
 
   // From a claim to the end of its step, handles with StepOf(ticket) are valid.

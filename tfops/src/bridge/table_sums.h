@@ -16,8 +16,8 @@ namespace ascpipe {
 // The sums of one table.
 class TableSums {
  public:
-  // The inputs stay the caller's.  `rows` may be null unless a lookup has a max_norm.  If the sums are partial, rows
-  // that no lookup has are left out.
+  // The caller keeps the inputs alive.  `rows` may be null unless a lookup has a max_norm.  Partial sums omit rows that
+  // no lookup uses.
   tensorflow::Status Begin(const std::string& op, const tensorflow::Tensor& slots, const tensorflow::Tensor* rows,
                            std::int64_t dim, bool partial, std::vector<BagGradient> lookups);
 

@@ -1,4 +1,4 @@
-// A wait of a thread of the program, which may sleep: unlike an op, it does not run on a thread of TensorFlow's pool.
+// Wait of a thread of the program.  Unlike an op, it may sleep, because it does not run on TensorFlow's thread pool.
 #ifndef ASCPIPE_BRIDGE_THREAD_WAIT_H_
 #define ASCPIPE_BRIDGE_THREAD_WAIT_H_
 
@@ -10,7 +10,7 @@
 
 namespace ascpipe {
 
-// Subclasses say when it is over.
+// Subclasses implement Poll.
 class ThreadWait : public Wait {
  public:
   void Finish(const CoreStatus& status) final {

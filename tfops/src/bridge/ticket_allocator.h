@@ -1,7 +1,6 @@
-// Memory of ticket tensors: when the last reference to one goes, its ticket is closed.
+// Allocator of ticket tensors.  It closes a ticket when the last reference to its tensor is released.
 //
-// So the pipeline learns that a batch can no longer be trained: it was trained, skipped, filtered, or dropped with its
-// iterator or session.
+// The batch can then no longer be trained: it was trained, skipped, filtered, or dropped with its iterator or session.
 #ifndef ASCPIPE_BRIDGE_TICKET_ALLOCATOR_H_
 #define ASCPIPE_BRIDGE_TICKET_ALLOCATOR_H_
 

@@ -97,7 +97,7 @@ bool EarlierIsOpen(const RingView& ring, int table_index, std::int64_t number) {
   for (std::int64_t earlier = ring.head(); earlier < number; ++earlier) {
     const bool open = LoadAcquire(&ring.frame(earlier)->closed) == 0 &&  // SYNC ticket-closed: load
                       LoadAcquire(ring.word(table_index, earlier)) < layout::kDone;
-    // The frame may have been freed and reused meanwhile.
+    // The frame may have been freed and reused since.
     if (open && ring.head() <= earlier) return true;
   }
   return false;

@@ -243,7 +243,7 @@ bool Stream::FillOne(Parked* next) {
 
 bool Stream::MayKeyWorkersPause() const {
   if (!local()) return training();  // an evaluation waits for its keys; training has batches in advance
-  // Keys of a batch take long to be exchanged, so a nearly empty ring accepts them at once.
+  // The keys of a batch still have to be exchanged, so key workers must not pause if the ring is nearly empty.
   return ring_.tail() - ring_.head() > ring_.opened().look_ahead;
 }
 
