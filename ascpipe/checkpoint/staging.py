@@ -153,7 +153,7 @@ def _sweep_one(directory_fd: int, name: str) -> None:
             return
         fd = disk.open_directory(name, directory_fd)
     except OSError:
-        return  # removed meanwhile, or a link or a file
+        return  # just removed, or a link or a file
     with disk.closing(fd):
         is_dead = disk.is_mine(fd) and _is_dead(fd)
     if is_dead and remove_if_possible(directory_fd, name):

@@ -77,7 +77,7 @@ def look_at_all(directory: str) -> List[Looked]:
         found = []
         stems = {stem_of(name) for name in disk.names(directory_fd)}
         for stem in sorted(stem for stem in stems if stem is not None):
-            with contextlib.suppress(NoCheckpointError):  # removed meanwhile
+            with contextlib.suppress(NoCheckpointError):  # just removed
                 found.append(_look(Place(os.path.join(directory, stem), directory, stem), directory_fd, complete))
     return sorted(found, key=lambda one: one.order)
 

@@ -14,7 +14,7 @@ _YOUNG_S = 60.0  # a new folder may not be locked by its run yet
 
 @contextlib.contextmanager
 def ranks_folder() -> Iterator[str]:
-    """Create a folder, and remove it at the end. It is locked meanwhile, and the lock ends with this process."""
+    """Create a locked folder, and remove it at the end of the block. The lock ends with this process."""
     sweep()
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
