@@ -23,7 +23,7 @@ def examine(unit: units.Unit) -> str:
     file.write_text(unit.text or '#include "{}"\n'.format(unit.sources[0]))
     result = subprocess.run(
         [str(TIDY), "--quiet", "--config-file=" + str(ROOT / ".clang-tidy"), "--header-filter=.*tfops/src/.*",
-         str(file), "--", *FLAGS], check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+         str(file), "--", *FLAGS], check=False, capture_output=True, text=True)
     return result.stdout + (result.stderr if result.returncode else "")
 
 
