@@ -46,7 +46,7 @@ class Checkpoints:
 
     @classmethod
     def of(cls, process: Process) -> "Checkpoints":
-        """Those of a process."""
+        """Return the settings and state of checkpoints in a process."""
         return internals.kept_on(process, "checkpoints", cls)
 
 

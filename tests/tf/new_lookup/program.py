@@ -1,7 +1,7 @@
 """A user's program that looks up the weighted average of two tables, and the same over variables of TensorFlow.
 
-As a script it trains the tables, and prints what it found as JSON. It runs on the sources that
-``weighted_average.patch`` has changed: those of the tree have no such lookup.
+As a script, it trains the tables and prints the results as JSON. It needs sources to which ``weighted_average.patch``
+was applied, because the product has no such lookup.
 """
 import collections
 import json

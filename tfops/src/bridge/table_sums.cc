@@ -77,7 +77,7 @@ void TableSums::Number() {
   NumberValidSlots(slots_, count_, places_.data(), indices_);
 }
 
-// Checks that all indices are inside the rows.
+// Returns an error if an index is not a valid row number.
 Status TableSums::RequireRows(const std::string& op) const {
   const std::int64_t count = rows_->dims() == 2 && rows_->dim_size(1) == dim_ ? rows_->dim_size(0) : 0;
   for (std::int64_t i = 0; i < valid_; ++i) {

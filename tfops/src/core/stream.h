@@ -72,7 +72,7 @@ class Stream {
   // Accumulates gradients of a table over `steps` batches, starting with the next batch.  `table`: index in the ring.
   void Accumulate(int table, std::int64_t steps);
   // Called after a restore, or for empty tables, while no step trains.  `batches`: number of batches trained before the
-  // next one; the keys are those of a table with unapplied gradient sums.
+  // next one; `keys`: the keys of a table with unapplied gradient sums.
   void BeganAfter(std::int64_t batches);
   void BeganWith(int table, std::vector<std::int64_t> keys);
   // Number of trained batches, including the batches before a restore.

@@ -105,7 +105,7 @@ Status RefuseGathered(const Node& sum) {
                 sum.name(),
                 "' of a table, whose numbers of rows mean nothing on other ranks. Nothing was run. "
                 "Average dense gradients alone (ascpipe.tf.DistributedOptimizer), and give the gradient of a table "
-                "to its optimizer as it is: the owners of its keys sum those of all ranks");
+                "to its optimizer as it is: the rank that owns a key sums the gradients of all ranks");
 }
 
 }  // namespace ascpipe

@@ -1,6 +1,6 @@
-// Ops on home rows. AscLocalRows and AscNameRows copy the rows of a batch's keys from an expansion table and return
-// their handles. AscReadRows and AscWriteRows read and write rows by handle. AscApplyGradientDescentByAddress,
-// AscApplyAdagradByAddress and AscApplyLazyAdamByAddress are optimizers of such rows.
+// Ops on the home rows of expansion tables. AscLocalRows copies the rows of a batch's keys and returns their handles;
+// AscNameRows returns handles only. AscReadRows and AscWriteRows read and write rows by handle.
+// AscApplyGradientDescentByAddress, AscApplyAdagradByAddress and AscApplyLazyAdamByAddress are optimizers of such rows.
 #include <algorithm>
 #include <memory>
 

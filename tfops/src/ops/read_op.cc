@@ -121,7 +121,7 @@ bags: of each feature, which of `splits` it has; -1: its rows are not combined.
 weighted: of each feature, which of `weights` it has; -1: none.
 combiners: of each feature sum, mean or sqrtn; ignored if it is not combined.
 max_norms: of each feature, as of AscCombine.
-order: what stands side by side, one output after the other: i below k for feature i, k + i for others i; each once.
+order: the pieces of all outputs, one output after the other: i for feature i, k + i for other input i; each once.
 pieces: of each output, how many of `order` it has.
 )doc");
 

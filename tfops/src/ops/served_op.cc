@@ -87,7 +87,7 @@ REGISTER_OP("AscServedLookupFound")
     .Attr("dim: int >= 1")
     .SetShapeFn(ShapesOfServedLookup)
     .Doc(R"doc(
-AscServedLookup that tells of which keys the table has rows.
+AscServedLookup that also returns which keys have a row in the table.
 
 table, keys, default_row, rows, dim: as of AscServedLookup.
 found: of the shape of the keys.
