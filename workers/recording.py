@@ -43,9 +43,9 @@ def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[
             duration = time.time_ns() - started
             for progress, earlier in zip(watched, before):
                 later = progress.newest()
-                if later != earlier:
-                    spans.add(started, duration, progress.stream, progress.batches(later),
-                              [max(0, new - old) for new, old in zip(later, earlier)])
+                moved = [max(0, new - old) for new, old in zip(later, earlier)]  # 0 after a revoked plan, too
+                if any(moved):
+                    spans.add(started, duration, progress.stream, progress.batches(later), moved)
         for wait in waits:
             for began, batch in wait.ended(time.time_ns()):
                 spans.add(began, time.time_ns() - began, wait.stream, (0, 0, 0, batch), (0, 0, 0, 1))

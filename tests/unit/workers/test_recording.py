@@ -51,6 +51,19 @@ def test_a_step_that_moved_batches_on_is_kept_with_its_time_and_another_one_is_n
     assert span.done == [("deduplicate", 2, int(ring.ring.frames["ticket"][1]) & (1 << 48) - 1)]
 
 
+def test_a_step_that_only_takes_a_batch_back_is_not_kept(tmp_path):
+    ring, stream = ring_of(1, 2)
+    store(ring, 0, PLANNED, PLANNED)
+    path = str(tmp_path / "table-0.spans")
+
+    def step():
+        store(ring, 0, PLANNED, DEDUPED)  # as a revoked plan
+        return 1
+
+    assert recorded(step, spans.SpanRing(path, 8, "table", 0), "table", [stream])() == 1
+    assert spans.read(path).spans == []
+
+
 def test_a_wait_for_rows_from_disk_is_kept_when_the_plan_is_made_or_another_one_waits(tmp_path):
     ring, stream = ring_of(1, 3)
     disk_table = np.zeros(1, structs.DISK_TABLE)[0]
