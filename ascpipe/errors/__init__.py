@@ -48,6 +48,23 @@
     +-- ColumnError            E251  tables do not support a feature column or optimizer
     +-- UntrainedTableError    E252  the loss depends on a table that no optimizer updates
     +-- TableUseError          E253  a table, its variable or gradient is used like a TensorFlow variable
+    +-- UsageError             E259  other wrong calls; each is also a ValueError, RuntimeError or the like
+    |   +-- ArgumentError      E260  an argument has a value or type that is not allowed
+    |   +-- UnexpectedArgumentError E261 a function does not have an argument, or lacks a required one
+    |   +-- InitializationError E262 init() was not called, or was called twice
+    |   +-- CallOrderError     E263  a function was called too early or too late
+    |   +-- MissingFromGraphError E264 the graph has no table, lookup, dataset or global step that a call needs
+    |   +-- FeatureError       E265  a FeatureSpec does not match the batch, its table or another FeatureSpec
+    |   +-- DatasetError       E266  a dataset or iterator cannot submit ids in the order of training
+    |   +-- TableLookupError   E267  a lookup does not match its table, its graph or other lookups
+    |   +-- TableError         E268  a table cannot be created, or differs between graphs
+    |   +-- RowInitializerError E269 the initializer of a table cannot give the values of new rows
+    |   +-- OptimizerError     E270  an optimizer or its slot variables cannot train a table
+    |   +-- GraphModificationError E271 the ops that compute ids cannot be moved into a dataset
+    |   +-- SaverError         E272  a Saver, export or warm start has nothing to save or restore, or cannot do so
+    |   +-- FilePathError      E273  a path cannot be opened
+    |   +-- EnvironmentVariableError E274 an environment variable is missing or has a wrong value
+    |   `-- ServingError       E275  a graph for serving uses tables in an unsupported way
     +-- NotBuiltYetError       E600  a feature of the reference product is not implemented
     +-- CheckpointError        E500  see ascpipe/checkpoint/errors.py for its subclasses
     `-- RemoteError            E199  this version does not know an error code of the daemon
@@ -106,6 +123,25 @@ from ascpipe.errors.others import (
     TableUseError,
     UntrainedTableError,
 )
+from ascpipe.errors.usage import (
+    ArgumentError,
+    CallOrderError,
+    DatasetError,
+    EnvironmentVariableError,
+    FeatureError,
+    FilePathError,
+    GraphModificationError,
+    InitializationError,
+    MissingFromGraphError,
+    OptimizerError,
+    RowInitializerError,
+    SaverError,
+    ServingError,
+    TableError,
+    TableLookupError,
+    UnexpectedArgumentError,
+    UsageError,
+)
 from ascpipe.errors.workers import (
     CrashLoopError,
     DiskFullError,
@@ -119,8 +155,10 @@ from ascpipe.errors.workers import (
 
 __all__ = [
     "AlreadyRunsError",
+    "ArgumentError",
     "AscpipeError",
     "BusyError",
+    "CallOrderError",
     "ColumnError",
     "CombinerError",
     "ConfigError",
@@ -129,23 +167,31 @@ __all__ = [
     "CrashLoopError",
     "DaemonError",
     "DaemonStoppedError",
+    "DatasetError",
     "DirectoryFullError",
     "DiskFullError",
     "DiskSilentError",
     "DiskWorkerDiedError",
     "EndpointTooLongError",
+    "EnvironmentVariableError",
+    "FeatureError",
+    "FilePathError",
+    "GraphModificationError",
     "HorovodMissingError",
     "HorovodVersionError",
+    "InitializationError",
     "KeyWorkerDiedError",
     "MessageError",
     "MessageTimeoutError",
     "MetricsError",
     "MetricsMissingError",
+    "MissingFromGraphError",
     "NameRefusedError",
     "NoAnswerError",
     "NotBuiltYetError",
     "NotRunningError",
     "NotStartedError",
+    "OptimizerError",
     "OtherProductError",
     "OutOfSharedMemoryError",
     "PeerRefusedError",
@@ -153,13 +199,20 @@ __all__ = [
     "RanksError",
     "RemoteError",
     "RowFileError",
+    "RowInitializerError",
     "RowUnreadableError",
     "RunDirError",
+    "SaverError",
     "SegmentError",
+    "ServingError",
     "SupervisorGoneError",
+    "TableError",
+    "TableLookupError",
     "TableUseError",
     "TableWorkerDiedError",
+    "UnexpectedArgumentError",
     "UntrainedTableError",
+    "UsageError",
     "VersionError",
     "WorkerError",
     "WrongStateError",

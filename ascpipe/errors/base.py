@@ -2,6 +2,8 @@
 import reprlib
 from typing import TYPE_CHECKING, Any, ClassVar, Optional, Tuple
 
+from ascpipe.errors import api_names
+
 _MAX_VALUE = 200
 _MAX_TEXT = 8000  #: Longer texts are cut in the middle, since the end says what to do.
 
@@ -32,7 +34,8 @@ class AscpipeError(Exception):
 
     def sentence(self) -> str:
         """Return the text without its code, at most 8000 characters."""
-        return shortened(self._text() if self._received is None else self._received, _MAX_TEXT)
+        text = api_names.in_names_of_program(self._text()) if self._received is None else self._received
+        return shortened(text, _MAX_TEXT)
 
     def _text(self) -> str:
         return self.template.format(**{name: getattr(self, name) for name in self.fields})

@@ -14,6 +14,7 @@ import tomli
 
 from ascpipe import errors, import_hints, standins
 from ascpipe.checkpoint import errors as checkpoint_errors
+from ascpipe.errors import api_names
 from ascpipe.layout import codes
 from tests.support import tree
 
@@ -75,6 +76,13 @@ def test_the_import_paths_of_the_rec_sdk_are_there():
                    "mx_rec.core.asc.manager.start_asc_pipeline", "mx_rec.util.initialize.init",
                    "mx_rec.util.initialize.terminate_config_initializer"):
         assert needed in names
+
+
+def test_names_in_error_texts_exist_in_both_apis():
+    names = set(public())
+    for ours, theirs in api_names.REC_SDK.items():
+        assert "ascpipe.tf." + ours.split("(")[0] in names
+        assert any(name.startswith("mx_rec.") and name.endswith("." + theirs.split("(")[0]) for name in names)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def last_line(error):
 
 
 @pytest.mark.parametrize("begin, says, never", [
-    (twin_programs.ascpipe, "Call ascpipe.tf.start() after the graph is built and before its first session.run()",
+    (twin_programs.ascpipe, "Call asc.start() after the graph is built and before its first session.run()",
      "asc_pipeline"),
     (programs.ascpipe, "Call start_asc_pipeline() (modify_graph_and_start_emb_cache() if lookups take tensors) after",
      "ascpipe.tf")], ids=["ascpipe.tf", "mx_rec"])
@@ -54,7 +54,7 @@ def test_a_session_that_ran_before_the_start_is_told_to_be_made_after_it():
                 run.run(program.rows)
     assert last_line(raised.value) == (
         "E205: The pipeline was not started when this session first ran, so the session knows no tables. Nothing was "
-        "run. Call ascpipe.tf.start() after the graph is built, and make the session after it")
+        "run. Call asc.start() after the graph is built, and make the session after it")
 
 
 def test_a_graph_of_a_pipeline_that_was_stopped_is_told_to_be_built_again():
@@ -66,8 +66,8 @@ def test_a_graph_of_a_pipeline_that_was_stopped_is_told_to_be_built_again():
             asc.shutdown()
             with pytest.raises(tf.errors.FailedPreconditionError) as raised:
                 run.run(program.train)
-            assert "E205: The pipeline was stopped by ascpipe.tf.shutdown()" in str(raised.value)
-            assert "build the graph again, and call ascpipe.tf.start()" in last_line(raised.value)
+            assert "E205: The pipeline was stopped by asc.shutdown()" in str(raised.value)
+            assert "build the graph again, and call asc.start()" in last_line(raised.value)
 
 
 def test_a_function_that_is_looked_for_in_ascpipe_is_said_to_be_in_ascpipe_tf():

@@ -4,6 +4,7 @@ from typing import Any, Dict, Iterator, Optional
 
 import tensorflow as tf
 
+from ascpipe.errors import api_names
 from ascpipe.tf import internals
 from ascpipe.tf.api import installing
 from ascpipe.tf.clean_up import ended_by
@@ -49,7 +50,8 @@ def init(*, daemon: Optional[str] = None, use_dynamic: bool = True, use_dynamic_
         "recent_key_count_threshold": recent_key_count_threshold, "restore_model_version": restore_model_version}
     process.init(**given)
     process.Process.current().is_plain = True
-    native.begin_program(native.CALLS)
+    api_names.use(rec_sdk=False)
+    native.begin_program()
     installing.install()
 
 

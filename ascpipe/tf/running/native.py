@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from ascpipe.control.trainer_link import Piece
+from ascpipe.errors import api_names
 from ascpipe.layout import calls
 from ascpipe.tf.running.shapes import StreamShape, TableShape
 from ascpipe.tfops import load
@@ -19,14 +20,6 @@ _CODES = {
     for kind in (tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError, tf.errors.ResourceExhaustedError,
                  tf.errors.DataLossError, tf.errors.InternalError, tf.errors.CancelledError)
 }
-
-
-#: what starts and what stops the pipeline, in the words of each of the two APIs
-CALLS = "ascpipe.tf.start()", "ascpipe.tf.shutdown()"
-CALLS_OF_REC_SDK = ("start_asc_pipeline() (modify_graph_and_start_emb_cache() if lookups take tensors)",
-                    "terminate_config_initializer()")
-
-_calls = CALLS
 
 
 def ops() -> Any:
@@ -42,10 +35,8 @@ def register_ops() -> None:
         ops()
 
 
-def begin_program(calls: Tuple[str, str]) -> None:
-    """Tell the native side that ``init`` was called, and what its errors say to call: CALLS or CALLS_OF_REC_SDK."""
-    global _calls
-    _calls = calls
+def begin_program() -> None:
+    """Tell the C++ library that ``init`` was called, and which functions its errors name."""
     if _library.cache_info().currsize:
         _begin_program(_library())
 
@@ -236,4 +227,5 @@ def _library() -> ctypes.CDLL:
 
 def _begin_program(library: ctypes.CDLL) -> None:
     text = ctypes.create_string_buffer(_ERROR_BYTES)
-    library.asc_program_begin(*(words.encode() for words in _calls), text, _ERROR_BYTES)
+    calls_in_errors = [api_names.in_names_of_program(call).encode() for call in ("asc.start()", "asc.shutdown()")]
+    library.asc_program_begin(*calls_in_errors, text, _ERROR_BYTES)

@@ -11,6 +11,7 @@ import os
 from typing import Any, Callable, ClassVar, Iterator, List, Optional, Set
 
 from ascpipe.control import trainer_link
+from ascpipe.errors import api_names
 from ascpipe.tf import patches
 from ascpipe.tf.running import native
 from ascpipe.tf.running.configuration import Configuration, checked_configuration, unknown_arguments
@@ -157,7 +158,8 @@ def init(*use_mpi: bool, **kwargs: Any) -> None:
     process = Process.begin(configuration)
     patches.apply()
     native.register_ops()
-    native.begin_program(native.CALLS_OF_REC_SDK)
+    api_names.use(rec_sdk=True)
+    native.begin_program()
     unknown = unknown_arguments(kwargs)
     if unknown:
         _log.warning("init: unknown arguments are ignored: %s", ", ".join(unknown))

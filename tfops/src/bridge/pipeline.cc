@@ -22,8 +22,8 @@ struct Holder {
   std::shared_ptr<Pipeline> owned;
   bool published = false;
   bool was_stopped = false;
-  std::string start = "ascpipe.tf.start()";  // calls that start and stop the pipeline, for error texts
-  std::string stop = "ascpipe.tf.shutdown()";
+  std::string start = "asc.start()";  // calls that start and stop the pipeline, for error texts
+  std::string stop = "asc.shutdown()";
   pid_t pid = getpid();
 };
 

@@ -81,8 +81,8 @@ Status Table::FitsHome(const std::vector<StateRows>& state) const {
                 " floats a row, but the table's rows on the host "
                 "have ",
                 sizes_.row_floats,
-                ". Nothing was moved or lost. Make the optimizer and its minimize() before "
-                "start_asc_pipeline(), and start the pipeline anew after changing it");
+                ". Nothing was moved or lost. Make the optimizer and call its minimize() before "
+                "the pipeline starts; start the pipeline again after changing it");
 }
 
 Status Table::Drive(OpKernelContext* ctx) {

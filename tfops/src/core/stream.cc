@@ -115,9 +115,10 @@ Stream::Open Stream::OpenBatches() const {
 
 CoreStatus Stream::Hold(std::int64_t number, TicketHold* hold) {
   if (RunOf(number) != run_ || SequenceOf(number) == 0) {
-    return Error(Code::kFailedPrecondition, "ticket ", SequenceOf(number), " of run ", RunOf(number),
-                 " is not of this pipeline (run ", run_,
-                 "). A batch is fetched and trained in one run call; make the iterator after start_asc_pipeline()");
+    return Error(
+        Code::kFailedPrecondition, "ticket ", SequenceOf(number), " of run ", RunOf(number),
+        " is not of this pipeline (run ", run_,
+        "). A batch is fetched and trained in one run call; make the iterator after the start of the pipeline");
   }
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = live_.find(number);

@@ -1,0 +1,43 @@
+"""Function names in error texts: names of ``ascpipe.tf``, or of ``mx_rec`` in programs that use it.
+
+Error texts are written with the names of ``ascpipe.tf``, as in ``asc.start()``.
+"""
+import re
+import sys
+from typing import Optional
+
+#: ``ascpipe.tf`` name: name of the same function or class in ``mx_rec``
+REC_SDK = {
+    "EvictHook": "EvictHook",
+    "FeatureSpec": "FeatureSpec",
+    "GraphModifierHook": "GraphModifierHook",
+    "LookupSubgraphSlicerHook": "LookupSubgraphSlicerHook",
+    "OrphanLookupKeySlicerHook": "OrphanLookupKeySlicerHook",
+    "create_table": "create_table",
+    "init": "init",
+    "insert_function": "get_asc_insert_func",
+    "shutdown": "terminate_config_initializer",
+    "sparse_lookup": "sparse_lookup",
+    "start()": "start_asc_pipeline() (modify_graph_and_start_emb_cache() if lookups take tensors)",
+}
+
+_NAME = re.compile(r"\basc\.(start\(\)|[A-Za-z_]+)")
+_uses_rec_sdk: Optional[bool] = None  #: None before ``init``
+
+
+def use(rec_sdk: bool) -> None:
+    """Select the names: those of ``mx_rec`` if ``rec_sdk``, else those of ``ascpipe.tf``. ``init`` calls this."""
+    global _uses_rec_sdk
+    _uses_rec_sdk = rec_sdk
+
+
+def in_names_of_program(text: str) -> str:
+    """Return ``text`` with the names that the program uses.
+
+    Before ``init``, a program that imported ``mx_rec`` is assumed to use its names. A function that ``mx_rec`` does
+    not have keeps its name, with ``ascpipe.tf.`` before it.
+    """
+    rec_sdk = "mx_rec" in sys.modules if _uses_rec_sdk is None else _uses_rec_sdk
+    if not rec_sdk:
+        return text
+    return _NAME.sub(lambda found: REC_SDK.get(found.group(1), "ascpipe.tf." + found.group(1)), text)

@@ -1,0 +1,118 @@
+"""Errors of a program's calls: wrong arguments, a wrong order, or a graph that cannot be trained as it is.
+
+Each class is also the built-in exception that programs for the reference product catch.
+"""
+from ascpipe.errors.base import AscpipeError
+
+
+class UsageError(AscpipeError):
+    """Base class of errors of a program's calls.
+
+    Attributes:
+        text: what the program did, and what to do instead.
+    """
+
+    code = "E259"
+
+    #: If a mapped function raises an error whose class has this constructor, AutoGraph raises the same class.
+    __init__ = Exception.__init__
+
+    @property
+    def text(self) -> str:
+        return str(self.args[0])
+
+
+class ArgumentError(UsageError, ValueError):
+    """An argument has a value or type that is not allowed; nothing was changed."""
+
+    code = "E260"
+
+
+class UnexpectedArgumentError(UsageError, TypeError):
+    """A function was called with an argument that it does not have, or without a required one."""
+
+    code = "E261"
+
+
+class InitializationError(UsageError, OSError):
+    """``init`` was not called before another function, or was called twice."""
+
+    code = "E262"
+
+
+class CallOrderError(UsageError, OSError, RuntimeError):
+    """A function was called too early or too late: before or after the start, or after the graph was finalized."""
+
+    code = "E263"
+
+
+class MissingFromGraphError(UsageError, RuntimeError, ValueError, KeyError):
+    """The graph does not have what a function needs: a table, a lookup, a dataset with ids, or a global step."""
+
+    code = "E264"
+
+
+class FeatureError(UsageError, ValueError, KeyError, TypeError, OSError):
+    """A FeatureSpec does not match the batches of its dataset, its table, or another FeatureSpec."""
+
+    code = "E265"
+
+
+class DatasetError(UsageError, ValueError):
+    """A dataset or iterator cannot submit ids in the order of training."""
+
+    code = "E266"
+
+
+class TableLookupError(UsageError, ValueError, RuntimeError, KeyError):
+    """A lookup does not match its table, its graph, or the other lookups of the table."""
+
+    code = "E267"
+
+
+class TableError(UsageError, ValueError, RuntimeError):
+    """A table cannot be created from these arguments, or differs from the table of that name in another graph."""
+
+    code = "E268"
+
+
+class RowInitializerError(UsageError, ValueError):
+    """The initializer of a table cannot give the values of new rows."""
+
+    code = "E269"
+
+
+class OptimizerError(UsageError, ValueError, RuntimeError, KeyError, TypeError):
+    """An optimizer or its slot variables cannot train a table."""
+
+    code = "E270"
+
+
+class GraphModificationError(UsageError, ValueError, RuntimeError, OSError):
+    """The ops that compute ids cannot be moved into a dataset."""
+
+    code = "E271"
+
+
+class SaverError(UsageError, ValueError, RuntimeError):
+    """A Saver, an export or a warm start was called with what cannot be saved or restored."""
+
+    code = "E272"
+
+
+class FilePathError(UsageError, ValueError):
+    """A path cannot be opened: the scheme, a symbolic link, a directory of the system, or no such file."""
+
+    code = "E273"
+
+
+class EnvironmentVariableError(UsageError, ValueError, RuntimeError):
+    """An environment variable is missing or has a value that is not allowed."""
+
+    code = "E274"
+
+
+class ServingError(UsageError, ValueError, RuntimeError):
+    """A graph for serving uses tables in a way that a SavedModel does not support."""
+
+    code = "E275"
