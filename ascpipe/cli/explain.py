@@ -67,8 +67,8 @@ def page() -> str:
     """Return all explanations as a document."""
     parts = [_HEAD]
     for name, found in EXPLANATIONS.items():
-        texts = [("- **{}**: ".format(name), found.what), ("  Data: ", found.data), ("  Action: ", found.cure)]
+        texts = [("- **{}**: ".format(name), found.what), ("  - Data: ", found.data), ("  - Action: ", found.cure)]
         parts.append("\n".join(textwrap.fill(
-            text, _MARKDOWN_WIDTH, initial_indent=before, subsequent_indent="  ", break_on_hyphens=False,
-            break_long_words=False) for before, text in texts if text not in _UNCHANGED) + "\n")
+            text, _MARKDOWN_WIDTH, initial_indent=before, subsequent_indent=" " * (before.index("-") + 2),
+            break_on_hyphens=False, break_long_words=False) for before, text in texts if text not in _UNCHANGED) + "\n")
     return "\n".join(parts[:1]) + "\n" + "".join(parts[1:])

@@ -170,8 +170,8 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "(docs/how-to/tables_and_variables.md)."),
     "E253": Explanation(
         "The program uses a table like a TensorFlow variable. Examples are a dense gradient of a table, a gradient or "
-        "row numbers kept across steps, an access to the whole variable of a step's rows, a conversion of the graph to "
-        "constants, and a graph of `import_meta_graph`.", _UNTRAINED,
+        "row numbers kept across steps, and an access to the whole variable. Graphs that are converted to constants or "
+        "come from `import_meta_graph` cannot read tables either.", _UNTRAINED,
         "The message names the op and the alternative (docs/how-to/tables_and_variables.md)."),
     "E259": Explanation(
         "A call of the program is wrong, in a way that has no code of its own.", _NOTHING,
