@@ -7,20 +7,16 @@ from ascpipe.tf import internals
 
 
 def ops_behind(tensors: Iterable[tf.Tensor], ends: Collection[str] = ()) -> List[tf.Operation]:
-    """Return the ops that tensors depend on through data inputs, without duplicates. Control inputs are ignored.
+    """Return the ops that tensors depend on through data inputs, each once.
 
     Args:
-        tensors: in one graph.
         ends: types of ops whose inputs are not followed.
     """
     return _found(tensors, lambda op: [] if op.type in ends else list(op.inputs))
 
 
 def ops_differentiated(tensors: Iterable[tf.Tensor]) -> List[tf.Operation]:
-    """Return the ops that gradients of tensors reach, without duplicates.
-
-    The ops at which the gradients end are included.
-    """
+    """Return the ops that gradients of tensors reach, each once, including those where they end."""
     def inputs_of(op: tf.Operation) -> List[tf.Tensor]:
         if op.type == "StopGradient" or not internals.is_differentiable(op):
             return []

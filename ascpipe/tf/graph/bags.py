@@ -1,7 +1,7 @@
 """Bags of ids: a lookup combines the embeddings of each row of a SparseTensor or RaggedTensor into one.
 
-AscCombine, which is used here, reads a tensor with one row per id. The graph of a step has no such tensor: one op reads
-the bags from the table and one op sums the gradients (``tfops/src/step/read_rules.cc``).
+AscCombine reads a tensor with one row per id. The graph of a step has no such tensor: one op reads bags from the table
+and one op sums gradients (``tfops/src/step/read_rules.cc``).
 """
 from typing import Any, List, NamedTuple, Optional
 
@@ -30,7 +30,7 @@ class Bags(NamedTuple):
 
 
 def bags_of(table_name: str, ids: Ids, weights: Optional[Ids]) -> Bags:
-    """Return the bags of ids. Raises ``CombinerError`` if the ids are no bags, or if the weights do not fit the ids."""
+    """Return the bags of ids. Raises ``CombinerError`` if the ids are no bags or the weights do not fit them."""
     _require_bags(table_name, "ids", ids)
     if weights is not None:
         _require_weights(table_name, weights, ids)
@@ -54,13 +54,13 @@ def require_combiner(table_name: str, combiner: Any, max_norm: Any) -> None:
 
 
 def combined(rows: tf.Tensor, bags: Bags, combiner: str, max_norm: Optional[float]) -> tf.Tensor:
-    """Return one row per bag, float32[bags, dim]. The row of an empty bag is zero.
+    """Return one row per bag, float32[bags, dim]; the row of an empty bag is zero.
 
     Args:
-        rows: float32[n, dim], one row per id.
+        rows: float32[n, dim], one per id.
         bags: the bags of these ids.
         combiner: one of ``COMBINERS``.
-        max_norm: limit of the norm of each row; longer rows are scaled down before they are combined.
+        max_norm: longer rows are scaled to this norm before they are combined.
     """
     return native.ops().asc_combine(
         rows=rows, splits=bags.splits, weights=[] if bags.weights is None else [bags.weights], combiner=combiner,
@@ -69,10 +69,6 @@ def combined(rows: tf.Tensor, bags: Bags, combiner: str, max_norm: Optional[floa
 
 @tf.RegisterGradient("AscCombine")
 def _gradient_of_combine(op: tf.Operation, gradient: tf.Tensor) -> List[Any]:
-    """Return the gradients of rows and weights.
-
-    The graph of a step contains neither the rows of a table at this point nor their gradients (see the module).
-    """
     rows, splits, *weights = op.inputs
     how = {"combiner": op.get_attr("combiner"), "max_norm": op.get_attr("max_norm")}
     of_rows = native.ops().asc_combine_rows_grad(

@@ -13,18 +13,15 @@ _log = logging.getLogger(__name__)
 
 TICKET_SUFFIX = "_read_emb_key"
 
-#: Pairs of keys that were found in one batch. The feature takes the first; the warning is logged once.
+#: Pairs of keys for which a warning was logged.
 _warned: Set[Tuple[Union[str, int], ...]] = set()
 
 
 def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
-    """Return the ids of a feature.
+    """Return the ids of a feature, or None if no dict of the batch has its key.
 
-    A str key is searched in the dict, or in each dict of a nested batch. An int key is a position in a list or tuple.
-    In a pair (features, labels) whose features are a list or tuple, it is a position among the features.
-
-    Returns:
-        The ids, or None if no dict of the batch has the key.
+    A str key is searched in all dicts of a nested batch. An int key is a position in a list or tuple. In a pair
+    (features, labels) whose features are a list or tuple, it is a position among the features.
 
     Raises:
         ValueError: a position beyond the end; an int key for a dict, or a str key for a batch without a dict.
@@ -43,9 +40,7 @@ def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
 def require_ids(batch: Any, spec: FeatureSpec, without_batch: Exception) -> Ids:
     """Return the ids of a feature, like ``find_ids``.
 
-    Raises:
-        Exception: ``without_batch``, if there is no batch; the errors of ``find_ids``.
-        KeyError: the batch has no ids of the feature.
+    Raises ``without_batch`` if there is no batch, and ``KeyError`` if the batch has no ids of the feature.
     """
     if batch is None:
         raise without_batch
@@ -56,12 +51,10 @@ def require_ids(batch: Any, spec: FeatureSpec, without_batch: Exception) -> Ids:
 
 
 def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
-    """Return the key of a feature's ids: its ``index_key``, otherwise its name, otherwise the name of its table.
+    """Return the dict key or the position of a feature's ids in a batch, or None if the batch has none.
 
-    If a batch has both names, one warning is logged: in the documentation of Rec SDK, the name of the table is the key.
-
-    Returns:
-        The key in a dict, or the position in a list or tuple; None if the batch has none of the keys.
+    The key is ``index_key``, otherwise the name of the feature, otherwise the name of its table. If the batch has both
+    names, one warning is logged, because Rec SDK's documentation uses the table's name.
 
     Raises:
         ValueError: a str key for a batch without a dict.
@@ -79,12 +72,12 @@ def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
 def add_ticket(batch: Any, ticket: tf.Tensor) -> Any:
     """Return a batch with the ticket added, so that TensorFlow does not prune the op that takes the ids.
 
-    The position of the ticket depends on the batch:
+    The ticket is added
 
-    - dict: the entry ``<last sorted key>_read_emb_key``;
-    - single tensor: second element of a pair;
-    - pair: in the first element, because a model function receives that element;
-    - other tuples and lists: the last element.
+    - to a dict as ``<last sorted key>_read_emb_key``;
+    - to a single tensor as the second element of a pair;
+    - to the first element of a pair, because a model function receives that element;
+    - to other tuples and lists as the last element.
     """
     if isinstance(batch, Mapping):
         if not batch:
@@ -102,7 +95,7 @@ def add_ticket(batch: Any, ticket: tf.Tensor) -> Any:
 
 
 def tensors_of(batch: Any) -> List[tf.Tensor]:
-    """Return all tensors of a nested batch. Dicts are traversed in the order of their keys."""
+    """Return all tensors of a nested batch, those of a dict in the order of their keys."""
     return [element for element in tf.nest.flatten(batch, expand_composites=True) if isinstance(element, tf.Tensor)]
 
 
@@ -117,7 +110,7 @@ def describe(batch: Any) -> str:
 
 
 def missing(batch: Any, spec: FeatureSpec) -> str:
-    """Return a sentence for error messages with the keys that were searched in a batch, and a similar key if any."""
+    """Return a sentence for error messages: the keys that were searched, and a similar key of the batch."""
     there = [key for candidate in _dicts(batch) for key in candidate
              if isinstance(key, str) and not key.endswith(TICKET_SUFFIX)]
     wanted = list(dict.fromkeys(spec.index_keys))
@@ -127,7 +120,7 @@ def missing(batch: Any, spec: FeatureSpec) -> str:
 
 
 def with_default_row(rows: tf.Tensor, slots: tf.Tensor, restore: tf.Tensor, default_row: tf.Tensor) -> tf.Tensor:
-    """Return the rows of a training lookup, with ``default_row`` for missing positions and keys that were not admitted.
+    """Return rows in training, with ``default_row`` for missing positions and keys that were not admitted.
 
     Args:
         rows: float[..., dim], from the lookup.
@@ -145,7 +138,7 @@ def have_rows(slots: tf.Tensor, restore: tf.Tensor) -> tf.Tensor:
         slots: int32[keys], -1 for a key without a row.
         restore: int32[...], -1 for a missing position.
     """
-    slots = tf.concat([slots, [-1]], axis=0)  # the last element is used for missing positions
+    slots = tf.concat([slots, [-1]], axis=0)  # for missing positions
     place = tf.where_v2(restore < 0, tf.size(slots) - 1, restore)
     return tf.not_equal(tf.gather(slots, place), -1)
 

@@ -2,16 +2,13 @@
 import hashlib
 import re
 
-_READABLE = 91  # characters of a table name before the digest; the limit of a name is 100
+_READABLE = 91  # a table name has at most 100 characters, 9 of them for "_" and the digest
 
 
 def table_name(variable_name: str) -> str:
-    """Return the name of the table that replaces a variable.
+    """Return the name of the table that replaces a variable: its readable characters and a digest.
 
-    The name consists of the readable characters of ``variable_name`` and a digest that makes it unique.
-
-    Args:
-        variable_name: includes the scopes; any length.
+    The digest makes the name unique. ``variable_name`` includes its scopes and may have any length.
     """
     digest = hashlib.sha256(variable_name.encode()).hexdigest()[:8]
     return "{}_{}".format(re.sub(r"\W+", "_", variable_name, flags=re.ASCII)[-_READABLE:], digest)
