@@ -48,7 +48,7 @@ _BRIDGE: Dict[str, Dict[str, str]] = {
         "npu_ops": _OPS, "npu_plugin": _PLUGIN, "tf": "tensorflow", "util": _ITERATIONS},
 }
 
-#: every module of the stand-ins
+#: all modules of the stand-ins
 HOMES: import_hints.Homes = {
     "mx_rec_common": {},
     "mx_rec_common.log": _LOGGER,

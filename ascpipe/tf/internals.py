@@ -86,7 +86,7 @@ def in_control_flow_of(op: tf.Operation) -> Iterator[None]:
 
 
 def is_in_loop(op: tf.Operation) -> bool:
-    """Return True if the output of an op is computed in each iteration of a ``tf.while_loop`` and stays in it."""
+    """Return True if an op computes its output in each iteration of a ``tf.while_loop``."""
     return control_flow_util.GetContainingWhileContext(control_flow_util.GetOutputContext(op)) is not None
 
 
@@ -98,7 +98,7 @@ def graph_around(graph: tf.Graph) -> Optional[tf.Graph]:
 
 
 def outermost(graph: tf.Graph) -> tf.Graph:
-    """Return the graph around all function bodies that contain a graph; other graphs are returned unchanged."""
+    """Return the graph around all function bodies that contain a graph."""
     around = graph_around(graph)
     return graph if around is None else outermost(around)
 

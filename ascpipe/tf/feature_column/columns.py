@@ -91,7 +91,6 @@ class TableSharedEmbeddingColumn(_Sized, internals.OldSharedEmbeddingColumn):
 
 
 def _begin_use() -> None:
-    """Apply the patches for columns. Raises ``EnvironmentError`` before ``init``."""
     Process.current()
     patches.COLUMNS.use()
 
@@ -151,14 +150,13 @@ class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategori
 
 @checked(key=Text(1, 255))
 def categorical_column_with_int64(key: str) -> Int64CategoricalColumn:
-    """Return a column whose integers are keys, without hashing and without an upper limit.
+    """Return a column for tables whose integers are keys, without hashing and without an upper limit.
 
-    It is for columns with tables. ``categorical_column_with_hash_bucket`` would convert each integer to text, which
-    takes about 100 ns per id.
+    ``categorical_column_with_hash_bucket`` would convert each integer to text, which takes about 100 ns per id.
 
     Args:
-        key: name of the feature, a sparse or dense tensor of integers. As in TensorFlow's columns, negative integers
-            are ignored; use -1 in a dense tensor for positions without an id.
+        key: name of the feature, a sparse or dense tensor of integers. Negative integers are ignored; use -1 in a dense
+            tensor for positions without an id.
 
     Returns:
         A categorical column, for ``embedding_column`` and ``linear_weights`` of this module.
@@ -173,8 +171,8 @@ def embedding_column(categorical_column: Any, dimension: int, combiner: str = "m
                      host_vocabulary_size: int = 0) -> columns_v2.EmbeddingColumn:
     """Return a ``tf.feature_column.embedding_column`` whose embeddings are a table.
 
-    The table is named after the variable that TensorFlow would create, so a column in two towers has two tables. A
-    lookup of a key that was never trained returns its initial row, like a lookup in a variable.
+    The table is named after the variable that TensorFlow would create, so a column in two towers has two tables. A key
+    that was never trained has its initial row, as in a variable.
 
     Args:
         categorical_column: from TensorFlow or this module, with at most 2^63 - 1 buckets.
@@ -184,7 +182,7 @@ def embedding_column(categorical_column: Any, dimension: int, combiner: str = "m
         max_norm: longer rows are scaled to this norm before they are combined; above 0.
         trainable: True if rows are trained.
         device_vocabulary_size: rows of the device table, in [1, 1e9]; None: the number of buckets.
-        host_vocabulary_size: with host rows, the maximum number of keys, in [0, 1e9]; see ``create_table``.
+        host_vocabulary_size: maximum number of keys with host rows, in [0, 1e9]; see ``create_table``.
 
     Returns:
         A column for ``input_layer``, ``DenseFeatures``, ``SequenceFeatures`` and Estimators.
@@ -209,14 +207,9 @@ def shared_embedding_columns(categorical_columns: Sequence[Any], dimension: int,
 
     Args:
         categorical_columns: of one kind, with the same number of buckets.
-        dimension: see ``embedding_column``.
-        combiner: see ``embedding_column``.
-        initializer: see ``embedding_column``.
         shared_embedding_collection_name: name of the table; None: derived from the names of the columns.
-        max_norm: see ``embedding_column``.
-        trainable: see ``embedding_column``.
-        device_vocabulary_size: see ``embedding_column``.
-        host_vocabulary_size: see ``embedding_column``.
+        dimension, combiner, initializer, max_norm, trainable, device_vocabulary_size, host_vocabulary_size: see
+            ``embedding_column``.
 
     Returns:
         One column per categorical column.
@@ -240,12 +233,8 @@ def linear_weights(categorical_column: Any, *, device_vocabulary_size: Optional[
     """Use a table for the weights of a categorical column in ``linear_model`` and linear Estimators.
 
     Args:
-        categorical_column: the column.
-        device_vocabulary_size: see ``embedding_column``.
-        host_vocabulary_size: see ``embedding_column``.
-
-    Returns:
-        The same column.
+        categorical_column: this column is returned.
+        device_vocabulary_size, host_vocabulary_size: see ``embedding_column``.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range.
@@ -268,7 +257,6 @@ def requires_table(column: Any) -> bool:
 
 
 def _initial(dimension: int) -> Any:
-    """Return the default initializer of TensorFlow's columns."""
     return tf.compat.v1.truncated_normal_initializer(mean=0.0, stddev=1 / math.sqrt(dimension))
 
 

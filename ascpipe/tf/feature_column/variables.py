@@ -29,7 +29,6 @@ WEIGHTS = "weights"
 
 @patches.CREATE_VARIABLE.by
 def _create_variable(self: Any, feature_column: Any, name: str, shape: Any, *args: Any, **kwargs: Any) -> Any:
-    """Create the variable of a column in ``DenseFeatures``, ``SequenceFeatures`` and ``LinearModel``."""
     if name not in (EMBEDDINGS, WEIGHTS) or not _is_categorical(feature_column, name):
         return patches.CREATE_VARIABLE.plain(self, feature_column, name, shape, *args, **kwargs)
     scope = tf.compat.v1.get_variable_scope()
@@ -48,7 +47,6 @@ def _create_variable(self: Any, feature_column: Any, name: str, shape: Any, *arg
 
 @patches.EMBEDDING_COLUMN.by
 def _embedding_column(self: Any, sparse_tensors: Any, weight_collections: Any, trainable: Any) -> Any:
-    """Look up an embedding column in ``input_layer``, or in ``DenseFeatures`` together with older columns."""
     plan = _Plan(self, EMBEDDINGS, internals.buckets_of(self.categorical_column), self.dimension, self.initializer)
     with plan.making():
         return patches.EMBEDDING_COLUMN.plain(self, sparse_tensors, weight_collections, trainable)
@@ -101,7 +99,7 @@ def _fraction_of_zero(variables: Any) -> tf.Tensor:
 
 
 def _is_categorical(column: Any, name: str) -> bool:
-    """Return True if a variable belongs to a categorical column. Weights of dense columns have the same name."""
+    # Weights of dense columns have the same name as those of categorical columns.
     return name == EMBEDDINGS or isinstance(column, columns_v2.CategoricalColumn)
 
 
@@ -109,7 +107,7 @@ class _Plan:
     """Decides whether a table replaces one variable of a column, and creates the table.
 
     Args:
-        column: the column, or the creator of the variable of several columns.
+        column: the column, or the creator of shared embeddings.
         name: name of the variable without scopes.
         buckets: number of rows.
         dim: length of a row.
@@ -130,7 +128,7 @@ class _Plan:
             Process.is_initialised() and Columns.of(Process.current()).choice is not None)
 
     def has_table(self, variable_name: str) -> bool:
-        """Return True if a table replaces the variable, and record the reason if not.
+        """Return True if a table replaces the variable. The decision is recorded in ``Columns.told``.
 
         Raises:
             ColumnError: a table was requested, but the column cannot have one.
@@ -186,7 +184,6 @@ class _Plan:
         return variable
 
     def _why_not(self) -> Optional[str]:
-        """Return the reason why no table can replace the variable, or None."""
         if getattr(self.column, "ckpt_to_load_from", None) is not None:
             return "its rows come from ckpt_to_load_from; a table begins by warm_start_from or ascpipe.tf.warm_start"
         if isinstance(self.initializer, init_ops.Constant) and tf.TensorShape([self.buckets, self.dim]) == \

@@ -57,8 +57,7 @@ def combined(rows: tf.Tensor, bags: Bags, combiner: str, max_norm: Optional[floa
     """Return one row per bag, float32[bags, dim]; the row of an empty bag is zero.
 
     Args:
-        rows: float32[n, dim], one per id.
-        bags: the bags of these ids.
+        rows: float32[n, dim], one per id of the bags.
         combiner: one of ``COMBINERS``.
         max_norm: longer rows are scaled to this norm before they are combined.
     """

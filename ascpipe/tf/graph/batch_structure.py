@@ -70,14 +70,11 @@ def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
 
 
 def add_ticket(batch: Any, ticket: tf.Tensor) -> Any:
-    """Return a batch with the ticket added, so that TensorFlow does not prune the op that takes the ids.
+    """Return a batch with the ticket, so that TensorFlow does not prune the op that takes the ids.
 
-    The ticket is added
-
-    - to a dict as ``<last sorted key>_read_emb_key``;
-    - to a single tensor as the second element of a pair;
-    - to the first element of a pair, because a model function receives that element;
-    - to other tuples and lists as the last element.
+    A dict gets the entry ``<last sorted key>_read_emb_key``. A single tensor becomes a pair with the ticket. In a pair,
+    the ticket is added to the first element, because a model function receives that element. Other tuples and lists get
+    the ticket as their last element.
     """
     if isinstance(batch, Mapping):
         if not batch:
@@ -132,7 +129,7 @@ def with_default_row(rows: tf.Tensor, slots: tf.Tensor, restore: tf.Tensor, defa
 
 
 def have_rows(slots: tf.Tensor, restore: tf.Tensor) -> tf.Tensor:
-    """Return whether each position of a lookup has a row, bool with the shape of ``restore``.
+    """Return a bool tensor with the shape of ``restore``: True at positions that have a row.
 
     Args:
         slots: int32[keys], -1 for a key without a row.

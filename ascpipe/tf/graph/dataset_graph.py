@@ -17,7 +17,7 @@ GET_NEXT = ("IteratorGetNext", "IteratorGetNextSync")
 
 _ITERATORS = ("Iterator", "IteratorV2", "AnonymousIterator", "AnonymousIteratorV2")
 
-#: Stages that ``tf.data.Options`` add.
+#: Stages that ``tf.data.Options`` adds.
 OPTION_STAGES = (
     "OptimizeDataset", "ModelDataset", "MaxIntraOpParallelismDataset", "PrivateThreadPoolDataset", "ThreadPoolDataset",
     "LatencyStatsDataset", "BytesProducedStatsDataset", "SetStatsAggregatorDataset", "NonSerializableDataset",
@@ -58,7 +58,7 @@ class _Node(NamedTuple):
 
 
 class DatasetGraph:
-    """The datasets of one graph. Results stay correct while the graph grows.
+    """The datasets of one graph. The graph may grow between calls.
 
     Args:
         marker: identifies the op that submits.
@@ -102,7 +102,7 @@ class DatasetGraph:
         return None
 
     def run_ahead(self, get_next: tf.Operation) -> Optional[int]:
-        """Return the number of submitted batches that ``prefetch`` buffers; None if the graph does not tell."""
+        """Return the number of submitted batches that ``prefetch`` buffers; None if it is not constant."""
         counts = [self._prefetched(node) for _, node in self._datasets(self.iterator(get_next))]
         known = [count for count in counts if count is not None]
         return min(known) if known else None
@@ -235,7 +235,7 @@ class _FunctionNodes:
         self._arguments = {argument.name: place for place, argument in enumerate(function.signature.input_arg)}
 
     def argument(self, reference: str) -> Optional[int]:
-        """Return the number of the argument that a reference refers to, or None."""
+        """Return the number of the argument of a reference, or None."""
         return self._arguments.get(reference.split(":")[0]) if reference.split(":")[0] not in self._nodes else None
 
     def producer(self, reference: str) -> Tuple[Any, int]:

@@ -31,7 +31,7 @@ class ExpansionLookup(TableLookup):
     Attributes:
         local: float[distinct keys, dim], rows before the step; zeros for keys without a row.
         handles: int64[distinct keys], valid within the step; 0 for keys without a row.
-        collected: True if Identities for both are already in the collections.
+        collected: True if Identity ops for both are already in the collections.
         places: int32[distinct keys], row numbers in ``local``, used as slots; -1 for keys without a row.
     """
 
@@ -42,13 +42,13 @@ class ExpansionLookup(TableLookup):
     collected = False
 
     def note_gradient(self, spec: FeatureSpec) -> None:
-        """Record that a feature's rows are trained. The first call adds the table's tensors to the collections."""
+        """Record that a feature's rows are trained. The first call fills the collections."""
         if not self.with_gradient and not self.collected:
             collect(self.local, self.handles)
         super().note_gradient(spec)
 
     def replace(self, local: tf.Tensor, handles: tf.Tensor) -> None:
-        """Connect two Identities that were collected earlier, and read the rows of this lookup through the first."""
+        """Connect two Identity ops that were collected earlier, and read the rows of this lookup through the first."""
         repoint(self.local, local)
         internals.rewire(local.op, 0, self.local)
         internals.rewire(handles.op, 0, self.handles)
@@ -64,7 +64,7 @@ class ExpansionLookup(TableLookup):
 
 
 def collect(local: tf.Tensor, handles: tf.Tensor) -> None:
-    """Add the local rows of a table and their handles to the collections of the graph."""
+    """Add local rows and handles to the collections of their graph."""
     for collection, tensor in ((LOCAL_ROWS, local), (HANDLES, handles), (_UNIQUE_HANDLES, handles)):
         tensor.graph.add_to_collection(collection, tensor)
 

@@ -121,7 +121,6 @@ class Feature:
     """One input of a stream's AscSubmit.
 
     Attributes:
-        spec: the feature, as the program declared it.
         shape: static shape of its ids, or of the values of sparse ids.
         sparse: True if the batches contain a SparseTensor or RaggedTensor.
     """

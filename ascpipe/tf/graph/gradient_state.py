@@ -30,8 +30,8 @@ class GradientState:
         applied_sums: ops whose sums of gradients were applied.
         applied: graph versions before and after each ``apply_gradients``.
         checked_version: graph version at the last check of the uses of tables.
-        home_slots: state of an optimizer beside the rows of an expansion table, by table name.
-        accumulated: by table name.
+        home_slots: optimizer slots of expansion tables, by table name.
+        accumulated: accumulation by table name.
     """
 
     losses: Dict[str, tf.Tensor] = dataclasses.field(default_factory=dict)
@@ -43,5 +43,5 @@ class GradientState:
 
     @staticmethod
     def of(state: GraphState) -> "GradientState":
-        """Return the state of the gradients of a graph; it is empty at the first call."""
+        """Return the state of the gradients of a graph."""
         return internals.kept_on(state, "gradients", GradientState)

@@ -29,12 +29,11 @@ ANEW = "; to build the model again, as in a notebook, call ascpipe.tf.reset(), o
 
 @dataclasses.dataclass(frozen=True)
 class Attachment:
-    """Ops that attach the variables of a session to the tables.
+    """Ops that let the variables of a session share the memory of the tables.
 
     Attributes:
-        op: lets the variables of a session share the memory of the tables.
-        instance: int64 scalar, input of ``op``: the read-only instance that evaluations of the session read, or
-            ``LIVE``.
+        op: attaches the variables.
+        instance: int64 scalar, input of ``op``: the instance that evaluations of the session read, or ``LIVE``.
         is_live: bool scalar: True if evaluations of the session read the live tables.
     """
 
@@ -65,8 +64,8 @@ class GraphState:
         datasets: finds tickets among the outputs of iterators.
         tables: by name, in order of creation.
         lookups: by (table name, channel).
-        requests: lookups of tensors, which need graph modification.
-        thresholds: admission and eviction thresholds of the tables.
+        requests: lookups that need graph modification.
+        thresholds: admission and eviction thresholds.
         slots: optimizer slots by table name; filled at the start of the pipeline.
         attachment: created at the start of the pipeline.
         marked: True after ``start_asc_pipeline``; then no table can be added.
@@ -92,7 +91,7 @@ class GraphState:
 
     @staticmethod
     def of(graph: tf.Graph) -> "GraphState":
-        """Return the state of a graph; it is empty at the first call. Raises ``EnvironmentError`` before ``init``."""
+        """Return the state of a graph; it is empty at first. Raises ``EnvironmentError`` before ``init``."""
         process = Process.current()
         # The state refers to the graph, so a dictionary in this module would keep both alive forever.
         kept: Dict[Process, GraphState] = internals.kept_on(graph, _STATE, dict)

@@ -76,7 +76,6 @@ def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
     Programs of the incumbent are not changed, because their gradients contain each key once.
 
     Args:
-        state: state of the graph that contains the tables.
         pairs: gradients and their variables; gradients of tables come from lookups of this step.
     """
     if not Process.current().is_plain:
@@ -102,13 +101,7 @@ def read_occurrences(state: GraphState) -> None:
 
 
 class _Reader(NamedTuple):
-    """An op that reads sums, or scaled sums.
-
-    Attributes:
-        op: the op.
-        tensor: its input with the sums.
-        image: returns the corresponding tensor of occurrences.
-    """
+    """An op that reads sums or scaled sums, the input ``tensor`` with them, and a function for their occurrences."""
 
     op: tf.Operation
     tensor: tf.Tensor
@@ -168,7 +161,6 @@ class _Change:
 
 
 def _readers(state: GraphState, summing: tf.Operation) -> List[_Reader]:
-    """Return the ops of the program that must read occurrences instead of sums."""
     found: List[_Reader] = []
     waiting: List[Tuple[tf.Tensor, Callable[[], tf.Tensor]]] = [
         (summing.outputs[0], lambda: occurrences_of(summing).values),
@@ -232,13 +224,13 @@ def _made(summing: tf.Operation) -> Occurrences:
 
 
 def _rows_of(summing: tf.Operation, part: _Part) -> Occurrences:
-    """Return the gradient of a lookup, without occurrences that train no row."""
     slots = summing.inputs[0]
     alone = Process.current().configuration.rank_size == 1
     if part.is_of_bags and alone:
         rows = native.ops().asc_lookup_grad(
             slots=slots, restore=[part.restore], grads=[part.gradients], dim=_dim(summing), partial=True)
         return Occurrences(rows.values, rows.indices)
+    # Occurrences that train no row are removed.
     is_trained = tf.concat([tf.logical_and(slots >= 0, slots < SLOT_FROZEN), [False]], axis=0)
     place = tf.where_v2(part.restore < 0, tf.size(slots), part.restore)
     trained = tf.squeeze(tf.where(tf.gather(is_trained, place)), axis=1)
@@ -262,7 +254,6 @@ def _summed(summing: tf.Operation, values: tf.Tensor, indices: tf.Tensor) -> Tup
 
 
 def _is_linear(op: tf.Operation) -> bool:
-    """Return True if an op multiplies by a scalar or passes its input on."""
     if op.type in (*_PASSING, "Neg", "Switch"):
         return True
     return op.type == "RealDiv" and op.inputs[1].shape.rank == 0 or op.type == "Mul" and any(
@@ -270,12 +261,10 @@ def _is_linear(op: tf.Operation) -> bool:
 
 
 def _changed_input(op: tf.Operation) -> int:
-    """Return the number of the input that a linear op scales or passes on."""
     return int(op.type == "Mul" and op.inputs[0].shape.rank == 0)
 
 
 def _image_by(output: tf.Tensor, image: Callable[[], tf.Tensor]) -> Callable[[], tf.Tensor]:
-    """Return a function that applies the linear op of ``output`` to another tensor, once."""
     made: List[tf.Tensor] = []
 
     def make() -> tf.Tensor:
@@ -328,7 +317,6 @@ def _tensors_of(pairs: Iterable[Tuple[Any, Any]]) -> List[tf.Tensor]:
 
 
 def _reaches(ops: Sequence[tf.Operation], tensors: Sequence[tf.Tensor]) -> bool:
-    """Return True if one of the tensors depends on one of the ops."""
     ends = {tensor.op for tensor in tensors}
     seen: Set[tf.Operation] = set()
     waiting = list(ops)

@@ -20,9 +20,8 @@ class HomeSlots:
     """State of an optimizer beside each row of an expansion table.
 
     Attributes:
-        owner: the optimizer.
-        initial: initial value of all elements of an optimizer slot by its name, in the order of a home row. Each slot
-            is as wide as the embedding.
+        initial: name of an optimizer slot -> initial value of its elements, in the order of a home row. Each slot is as
+            wide as the embedding.
         summed_by: name of the optimizer that accumulates gradients, or None. The sums follow the slots in a home row.
     """
 
@@ -48,13 +47,10 @@ class OptimizerSlot(NamedTuple):
 
 
 def optimizer_slots(table: Table, home_slots: Mapping[str, HomeSlots]) -> List[OptimizerSlot]:
-    """Return the optimizer slots of a table, in the order of a home row.
+    """Return the optimizer slots of a table, in the order of a home row. Raises like ``slot_variables``.
 
     Args:
         home_slots: by name of an expansion table.
-
-    Raises:
-        ValueError: see ``slot_variables``.
     """
     if not table.shape.expands:
         return slot_variables(table)
@@ -114,7 +110,7 @@ _REC_SDK_NAMES = {
 
 
 def _checkpoint_name(name: str) -> str:
-    """Return the folder of an optimizer slot, Rec SDK's if there is one. Rec SDK does not number its optimizers."""
+    """Return the folder of an optimizer slot. Rec SDK does not number its optimizers."""
     return _REC_SDK_NAMES.get(name.rsplit("/", 1)[-1]) or re.sub(r"\W", "_", name)
 
 
@@ -128,7 +124,7 @@ def _initial_value(variable: tf.Variable, table: Table) -> float:
 
 
 def _uniform_value(tensor: tf.Tensor) -> Optional[float]:
-    """Return the value of all elements of a tensor if the graph's structure determines it; never compute the tensor."""
+    """Return the value of all elements of a tensor if the graph determines it; never compute the tensor."""
     op = tensor.op
     if op.type in ("Identity", "Reshape"):
         return _uniform_value(op.inputs[0])
@@ -144,7 +140,6 @@ def _uniform_value(tensor: tf.Tensor) -> Optional[float]:
 
 
 def _constant(proto: Any) -> Optional[float]:
-    """Return the value of all elements of a TensorProto, or None. It contains one value, or one value per element."""
     if proto.tensor_content:
         values = np.frombuffer(proto.tensor_content, np.float32)
     else:

@@ -12,7 +12,7 @@ _PASSING = ("Identity", "StopGradient", "PreventGradient")
 
 @contextlib.contextmanager
 def outside_scopes(graph: tf.Graph, scope: Optional[str] = None) -> Iterator[None]:
-    """Build ops on the CPU, independent of the program's scopes, devices, control dependencies and conditionals.
+    """Build ops on the CPU, outside all scopes, devices, control dependencies and conditionals of the program.
 
     Args:
         scope: name scope of the ops, or None.
@@ -24,7 +24,7 @@ def outside_scopes(graph: tf.Graph, scope: Optional[str] = None) -> Iterator[Non
 
 
 def origin_of(tensor: tf.Tensor) -> tf.Operation:
-    """Return the op whose output a tensor is, after skipping ops that pass it on unchanged."""
+    """Return the op that computed a tensor, before ops that pass it on unchanged."""
     while tensor.op.type in _PASSING:
         tensor = tensor.op.inputs[0]
     return tensor.op

@@ -55,7 +55,7 @@ def origins_of(numbers: tf.Tensor) -> List[tf.Tensor]:
 
 
 def slots_summed_by(numbers: tf.Tensor) -> Optional[tf.Tensor]:
-    """Return the slots of the lookups whose gradient was summed, if ``numbers`` are the row numbers of a sum."""
+    """Return the slots of the summed lookups, if ``numbers`` are the row numbers of a sum; otherwise None."""
     return numbers.op.inputs[0] if numbers.op.type == SUM and numbers.value_index == 1 else None
 
 

@@ -13,8 +13,7 @@ class StandIn(NamedTuple):
 
     Attributes:
         variable: float[0, dim], with the name and collections of the large variable.
-        table: the table.
-        trains: True if its rows are trained.
+        trains: True if the rows are trained.
     """
 
     variable: tf.Variable
@@ -37,7 +36,7 @@ class StandIns(Dict[str, StandIn]):
 
     @staticmethod
     def of(state: GraphState) -> "StandIns":
-        """Return the stand-ins of a graph; there are none at the first call."""
+        """Return the stand-ins of a graph."""
         return internals.kept_on(state, "stand_ins", StandIns)
 
     def of_variable(self, variable: Any) -> Optional[StandIn]:
@@ -55,5 +54,5 @@ class StandIns(Dict[str, StandIn]):
 
 
 def name_of(state: GraphState, table: Table) -> str:
-    """Return the name by which a program knows a table; for a stand-in, the name of the column's variable."""
+    """Return a program's name of a table; for a stand-in, the name of the column's variable."""
     return StandIns.of(state).variables().get(table.table_name, table.table_name)

@@ -83,13 +83,7 @@ class TableLookup:
             return self._look_up([self.restore[place]], default_row)[0]
 
     def completed(self, spec: FeatureSpec, rows: tf.Tensor, ids: Ids) -> tf.Tensor:
-        """Return rows in evaluation, with initial rows for keys without a row.
-
-        Args:
-            spec: the feature.
-            rows: returned by ``embedding``.
-            ids: from the same batch.
-        """
+        """Return ``rows`` of ``embedding`` in evaluation, with initial rows for keys without a row."""
         index = self.restore[self.specs.index(spec)]
         with self.table.building(CHANNEL_NAMES[self.channel] + "_unseen"):
             is_dense_form = self._sparse.get(spec) is False
@@ -114,7 +108,7 @@ class TableLookup:
         self.ticket = ticket
 
     def _shape(self, place: int, spec: FeatureSpec, batch: Any, *, values_alone: bool) -> None:
-        """Let the op return rows of sparse ids in the form of their first lookup."""
+        # The first lookup of sparse ids selects the form of the rows.
         known = self._sparse[spec]
         if known is not None and known != values_alone:
             raise CombinerError(self.table.table_name, "FeatureSpec {!r} is looked up by sparse_lookup() and by "

@@ -59,7 +59,6 @@ class WrongUse(NamedTuple):
     """A use of a table beyond its step.
 
     Attributes:
-        op: the op.
         what: predicate of the error text: the action of the op, and the tensor.
         instead: what to do instead.
     """

@@ -103,6 +103,6 @@ class Requests:
                 if lookup.table.table_name == table_name and lookup.channel == channel]
 
     def unmerged(self, channel: int) -> List[TensorLookup]:
-        """Return the lookups of a channel that are not merged. Open lookups belong to the channel TRAIN."""
+        """Return the lookups of a channel that are not merged. Open lookups are in TRAIN."""
         return [lookup for lookup in self.lookups
                 if lookup.channel == channel and (lookup.table.table_name, channel) not in self.merged]

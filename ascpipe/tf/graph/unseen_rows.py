@@ -65,5 +65,4 @@ def _arguments(shape: TableShape) -> Dict[str, Any]:
 
 
 def _signed(seed: int) -> int:
-    """Return 64 bits as a signed attribute of an op."""
     return seed - (1 << 64) if seed >= 1 << 63 else seed
