@@ -98,7 +98,7 @@ def graph_around(graph: tf.Graph) -> Optional[tf.Graph]:
 
 
 def outermost(graph: tf.Graph) -> tf.Graph:
-    """Return the graph around all function bodies that contain a graph."""
+    """Return the graph around all function bodies that contain a graph, or the graph itself."""
     around = graph_around(graph)
     return graph if around is None else outermost(around)
 
@@ -119,7 +119,7 @@ def is_differentiable(op: tf.Operation) -> bool:
 
 
 def is_in_graph_block() -> bool:
-    """Return True inside a ``with`` block of a graph or session."""
+    """Return True in the ``with`` block of a graph or session."""
     return not ops._default_graph_stack.is_cleared()
 
 
@@ -332,7 +332,7 @@ class SaverParts:
         self._saver._RecordLastCheckpoint(prefix)
 
     def delete_old(self, meta_graph_suffix: str) -> List[str]:
-        """Delete TensorFlow's files of a checkpoint beyond ``max_to_keep``, and return its path."""
+        """Delete TensorFlow's files of a checkpoint beyond ``max_to_keep``. Return a list with its path, or []."""
         paths = [path for path, _ in self._saver._checkpoints_to_be_deleted[:1]]
         self._saver._MaybeDeleteOldCheckpoints(meta_graph_suffix=meta_graph_suffix)
         return paths

@@ -61,7 +61,7 @@ class _Sized:
 
 
 class TableEmbeddingColumn(_Sized, columns_v2.EmbeddingColumn):
-    """Column that ``embedding_column`` of this module returns."""
+    """Column from ``embedding_column`` of this module."""
 
     def create_state(self, state_manager: Any) -> None:
         """Create the table, for ``DenseFeatures``.
@@ -83,7 +83,7 @@ class TableEmbeddingColumn(_Sized, columns_v2.EmbeddingColumn):
 
 
 class TableSharedEmbeddingColumn(_Sized, internals.OldSharedEmbeddingColumn):
-    """Column that ``shared_embedding_columns`` of this module returns."""
+    """Column from ``shared_embedding_columns`` of this module."""
 
     def _get_dense_tensor_internal(self, *args: Any, **kwargs: Any) -> Any:
         _begin_use()
@@ -97,7 +97,7 @@ def _begin_use() -> None:
 
 class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategoricalColumn,
                              NamedTuple("Int64CategoricalColumn", [("key", str)])):
-    """Column that ``categorical_column_with_int64`` returns."""
+    """Column from ``categorical_column_with_int64``."""
 
     @property
     def _is_v2_column(self) -> bool:
@@ -115,7 +115,7 @@ class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategori
 
     @property
     def parse_example_spec(self) -> Dict[str, Any]:
-        """Spec by which ``tf.Example`` protos are parsed."""
+        """Spec for parsing ``tf.Example`` protos."""
         return {self.key: tf.io.VarLenFeature(tf.int64)}
 
     def transform_feature(self, transformation_cache: Any, state_manager: Any) -> tf.SparseTensor:
@@ -128,7 +128,7 @@ class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategori
 
     @property
     def parents(self) -> List[str]:
-        """The feature."""
+        """Name of the feature, in a list."""
         return [self.key]
 
     _num_buckets = num_buckets
@@ -182,7 +182,8 @@ def embedding_column(categorical_column: Any, dimension: int, combiner: str = "m
         max_norm: longer rows are scaled to this norm before they are combined; above 0.
         trainable: True if rows are trained.
         device_vocabulary_size: rows of the device table, in [1, 1e9]; None: the number of buckets.
-        host_vocabulary_size: maximum number of keys with host rows, in [0, 1e9]; see ``create_table``.
+        host_vocabulary_size: rows in host memory, in [0, 1e9], which limit the number of keys; 0: rows are only in the
+            device table. See ``create_table``.
 
     Returns:
         A column for ``input_layer``, ``DenseFeatures``, ``SequenceFeatures`` and Estimators.

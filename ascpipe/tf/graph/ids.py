@@ -35,7 +35,7 @@ class Ids:
 
     @staticmethod
     def of(given: GivenIds) -> "Ids":
-        """Wrap the ids of a program."""
+        """Return the ``Ids`` of a program's tensor."""
         if isinstance(given, tf.SparseTensor):
             return Ids(given, given.values)
         return Ids(given, given.flat_values if isinstance(given, tf.RaggedTensor) else given)

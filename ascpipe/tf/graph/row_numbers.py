@@ -12,7 +12,7 @@ _OF_FIRST_INPUT = frozenset((
     "Cast", "DynamicPartition", "Enter", "ExpandDims", "Gather", "GatherNd", "GatherV2", "Identity", "PreventGradient",
     "RefSwitch", "Reshape", "Slice", "Snapshot", "SplitV", "Squeeze", "StopGradient", "StridedSlice", "Switch",
     "TopKV2", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", "Unpack"))
-#: Ops whose other outputs are positions and counts.
+#: Only the first output of these ops contains row numbers.
 _FIRST_OUTPUT = frozenset(("Merge", "TopKV2", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"))
 SUM = "AscLookupGrad"  #: type of the ops that sum the gradient of a table's lookups
 

@@ -103,7 +103,7 @@ class TableLookup:
             self.send_count = max(send_count, self.send_count or 0)
 
     def take_ticket(self, ticket: tf.Tensor) -> None:
-        """Replace the ticket of the batches to read."""
+        """Read the batches of another ticket."""
         repoint(self.ticket, ticket)
         self.ticket = ticket
 
