@@ -89,7 +89,7 @@ class TableUses:
         self._variables = [table.variable, *table.optimizer_variables]
         self._handles = _copies_of(grown[1::2])
         self._rows = {tensor.name for tensor in _copies_of(grown)}
-        self._of_variable: Dict[str, tf.Variable] = {}  # by name of a reference or copy of it
+        self._of_variable: Dict[str, tf.Variable] = {}  # by tensor name of its references and copies
         for variable in self._variables:
             for tensor in _copies_of([internals.reference_of(variable), variable.initial_value]):
                 self._of_variable[tensor.name] = variable
