@@ -1,8 +1,8 @@
-"""Stand-ins for packages of an Ascend server: where each of their names comes from.
+"""Stand-ins for packages of an Ascend server, and a table of the origin of each name.
 
-``ascpipe run`` puts this folder last on the path of the program that it runs, so that ``import npu_bridge`` finds the
-real package where it is installed and this one elsewhere. The modules below the packages have no files: they are the
-rows of ``HOMES``, and ``ascpipe.import_hints`` makes them when they are imported. Only the packages import from here.
+``ascpipe run`` appends this folder to the path of its program, so ``import npu_bridge`` finds an installed package
+first. Modules below the packages have no files. They are rows of ``HOMES``, which ``ascpipe.import_hints`` creates at
+import.
 """
 import sys
 from typing import Dict
@@ -40,7 +40,7 @@ _BRIDGE: Dict[str, Dict[str, str]] = {
     "hccl.hccl_ops": _of(_COLLECTIVES, "all_to_all_v", "all_to_all_v_c", "allgather", "allreduce", "broadcast",
                          "reduce_scatter"),
     "npu_init": {
-        # a program may ask for deterministic ops before it imports mx_rec, or without
+        # a program may request deterministic ops without importing mx_rec, or before it
         "_deterministic": _ASCEND + "deterministic:install()",
         **_CONFIG, **_ESTIMATOR, **_OPTIMIZER, **_HCCL,
         **_of(_ASCEND + "estimator", "npu_config_proto", "npu_hooks_append", "npu_run_config_init"),
@@ -48,7 +48,7 @@ _BRIDGE: Dict[str, Dict[str, str]] = {
         "npu_ops": _OPS, "npu_plugin": _PLUGIN, "tf": "tensorflow", "util": _ITERATIONS},
 }
 
-#: every module of the stand-ins
+#: all modules of the stand-ins
 HOMES: import_hints.Homes = {
     "mx_rec_common": {},
     "mx_rec_common.log": _LOGGER,
@@ -76,11 +76,11 @@ _INSTEAD = {
 
 
 def stand_in(package: str) -> None:
-    """Give a package its names, and let the modules below it be imported."""
+    """Set the names of a package, and make the modules below it importable."""
     below = {module: homes for module, homes in HOMES.items() if module.startswith(package + ".")}
     import_hints.install(package, _INSTEAD, below)
     import_hints.fill(sys.modules[package], HOMES[package])
 
 
 def _enable_v1() -> None:
-    """Nothing: this is TensorFlow 1."""
+    """Do nothing, because this is TensorFlow 1."""

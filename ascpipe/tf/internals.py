@@ -1,6 +1,6 @@
-"""The one door to private names of TensorFlow 1.15: each is used here, under a name of ours, and nowhere else.
+"""The only module that uses private names of TensorFlow 1.15. Each has a public wrapper here.
 
-What a subclass overrides or reads of itself (``self._name``, ``super()._create_slots``) needs no door.
+Private names that a subclass overrides or reads (``self._name``, ``super()._create_slots``) need no wrapper.
 """
 import contextlib
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, TypeVar
@@ -23,12 +23,12 @@ Kept = TypeVar("Kept")
 # ---- graphs and ops --------------------------------------------------------------------------------------
 
 def rewire(op: tf.Operation, position: int, tensor: tf.Tensor) -> None:
-    """Let an op read another tensor as its input at a position."""
+    """Replace the input of an op at a position."""
     op._update_input(position, tensor)
 
 
 def add_outputs(op: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
-    """Let an op have further outputs, whose number and types its attributes already tell."""
+    """Add outputs to an op. Its attributes must already contain their number and types."""
     op._add_outputs([spec.dtype for spec in specs], [spec.shape for spec in specs])
 
 
@@ -38,44 +38,44 @@ def set_flag(op: tf.Operation, attribute: str, *, value: bool) -> None:
 
 
 def set_function(op: tf.Operation, attribute: str, name: str) -> None:
-    """Set an attribute of an op to the function of that name."""
+    """Set an attribute of an op to a function."""
     op._set_func_attr(attribute, name)
 
 
 def set_element_specs(op: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
-    """Set the attributes of an op of datasets that tell dtypes and shapes of the elements."""
+    """Set the dtypes and shapes of the elements of a dataset op."""
     op._set_type_list_attr("output_types", [spec.dtype for spec in specs])
     op._set_shape_list_attr("output_shapes", [spec.shape for spec in specs])
 
 
 def order_of(op: tf.Operation) -> int:
-    """A number that grows in the order in which the ops of a graph are made."""
+    """Return a number that increases in the order in which the ops of a graph are created."""
     return int(op._id)
 
 
 def is_reference(tensor: tf.Tensor) -> bool:
-    """Whether a tensor is a ref variable itself, not its value."""
+    """Return True if a tensor is a ref variable, not its value."""
     return bool(tensor.dtype._is_ref_dtype)
 
 
 def reference_of(variable: tf.Variable) -> tf.Tensor:
-    """A ref variable itself, not a read of it."""
+    """Return the reference of a ref variable, not its value."""
     return variable._ref()
 
 
 def function_in(graph: tf.Graph, name: str) -> Any:
-    """The function of that name in the library of a graph, or None."""
+    """Return a function from the library of a graph, or None."""
     return graph._get_function(name)
 
 
 def is_in_control_flow(graph: tf.Graph) -> bool:
-    """Whether ops that are made now belong to a conditional or loop."""
+    """Return True if new ops would belong to a conditional or loop."""
     return graph._get_control_flow_context() is not None
 
 
 @contextlib.contextmanager
 def in_control_flow_of(op: tf.Operation) -> Iterator[None]:
-    """Build ops in the block within the conditional, or none, that an op is in."""
+    """Build ops in the conditional or loop of another op."""
     graph = op.graph
     before = op.graph._get_control_flow_context()
     graph._set_control_flow_context(op._get_control_flow_context())
@@ -86,32 +86,32 @@ def in_control_flow_of(op: tf.Operation) -> Iterator[None]:
 
 
 def is_in_loop(op: tf.Operation) -> bool:
-    """Whether the output of an op is made in each turn of a ``tf.while_loop``, and does not leave the loop."""
+    """Return True if an op computes its output in each iteration of a ``tf.while_loop``."""
     return control_flow_util.GetContainingWhileContext(control_flow_util.GetOutputContext(op)) is not None
 
 
 def graph_around(graph: tf.Graph) -> Optional[tf.Graph]:
-    """The graph around the body of a function; None of a graph that is no such body."""
+    """Return the graph around a function body; None for other graphs."""
     if isinstance(graph, func_graph.FuncGraph):
         return graph.outer_graph
     return graph._outer_graph if isinstance(graph, legacy_function._FuncGraph) else None
 
 
 def outermost(graph: tf.Graph) -> tf.Graph:
-    """The graph around the bodies of all functions that a graph is within; a graph that is no such body as it is."""
+    """Return the graph around all function bodies that contain a graph, or the graph itself."""
     around = graph_around(graph)
     return graph if around is None else outermost(around)
 
 
 def captured_by(graph: tf.Graph) -> List[tf.Tensor]:
-    """The tensors that the body of a function takes from the graph around it, beside its arguments."""
+    """Return the tensors that a function body captures from the graph around it."""
     if isinstance(graph, func_graph.FuncGraph):
         return list(graph.external_captures)
     return list(getattr(graph, "extra_inputs", ()))
 
 
 def is_differentiable(op: tf.Operation) -> bool:
-    """Whether gradients pass through an op."""
+    """Return True if gradients pass through an op."""
     try:
         return ops.get_gradient_function(op) is not None
     except LookupError:
@@ -119,22 +119,25 @@ def is_differentiable(op: tf.Operation) -> bool:
 
 
 def is_in_graph_block() -> bool:
-    """Whether a graph was made the default one by a block, its own or that of a session."""
+    """Return True in the ``with`` block of a graph or session."""
     return not ops._default_graph_stack.is_cleared()
 
 
 def is_of_keras(tensor: tf.Tensor) -> bool:
-    """Whether a tensor is an input or output of a layer of Keras, as a Keras model has them."""
+    """Return True if a tensor is an input or output of a Keras layer."""
     return hasattr(tensor, "_keras_history")
 
 
 def is_in_layer_of_keras() -> bool:
-    """Whether a layer or model of Keras is being called."""
+    """Return True while a Keras layer or model is being called."""
     return bool(base_layer_utils.call_context().in_call)
 
 
 def kept_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:
-    """The object that ascpipe keeps under a name on one of TensorFlow, so that both go together; made once."""
+    """Return an object that ascpipe stores on a TensorFlow object, so that both are freed together.
+
+    The first call creates it.
+    """
     attribute = "_ascpipe_" + name
     if not hasattr(owner, attribute):
         setattr(owner, attribute, make())
@@ -142,47 +145,50 @@ def kept_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:
     return kept
 
 
-#: What counts the uses of Keras and of Estimators.
+#: Gauges that count the uses of Keras and of Estimators.
 KERAS_GAUGE = training._keras_api_gauge
 ESTIMATOR_GAUGE = estimator._estimator_api_gauge
 
 
 def is_counted(gauge: Any, label: str) -> bool:
-    """Whether a gauge has counted a use of this label."""
+    """Return True if a gauge has counted a use with this label."""
     return bool(monitoring.BoolGaugeCell(monitoring.Metric.get_cell(gauge, label)).value())
 
 
 # ---- datasets --------------------------------------------------------------------------------------------
 
 def dataset_of(variant: tf.Tensor, specs: Sequence[tf.TensorSpec]) -> Any:
-    """A dataset whose variant tensor is known, with elements of these specs."""
+    """Return a dataset with a given variant tensor and element specs."""
     return dataset_ops._VariantDataset(variant, tuple(specs))
 
 
 def variant_of(dataset: Any) -> tf.Tensor:
-    """The variant tensor of a dataset."""
+    """Return the variant tensor of a dataset."""
     return dataset._variant_tensor
 
 
 def resource_of(iterator: Any) -> tf.Tensor:
-    """The handle of an iterator."""
+    """Return the handle of an iterator."""
     return iterator._iterator_resource
 
 
 # ---- sessions and estimators -----------------------------------------------------------------------------
 
 def fetched(fetches: Any) -> List[Any]:
-    """Tensors and ops that a session runs for ``fetches``, each once; the default graph is that of the session."""
+    """Return the tensors and ops that a session runs for ``fetches``, each once.
+
+    The session's graph must be the default graph.
+    """
     return list(session_module._FetchMapper.for_fetch(fetches).unique_fetches())
 
 
 def session_within(session: tf.compat.v1.train.MonitoredSession) -> Any:
-    """The session that a managed session holds."""
+    """Return the session that a managed session wraps."""
     return session._tf_sess()
 
 
 def folder_of(builder: Any) -> str:
-    """The directory that a builder of SavedModels writes to."""
+    """Return the directory of a SavedModel builder."""
     return tf.compat.as_text(builder._export_dir)
 
 
@@ -190,51 +196,51 @@ def folder_of(builder: Any) -> str:
 
 def apply_repeated_as(kind: Any, optimizer: tf.compat.v1.train.Optimizer, grad: tf.IndexedSlices,
                       var: tf.Variable) -> Any:
-    """Apply a gradient that may have rows of one index, as the optimizer class ``kind`` of TensorFlow does."""
+    """Apply a gradient with repeated indices, like the TensorFlow optimizer class ``kind``."""
     return kind._apply_sparse_duplicate_indices(optimizer, grad, var)
 
 
 def settings_of(optimizer: tf.compat.v1.train.Optimizer, names: Sequence[str]) -> List[Any]:
-    """What an optimizer of TensorFlow was made with, by the names of its constructor's arguments."""
+    """Return the constructor arguments of a TensorFlow optimizer, by name."""
     return [getattr(optimizer, "_" + name) for name in names]
 
 
 # ---- feature columns -------------------------------------------------------------------------------------
 
-#: Classes of columns of TensorFlow's older version, by which it knows them.
+#: Base classes of TensorFlow's older feature columns.
 OldCategoricalColumn = feature_column._CategoricalColumn
 OldSharedEmbeddingColumn = feature_column._SharedEmbeddingColumn
 
 
 def buckets_of(column: Any) -> int:
-    """The number of buckets of a categorical column, of either version of the columns."""
+    """Return the number of buckets of a categorical column of either version."""
     buckets = getattr(column, "num_buckets", None)
     return int(column._num_buckets if buckets is None else buckets)
 
 
 def parts_of_shared_embeddings(creator: Any) -> Tuple[str, int, Any]:
-    """Name, buckets and initializer of the variable of ``shared_embeddings``."""
+    """Return the name, buckets and initializer of the variable of ``shared_embeddings``."""
     return creator._name, creator._num_buckets, creator._initializer
 
 
 def parts_of_linear_column(layer: Any) -> Tuple[Any, int]:
-    """The column of a layer of ``linear_model``, and for how many outputs it has weights."""
+    """Return the column of a layer of ``linear_model``, and the number of outputs."""
     return layer._feature_column, layer._units
 
 
 def makes_variables_by_itself(state_manager: Any) -> bool:
-    """Whether a layer of columns is one of TensorFlow 2, whose variables come from no scope."""
+    """Return True for a TensorFlow 2 layer of columns, whose variables do not come from a scope."""
     return isinstance(state_manager, feature_column_v2._StateManagerImplV2)
 
 
 def sparse_input(given: Any) -> tf.SparseTensor:
-    """A feature as columns take it: a dense tensor becomes sparse, without -1."""
+    """Return a feature as columns read it: a dense tensor becomes sparse, without -1."""
     return feature_column_v2._to_sparse_input_and_drop_ignore_values(given)
 
 
 @contextlib.contextmanager
 def custom_getter_of(layer: Any, getter: Callable[..., Any]) -> Iterator[None]:
-    """Let a layer make its variables by a custom getter in the block."""
+    """Let a layer create its variables by a custom getter in the block."""
     scope = layer._scope
     before = scope.custom_getter
     scope.set_custom_getter(getter)
@@ -246,7 +252,7 @@ def custom_getter_of(layer: Any, getter: Callable[..., Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def shape_shown(variable: Any, shape: Sequence[int]) -> Iterator[None]:
-    """Let a variable say another shape in the block, where TensorFlow compares it."""
+    """Let ``get_shape`` of a variable return another shape in the block."""
     variable.get_shape = lambda: tf.TensorShape(shape)
     try:
         yield
@@ -257,33 +263,29 @@ def shape_shown(variable: Any, shape: Sequence[int]) -> Iterator[None]:
 # ---- savers ----------------------------------------------------------------------------------------------
 
 def all_saveable_objects() -> List[Any]:
-    """The objects of the default graph that a saver without ``var_list`` saves."""
+    """Return the objects that a saver without ``var_list`` saves."""
     return list(variables._all_saveable_objects())
 
 
 class SaverParts:
-    """The private state of a ``tf.train.Saver``.
-
-    Args:
-        saver: the saver.
-    """
+    """Private state of a ``tf.train.Saver``."""
 
     def __init__(self, saver: tf.compat.v1.train.Saver) -> None:
         self._saver = saver
 
     @property
     def is_built(self) -> bool:
-        """Whether the saver has made its ops, or was given them."""
+        """True if the saver has its ops."""
         return bool(self._saver._is_built or self._saver.saver_def)
 
     @property
     def is_empty(self) -> bool:
-        """Whether the saver was built and saves nothing."""
+        """True if the saver was built and saves nothing."""
         return bool(self._saver._is_empty)
 
     @property
     def allows_empty(self) -> bool:
-        """Whether the saver may save nothing."""
+        """True if the saver may save nothing."""
         return bool(self._saver._allow_empty)
 
     def allow_empty(self) -> None:
@@ -292,7 +294,7 @@ class SaverParts:
 
     @property
     def items(self) -> Any:
-        """The ``var_list`` of the saver: a list or dict; None: all that can be saved."""
+        """``var_list`` of the saver: a list, a dict, or None for all saveable objects."""
         return self._saver._var_list
 
     @items.setter
@@ -300,21 +302,21 @@ class SaverParts:
         self._saver._var_list = items
 
     def saved(self) -> Any:
-        """The objects that the saver saves: a list or dict."""
+        """Return the objects that the saver saves: a list or dict."""
         return all_saveable_objects() if self.items is None else self.items
 
     @property
     def saves_relative_paths(self) -> bool:
-        """Whether the ``checkpoint`` file names checkpoints relative to its directory."""
+        """True if the ``checkpoint`` file has paths relative to its directory."""
         return bool(self._saver._save_relative_paths)
 
     def save_instead(self, items: List[Any], builder: Callable[[Any], Any]) -> None:
-        """Let the saver save other objects, with ops of a builder that is made for the version of its files."""
+        """Let the saver save other objects, with the ops of a builder for its file version."""
         self.items = items
         self._saver._builder = builder(self._saver._write_version)
 
     def forget_build(self) -> None:
-        """Let the saver be built once more."""
+        """Discard the ops of the saver, so that it is built again."""
         self._saver._is_built = False
         self._saver._is_empty = None
         self._saver.saver_def = None
@@ -322,15 +324,15 @@ class SaverParts:
 
     @property
     def last_checkpoints(self) -> List[Tuple[str, float]]:
-        """Paths and times of the checkpoints that are kept, the oldest first."""
+        """Paths and times of the kept checkpoints, oldest first."""
         return list(self._saver._last_checkpoints)
 
     def record(self, prefix: str) -> None:
-        """Note the newest checkpoint, and which one is not kept any more."""
+        """Record the newest checkpoint, and which checkpoint is to be deleted."""
         self._saver._RecordLastCheckpoint(prefix)
 
     def delete_old(self, meta_graph_suffix: str) -> List[str]:
-        """Delete the files of a checkpoint that is not kept any more, as far as they are TensorFlow's; its path."""
+        """Delete TensorFlow's files of a checkpoint beyond ``max_to_keep``. Return a list with its path, or []."""
         paths = [path for path, _ in self._saver._checkpoints_to_be_deleted[:1]]
         self._saver._MaybeDeleteOldCheckpoints(meta_graph_suffix=meta_graph_suffix)
         return paths

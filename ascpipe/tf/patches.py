@@ -1,7 +1,7 @@
-"""The one list of what ascpipe replaces in TensorFlow, and the one place that replaces it and gives it back.
+"""All attributes of TensorFlow that ascpipe replaces, and the code that replaces and restores them.
 
-``import mx_rec`` and ``init`` apply the patches. Patches of a ``Feature`` are applied when the program first uses that
-part of TensorFlow. The end of a program, ``shutdown`` or ``terminate_config_initializer``, undoes all.
+``import mx_rec`` and ``init`` apply the patches. Patches of a ``Feature`` are applied when the program first uses the
+feature. ``shutdown`` and ``terminate_config_initializer`` undo all patches.
 """
 import functools
 import importlib
@@ -18,10 +18,10 @@ _NOTHING = object()
 class Feature:
     """A part of TensorFlow that not every program uses.
 
-    Its patches are applied when a program first uses it, and by each later ``init``.
+    Its patches are applied at the first use, and by each later ``init``.
 
     Args:
-        was_used: whether TensorFlow has counted a use, which may have been before ``init``.
+        was_used: returns True if TensorFlow has counted a use, possibly before ``init``.
     """
 
     def __init__(self, was_used: Callable[[], bool] = lambda: False) -> None:
@@ -30,11 +30,11 @@ class Feature:
 
     @property
     def is_used(self) -> bool:
-        """Whether this process has used the feature."""
+        """True if this process has used the feature."""
         return self._is_used or self._was_used()
 
     def use(self) -> None:
-        """Apply the patches of the feature, if patches are applied in this process. May be called twice."""
+        """Apply the patches of the feature if patches are applied in this process. Idempotent."""
         if not self._is_used:
             self._is_used = True
             for patch in PATCHES if _Applied.now else ():
@@ -46,11 +46,11 @@ class Patch:
     """An attribute of a class or module of TensorFlow that is replaced.
 
     Args:
-        module: of TensorFlow; imported when it is needed, as not every program needs Estimators.
-        path: of the attribute in it, ``Class.method`` for instance.
-        purpose: what it is replaced for.
-        feature: what a program uses before it needs the patch; None: each program needs it.
-        of_graphs: a method that is replaced on each graph that has tables, and not on its class.
+        module: module of TensorFlow. It is imported when needed, because not every program needs Estimators.
+        path: path of the attribute in the module, for example ``Class.method``.
+        purpose: reason for the replacement.
+        feature: feature that needs the patch; None: every program needs it.
+        of_graphs: replace a method on each graph with tables, not on its class.
     """
 
     def __init__(self, module: str, path: str, purpose: str, feature: Optional[Feature] = None, *,
@@ -67,18 +67,18 @@ class Patch:
 
     @property
     def plain(self) -> Any:
-        """The attribute as TensorFlow has it; None: it has none of this name."""
+        """TensorFlow's own attribute, or None if it does not exist."""
         if self._plain is _NOTHING:
             self._plain = vars(self._owner()).get(self._name())
         return self._plain
 
     def by(self, replacement: Replacement) -> Replacement:
-        """Note what takes the place of the attribute when patches are applied. A decorator."""
+        """Set the replacement. A decorator."""
         self._replacement = replacement
         return replacement
 
     def put(self) -> None:
-        """Replace the attribute, if there is something for it and its feature is used. May be called twice."""
+        """Replace the attribute if it has a replacement and its feature is used. Idempotent."""
         if self._replacement is _NOTHING or not (self.feature is None or self.feature.is_used):
             return
         if self.plain is not self._replacement and not self.of_graphs:
@@ -86,13 +86,13 @@ class Patch:
         self._on_objects(is_replaced=self.of_graphs)
 
     def put_on(self, each: Any) -> None:
-        """Of a graph: replace the method. Of another object: let ``undo`` leave the replacement on it."""
+        """Replace the method on a graph. For other objects: keep the replacement on the object after ``undo``."""
         self._objects.add(each)
         if self.of_graphs and _Applied.now:
             self._on_objects(is_replaced=True)
 
     def undo(self) -> None:
-        """Give TensorFlow its own back. May be called twice, and without ``put``."""
+        """Restore TensorFlow's attribute. Idempotent, also without ``put``."""
         if self._plain is _NOTHING:
             return
         if self._plain is not None:
@@ -102,7 +102,7 @@ class Patch:
         self._on_objects(is_replaced=not self.of_graphs)
 
     def _on_objects(self, *, is_replaced: bool) -> None:
-        """Replace the attribute on objects, which the replacement does not keep alive, or give them their own back."""
+        """Replace the attribute on registered objects, or restore it. The replacement keeps no object alive."""
         for each in self._objects:
             vars(each).pop(self._name(), None)
             if is_replaced:
@@ -123,19 +123,19 @@ def _call(replacement: Callable[..., Any], of: Callable[[], Any], *args: Any, **
 
 
 class _Applied:
-    """Whether the patches of this process are applied."""
+    """Holds whether the patches of this process are applied."""
 
     now = False
 
 
 PATCHES: List[Patch] = []
 
-COLUMNS = Feature()  #: feature columns that have tables, or may get them
+COLUMNS = Feature()  #: feature columns with tables
 ESTIMATORS = Feature(lambda: internals.is_counted(internals.ESTIMATOR_GAUGE, "init"))
-KERAS = Feature(lambda: internals.is_counted(internals.KERAS_GAUGE, "model"))  #: models of Keras
+KERAS = Feature(lambda: internals.is_counted(internals.KERAS_GAUGE, "model"))  #: Keras models
 INCUMBENT = Feature()  #: ``mx_rec``
-CARDS = Feature()  #: sessions that may ask a card of the incumbent's
-HOST_OPS = Feature()  #: of the incumbent
+CARDS = Feature()  #: session options for the incumbent's accelerators
+HOST_OPS = Feature()  #: host ops of the incumbent
 
 _SAVER = ".python.training.saver"
 _SESSION = ".python.client.session"
@@ -217,27 +217,27 @@ _sessions: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 def apply_to_session(session: Any, run: Callable[..., Any], make_callable: Callable[..., Any]) -> None:
-    """Replace two methods of one session, so that one run trains several iterations (``set_iteration_per_loop``)."""
+    """Replace two methods of a session, so that one run trains several iterations (``set_iteration_per_loop``)."""
     _sessions.add(session)
     session.run = run
     session.make_callable = make_callable
 
 
 def apply_to_graph(graph: Any) -> None:
-    """Replace two methods of one graph, as it has tables: ``finalize``, and what sessions call before they run ops."""
+    """Replace ``finalize`` of a graph with tables, and the method that sessions call before they run ops."""
     RUN_LOCK.put_on(graph)
     FINALIZE.put_on(graph)
 
 
 def apply() -> None:
-    """Apply all patches except those whose feature is not used. May be called twice, and after ``undo``."""
+    """Apply all patches except those of unused features. Idempotent; may be called after ``undo``."""
     _Applied.now = True
     for patch in PATCHES:
         patch.put()
 
 
 def undo() -> None:
-    """Undo all patches, and those of sessions. Features that need the patches no longer work afterwards."""
+    """Undo all patches, including those of sessions. Features that need the patches no longer work afterwards."""
     _Applied.now = False
     for patch in PATCHES:
         patch.undo()

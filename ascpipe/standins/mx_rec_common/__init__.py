@@ -1,4 +1,4 @@
-"""Stand-in for what older versions of the incumbent's packages share."""
+"""Stand-in for the shared package of older versions of the incumbent."""
 from ascpipe import standins
 
 standins.stand_in(__name__)

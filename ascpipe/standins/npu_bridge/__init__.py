@@ -1,4 +1,4 @@
-"""Stand-in for the adapter of TensorFlow 1.15."""
+"""Stand-in for the TensorFlow 1.15 adapter."""
 from ascpipe import standins
 
 standins.stand_in(__name__)

@@ -1,4 +1,4 @@
-"""Stand-in: the names of the adapter in one place."""
+"""Stand-in for a module with all names of the adapter."""
 from ascpipe import standins
 
 standins.stand_in(__name__)

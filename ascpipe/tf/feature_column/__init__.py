@@ -1,6 +1,6 @@
 """Feature columns whose embeddings and weights are tables: ``ascpipe.tf.feature_column``.
 
-For TensorFlow's own columns as they are see ``ascpipe.tf.use_for_feature_columns``.
+``ascpipe.tf.use_for_feature_columns`` supports TensorFlow's own columns.
 """
 from ascpipe.tf.feature_column.columns import (
     categorical_column_with_int64,

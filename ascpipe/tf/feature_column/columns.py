@@ -1,4 +1,4 @@
-"""Feature columns that always have tables, of the sizes that they are given."""
+"""Feature columns that always have tables, with given sizes."""
 import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
@@ -15,7 +15,7 @@ from ascpipe.tf.validation import Choice, Instance, Integer, ListOf, Number, Rul
 
 _MAX_INT64 = 2 ** 63 - 1
 
-#: Sizes of the tables of linear weights, by column; columns are values, which may be made anew for each graph.
+#: Sizes of the tables of linear weights. Columns are compared by value, so a rebuilt column has the same sizes.
 _linear: Dict[Any, TableSizes] = {}
 
 
@@ -39,18 +39,18 @@ _RULES: Dict[str, Rule] = {
 
 
 class _Sized:
-    """What a column of TensorFlow, which is a tuple, has besides: the sizes of its table.
+    """Adds the sizes of the table to a column of TensorFlow, which is a tuple.
 
-    They are part of its value. TensorFlow sorts columns that are keys by their texts, so they are part of that, too.
+    The sizes are part of the column's value, and of its text, because TensorFlow sorts columns by their texts.
     """
 
     table_sizes: TableSizes = TableSizes()
 
     def __eq__(self, other: Any) -> bool:
-        # Not left to the other: a column of TensorFlow would find the fields equal.
+        # Compare types first: TensorFlow's own column may have equal fields.
         return type(self) is type(other) and bool(super().__eq__(other)) and self.table_sizes == other.table_sizes
 
-    def __ne__(self, other: Any) -> bool:  # that of tuples does not ask __eq__
+    def __ne__(self, other: Any) -> bool:  # tuple.__ne__ does not call __eq__
         return not self == other
 
     def __hash__(self) -> int:
@@ -61,14 +61,14 @@ class _Sized:
 
 
 class TableEmbeddingColumn(_Sized, columns_v2.EmbeddingColumn):
-    """A column of ``embedding_column`` of this module."""
+    """Column from ``embedding_column`` of this module."""
 
     def create_state(self, state_manager: Any) -> None:
-        """Make the table, for ``DenseFeatures``.
+        """Create the table, for ``DenseFeatures``.
 
         Raises:
-            EnvironmentError: before ``init``.
-            ColumnError: in a layer of TensorFlow 2.
+            EnvironmentError: ``init`` was not called.
+            ColumnError: the layer is one of TensorFlow 2.
         """
         _begin_use()
         if internals.makes_variables_by_itself(state_manager):
@@ -83,7 +83,7 @@ class TableEmbeddingColumn(_Sized, columns_v2.EmbeddingColumn):
 
 
 class TableSharedEmbeddingColumn(_Sized, internals.OldSharedEmbeddingColumn):
-    """A column of ``shared_embedding_columns`` of this module."""
+    """Column from ``shared_embedding_columns`` of this module."""
 
     def _get_dense_tensor_internal(self, *args: Any, **kwargs: Any) -> Any:
         _begin_use()
@@ -91,14 +91,13 @@ class TableSharedEmbeddingColumn(_Sized, internals.OldSharedEmbeddingColumn):
 
 
 def _begin_use() -> None:
-    """Let columns have tables from now on. Raises ``EnvironmentError`` before ``init``."""
     Process.current()
     patches.COLUMNS.use()
 
 
 class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategoricalColumn,
                              NamedTuple("Int64CategoricalColumn", [("key", str)])):
-    """A column of ``categorical_column_with_int64``."""
+    """Column from ``categorical_column_with_int64``."""
 
     @property
     def _is_v2_column(self) -> bool:
@@ -106,30 +105,30 @@ class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategori
 
     @property
     def name(self) -> str:
-        """The name of the feature."""
+        """Name of the feature."""
         return self.key
 
     @property
     def num_buckets(self) -> int:
-        """As many as there are integers from 0 on."""
+        """Number of buckets, 2^63 - 1."""
         return _MAX_INT64
 
     @property
     def parse_example_spec(self) -> Dict[str, Any]:
-        """How the feature is read from a ``tf.Example``."""
+        """Spec for parsing ``tf.Example`` protos."""
         return {self.key: tf.io.VarLenFeature(tf.int64)}
 
     def transform_feature(self, transformation_cache: Any, state_manager: Any) -> tf.SparseTensor:
-        """The ids of a batch; -1 in a dense tensor stands for a place without one."""
+        """Return the ids of a batch. In a dense tensor, -1 means that there is no id."""
         return _sparse_integers(self.key, transformation_cache.get(self.key, state_manager))
 
     def get_sparse_tensors(self, transformation_cache: Any, state_manager: Any) -> Any:
-        """The ids of a batch, without weights."""
+        """Return the ids of a batch, without weights."""
         return self.IdWeightPair(transformation_cache.get(self, state_manager), None)
 
     @property
     def parents(self) -> List[str]:
-        """The feature."""
+        """Name of the feature, in a list."""
         return [self.key]
 
     _num_buckets = num_buckets
@@ -151,13 +150,13 @@ class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategori
 
 @checked(key=Text(1, 255))
 def categorical_column_with_int64(key: str) -> Int64CategoricalColumn:
-    """Integers that are keys as they are, without hashing and without an upper end; for columns with tables.
+    """Return a column for tables whose integers are keys, without hashing and without an upper limit.
 
-    ``categorical_column_with_hash_bucket`` would write each one as text first, which takes some 100 ns an id.
+    ``categorical_column_with_hash_bucket`` would convert each integer to text, which takes about 100 ns per id.
 
     Args:
-        key: name of the feature: a tensor of integers, dense with -1 where there is none, or sparse. Integers below 0
-            are left out, as TensorFlow's columns do.
+        key: name of the feature, a sparse or dense tensor of integers. Negative integers are ignored; use -1 in a dense
+            tensor for positions without an id.
 
     Returns:
         A categorical column, for ``embedding_column`` and ``linear_weights`` of this module.
@@ -170,26 +169,27 @@ def embedding_column(categorical_column: Any, dimension: int, combiner: str = "m
                      max_norm: Optional[float] = None, trainable: bool = True, *,
                      device_vocabulary_size: Optional[int] = None,
                      host_vocabulary_size: int = 0) -> columns_v2.EmbeddingColumn:
-    """``tf.feature_column.embedding_column`` whose embeddings are a table.
+    """Return a ``tf.feature_column.embedding_column`` whose embeddings are a table.
 
-    The table is named after the variable that TensorFlow would make, so that one column in two towers has two tables.
-    A key that was never trained gives its initial row, as a variable would.
+    The table is named after the variable that TensorFlow would create, so a column in two towers has two tables. A key
+    that was never trained has its initial row, as in a variable.
 
     Args:
-        categorical_column: of TensorFlow or of this module, with as many buckets as there may be, 2^63 - 1 at most.
+        categorical_column: from TensorFlow or this module, with at most 2^63 - 1 buckets.
         dimension: length of a row, in [1, 8192].
-        combiner: "mean", "sum" or "sqrtn": how the rows of an example's ids become one.
+        combiner: "mean", "sum" or "sqrtn": how the rows of an example's ids are combined.
         initializer: of the rows; None: truncated normal with a standard deviation of ``1 / sqrt(dimension)``.
-        max_norm: rows that are longer are scaled to this length before they are combined; above 0.
-        trainable: whether rows are trained.
-        device_vocabulary_size: rows that the table holds at a time, in [1, 1e9]; None: as many as there are buckets.
-        host_vocabulary_size: with host rows: how many keys it holds, in [0, 1e9]; see ``create_table``.
+        max_norm: longer rows are scaled to this norm before they are combined; above 0.
+        trainable: True if rows are trained.
+        device_vocabulary_size: rows of the device table, in [1, 1e9]; None: the number of buckets.
+        host_vocabulary_size: rows in host memory, in [0, 1e9], which limit the number of keys; 0: rows are only in the
+            device table. See ``create_table``.
 
     Returns:
         A column for ``input_layer``, ``DenseFeatures``, ``SequenceFeatures`` and Estimators.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range.
+        ValueError: an argument has the wrong type or is out of range.
     """
     column = TableEmbeddingColumn(categorical_column, dimension, combiner, initializer or _initial(dimension),
                                   None, None, max_norm, trainable)
@@ -204,24 +204,19 @@ def shared_embedding_columns(categorical_columns: Sequence[Any], dimension: int,
                              max_norm: Optional[float] = None, trainable: bool = True, *,
                              device_vocabulary_size: Optional[int] = None,
                              host_vocabulary_size: int = 0) -> List[Any]:
-    """``tf.feature_column.shared_embedding_columns`` whose embeddings are one table.
+    """Return ``tf.feature_column.shared_embedding_columns`` whose embeddings are one table.
 
     Args:
         categorical_columns: of one kind, with the same number of buckets.
-        dimension: as in ``embedding_column``.
-        combiner: as in ``embedding_column``.
-        initializer: as in ``embedding_column``.
-        shared_embedding_collection_name: names the table; None: made of the names of the columns.
-        max_norm: as in ``embedding_column``.
-        trainable: as in ``embedding_column``.
-        device_vocabulary_size: as in ``embedding_column``.
-        host_vocabulary_size: as in ``embedding_column``.
+        shared_embedding_collection_name: name of the table; None: derived from the names of the columns.
+        dimension, combiner, initializer, max_norm, trainable, device_vocabulary_size, host_vocabulary_size: see
+            ``embedding_column``.
 
     Returns:
-        A column for each one.
+        One column per categorical column.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; columns that cannot share.
+        ValueError: an argument has the wrong type or is out of range; the columns cannot be shared.
     """
     theirs = tf.feature_column.shared_embedding_columns(
         categorical_columns, dimension, combiner, initializer or _initial(dimension), shared_embedding_collection_name,
@@ -236,18 +231,14 @@ def shared_embedding_columns(categorical_columns: Sequence[Any], dimension: int,
          host_vocabulary_size=_RULES["host_vocabulary_size"])
 def linear_weights(categorical_column: Any, *, device_vocabulary_size: Optional[int] = None,
                    host_vocabulary_size: int = 0) -> Any:
-    """Let the weights of a categorical column in ``linear_model`` and linear Estimators be a table.
+    """Use a table for the weights of a categorical column in ``linear_model`` and linear Estimators.
 
     Args:
-        categorical_column: the column.
-        device_vocabulary_size: as in ``embedding_column``.
-        host_vocabulary_size: as in ``embedding_column``.
-
-    Returns:
-        The same column.
+        categorical_column: this column is returned.
+        device_vocabulary_size, host_vocabulary_size: see ``embedding_column``.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range.
+        ValueError: an argument has the wrong type or is out of range.
     """
     patches.COLUMNS.use()
     _linear[categorical_column] = TableSizes(device_vocabulary_size, host_vocabulary_size)
@@ -255,19 +246,18 @@ def linear_weights(categorical_column: Any, *, device_vocabulary_size: Optional[
 
 
 def sizes_given(column: Any, name: str) -> Optional[TableSizes]:
-    """The sizes that a column was given for the table behind a variable of it; None: none."""
+    """Return the table sizes that were given for a variable of a column, or None."""
     if isinstance(column, (TableEmbeddingColumn, TableSharedEmbeddingColumn)):
         return column.table_sizes
     return _linear.get(column) if name == "weights" else None
 
 
 def requires_table(column: Any) -> bool:
-    """Whether nothing but a table can stand behind a column: it is one of this module, and no weights of TensorFlow."""
+    """Return True if an embedding column is from this module, so that its variable must be a table."""
     return isinstance(column, (TableEmbeddingColumn, TableSharedEmbeddingColumn))
 
 
 def _initial(dimension: int) -> Any:
-    """As TensorFlow's columns begin."""
     return tf.compat.v1.truncated_normal_initializer(mean=0.0, stddev=1 / math.sqrt(dimension))
 
 

@@ -1,4 +1,4 @@
-"""Looks up the table behind a column's variable where TensorFlow would call ``safe_embedding_lookup_sparse``."""
+"""Replaces ``safe_embedding_lookup_sparse`` of TensorFlow by a lookup in the table of a column's variable."""
 import functools
 from typing import Any, Optional, Tuple
 
@@ -13,7 +13,7 @@ from ascpipe.tf.graph.stand_ins import StandIn, StandIns
 from ascpipe.tf.graph.unseen_rows import Unseen
 from ascpipe.tf.program.lookup_sparse import lookup_sparse
 
-#: Ops that give buckets of hashes, none below 0: there is nothing to leave out of what most columns read.
+#: Ops that compute hash buckets. Their values are never negative, so nothing needs to be removed.
 _HASHES = frozenset(("StringToHashBucketFast", "StringToHashBucketStrong", "SparseCross"))
 
 
@@ -32,9 +32,9 @@ def _safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: tf.SparseT
 
 def _combined(stand_in: StandIn, given: tf.SparseTensor, given_weights: Optional[tf.SparseTensor], combiner: str,
               max_norm: Optional[float]) -> tf.Tensor:
-    """One row for each bag, of the shape of the ids without their last dimension, followed by dim.
+    """Return one row per bag, in the shape of the ids without the last dimension, followed by dim.
 
-    Ids below 0 are left out, and weights that are not above 0 but of sums, as TensorFlow does.
+    Like TensorFlow, ignore negative ids, and ids with weights <= 0 unless the combiner is "sum".
     """
     ids, weights = _pruned(given, given_weights, combiner)
     shape = given.dense_shape
@@ -61,7 +61,7 @@ def _combined(stand_in: StandIn, given: tf.SparseTensor, given_weights: Optional
 
 def _pruned(ids: tf.SparseTensor, weights: Optional[tf.SparseTensor],
             combiner: str) -> Tuple[tf.SparseTensor, Optional[tf.SparseTensor]]:
-    """Ids and weights without those that TensorFlow's columns leave out."""
+    """Remove the ids and weights that TensorFlow's columns ignore."""
     tests = [] if ids.values.op.type in _HASHES else [ids.values >= 0]
     if weights is not None and combiner != "sum":
         tests.append(weights.values > 0)
@@ -72,6 +72,5 @@ def _pruned(ids: tf.SparseTensor, weights: Optional[tf.SparseTensor],
 
 
 def _stand_in(weights: Any) -> Optional[StandIn]:
-    """The table behind a variable, if there is one."""
     state = GraphState.known(weights.graph) if isinstance(weights, tf.Variable) else None
     return None if state is None else StandIns.of(state).of_variable(weights)

@@ -1,6 +1,6 @@
-"""A variable of a feature column that a table stands for: TensorFlow makes it without rows, and we make the table.
+"""Replaces variables of feature columns by tables: TensorFlow creates a variable without rows, ascpipe the table.
 
-So the variable has the name, the scope and the collections that heads, savers and optimizers look for, and no memory.
+Heads, savers and optimizers find the variable by its name, scope and collections. It uses no memory (ADR 50).
 """
 import contextlib
 from typing import Any, Iterator, Optional
@@ -20,7 +20,7 @@ from ascpipe.tf.program.row_initializers import is_initializer
 from ascpipe.tf.running.column_choice import Columns, TableSizes
 from ascpipe.tf.running.process import Process
 
-#: Most buckets whose rows a table has on the device where the program gives no size: others must give one.
+#: A column with more buckets needs an explicit table size.
 MAX_BUCKETS_WITHOUT_SIZE = 10 ** 8
 
 EMBEDDINGS = "embedding_weights"
@@ -29,7 +29,6 @@ WEIGHTS = "weights"
 
 @patches.CREATE_VARIABLE.by
 def _create_variable(self: Any, feature_column: Any, name: str, shape: Any, *args: Any, **kwargs: Any) -> Any:
-    """In the place of TensorFlow's, by which ``DenseFeatures``, ``SequenceFeatures`` and ``LinearModel`` make them."""
     if name not in (EMBEDDINGS, WEIGHTS) or not _is_categorical(feature_column, name):
         return patches.CREATE_VARIABLE.plain(self, feature_column, name, shape, *args, **kwargs)
     scope = tf.compat.v1.get_variable_scope()
@@ -48,7 +47,6 @@ def _create_variable(self: Any, feature_column: Any, name: str, shape: Any, *arg
 
 @patches.EMBEDDING_COLUMN.by
 def _embedding_column(self: Any, sparse_tensors: Any, weight_collections: Any, trainable: Any) -> Any:
-    """In the place of TensorFlow's for ``input_layer``, and for ``DenseFeatures`` among older columns."""
     plan = _Plan(self, EMBEDDINGS, internals.buckets_of(self.categorical_column), self.dimension, self.initializer)
     with plan.making():
         return patches.EMBEDDING_COLUMN.plain(self, sparse_tensors, weight_collections, trainable)
@@ -63,7 +61,7 @@ def _shared_column(self: Any, *args: Any, **kwargs: Any) -> Any:
     if not made or state is None or made[0].op.name not in StandIns.of(state):
         with plan.making():
             return patches.SHARED_COLUMN.plain(self, *args, **kwargs)
-    # TensorFlow compares the shape of what was made with that of the whole.
+    # TensorFlow compares the shape of the existing variable with the full shape.
     with internals.shape_shown(made[0], (plan.buckets, plan.dim)):
         return patches.SHARED_COLUMN.plain(self, *args, **kwargs)
 
@@ -91,7 +89,7 @@ def _linear_column(self: Any, inputs: Any) -> Any:
 
 @patches.FRACTION_OF_ZERO.by
 def _fraction_of_zero(variables: Any) -> tf.Tensor:
-    """In the place of TensorFlow's, for a summary: of variables that have rows; not a number where there is none."""
+    """Return the fraction of zeros in variables with rows, for a summary; NaN if there are none."""
     state = GraphState.known(tf.compat.v1.get_default_graph())
     wanted = tf.nest.flatten(variables)
     counted = [each for each in wanted if state is None or each.op.name not in StandIns.of(state)]
@@ -101,19 +99,19 @@ def _fraction_of_zero(variables: Any) -> tf.Tensor:
 
 
 def _is_categorical(column: Any, name: str) -> bool:
-    """Whether a variable is that of categories: the weights of a dense column have the same name."""
+    # Weights of dense columns have the same name as those of categorical columns.
     return name == EMBEDDINGS or isinstance(column, columns_v2.CategoricalColumn)
 
 
 class _Plan:
-    """What becomes of one variable of a column.
+    """Decides whether a table replaces one variable of a column, and creates the table.
 
     Args:
-        column: the column, or what makes the variable of several.
-        name: of the variable, without scopes.
-        buckets: its rows.
-        dim: its columns.
-        initializer: of its rows; None: zeros.
+        column: the column, or the creator of shared embeddings.
+        name: name of the variable without scopes.
+        buckets: number of rows.
+        dim: length of a row.
+        initializer: of the rows; None: zeros.
     """
 
     def __init__(self, column: Any, name: str, buckets: int, dim: int, initializer: Any) -> None:
@@ -125,19 +123,19 @@ class _Plan:
         self._sizes: Optional[TableSizes] = None
 
     def is_asked(self) -> bool:
-        """Whether the program wants tables, for this column or by their size; else TensorFlow's are left alone."""
+        """Return True if the program requests tables, for this column or by ``use_for_feature_columns``."""
         return sizes_given(self.column, self.name) is not None or (
             Process.is_initialised() and Columns.of(Process.current()).choice is not None)
 
     def has_table(self, variable_name: str) -> bool:
-        """Whether a table stands for the variable; what is done with a column is told once.
+        """Return True if a table replaces the variable. The decision is recorded in ``Columns.told``.
 
         Raises:
-            ColumnError: a table was asked for, and the column cannot have one.
+            ColumnError: a table was requested, but the column cannot have one.
         """
         self._sizes = sizes_given(self.column, self.name)
         if not Process.is_initialised() and not requires_table(self.column):
-            return False  # after the end of a program, also with linear_weights of it: these know columns by value
+            return False  # after shutdown; ``linear_weights`` of the earlier program may still match by value
         columns = Columns.of(Process.current())
         choice = columns.choice
         if self._sizes is None and choice is None:
@@ -158,7 +156,7 @@ class _Plan:
 
     @contextlib.contextmanager
     def making(self) -> Iterator[None]:
-        """Let ``get_variable`` make the variable without rows in the block, where a table stands for it."""
+        """Let ``get_variable`` create the variable without rows in the block if a table replaces it."""
         if not self.is_asked():
             yield
             return
@@ -167,14 +165,14 @@ class _Plan:
             yield
 
     def getter(self, getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        """The custom getter of the scope in which TensorFlow makes the variable, which calls it by these words."""
+        """Create the variable as the custom getter of a scope. TensorFlow passes these argument names."""
         if name.rpartition("/")[2] != self.name or not self.has_table(name):
             return getter(name, *args, **kwargs)
         kwargs.update(shape=(0, self.dim), partitioner=None, initializer=tf.compat.v1.zeros_initializer())
         return self.stand_in(getter(name, *args, **kwargs))
 
     def stand_in(self, variable: Any) -> Any:
-        """Make the table that a variable without rows stands for, once in a graph."""
+        """Create the table of a variable without rows, once per graph."""
         stand_ins = StandIns.of(GraphState.of(variable.graph))
         name = variable.op.name
         if name not in stand_ins:
@@ -186,7 +184,6 @@ class _Plan:
         return variable
 
     def _why_not(self) -> Optional[str]:
-        """Why no table can stand for the variable, or None."""
         if getattr(self.column, "ckpt_to_load_from", None) is not None:
             return "its rows come from ckpt_to_load_from; a table begins by warm_start_from or ascpipe.tf.warm_start"
         if isinstance(self.initializer, init_ops.Constant) and tf.TensorShape([self.buckets, self.dim]) == \

@@ -1,1 +1,1 @@
-"""The state of one graph: its tables, streams and lookups, and the ops made of them."""
+"""State of one graph: its tables, streams and lookups, and the ops that implement them."""

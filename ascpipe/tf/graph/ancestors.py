@@ -1,4 +1,4 @@
-"""Finds the ops that tensors are made of."""
+"""Finds the ops that compute given tensors."""
 from typing import Callable, Collection, Iterable, List, Set
 
 import tensorflow as tf
@@ -7,17 +7,16 @@ from ascpipe.tf import internals
 
 
 def ops_behind(tensors: Iterable[tf.Tensor], ends: Collection[str] = ()) -> List[tf.Operation]:
-    """The ops that tensors are made of, each once, from the tensors on; control inputs are none.
+    """Return the ops that tensors depend on through data inputs, each once.
 
     Args:
-        tensors: in one graph.
-        ends: types of ops behind which nothing is looked for.
+        ends: types of ops whose inputs are not followed.
     """
     return _found(tensors, lambda op: [] if op.type in ends else list(op.inputs))
 
 
 def ops_differentiated(tensors: Iterable[tf.Tensor]) -> List[tf.Operation]:
-    """The ops that gradients of tensors pass through, and those where they end, each once."""
+    """Return the ops that gradients of tensors reach, each once, including those where they end."""
     def inputs_of(op: tf.Operation) -> List[tf.Tensor]:
         if op.type == "StopGradient" or not internals.is_differentiable(op):
             return []

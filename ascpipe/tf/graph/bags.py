@@ -1,7 +1,7 @@
-"""Bags of ids: the rows of a SparseTensor or RaggedTensor, whose embeddings a lookup combines to one each.
+"""Bags of ids: a lookup combines the embeddings of each row of a SparseTensor or RaggedTensor into one.
 
-Here AscCombine reads a tensor with a row for each id. In the graph of a step one op reads the table instead, and one
-sums gradients (``tfops/src/step/read_rules.cc``), so that there is no such tensor.
+AscCombine reads a tensor with one row per id. The graph of a step has no such tensor: one op reads bags from the table
+and one op sums gradients (``tfops/src/step/read_rules.cc``).
 """
 from typing import Any, List, NamedTuple, Optional
 
@@ -16,12 +16,12 @@ COMBINERS = ("sum", "mean", "sqrtn")
 
 
 class Bags(NamedTuple):
-    """Bags of ids, one after the other.
+    """Bags of ids, stored one after the other.
 
     Attributes:
         values: [n], the ids of all bags.
         splits: int64[bags + 1]: bag b has the ids [splits[b], splits[b + 1]).
-        weights: float32[n], of the ids; None: 1 each.
+        weights: float32[n], one per id; None: each weight is 1.
     """
 
     values: tf.Tensor
@@ -30,7 +30,7 @@ class Bags(NamedTuple):
 
 
 def bags_of(table_name: str, ids: Ids, weights: Optional[Ids]) -> Bags:
-    """The bags of ids. Raises ``CombinerError`` for ids that are no bags, and weights that cannot be theirs."""
+    """Return the bags of ids. Raises ``CombinerError`` if the ids are no bags or the weights do not fit them."""
     _require_bags(table_name, "ids", ids)
     if weights is not None:
         _require_weights(table_name, weights, ids)
@@ -44,7 +44,7 @@ def bags_of(table_name: str, ids: Ids, weights: Optional[Ids]) -> Bags:
 
 
 def require_combiner(table_name: str, combiner: Any, max_norm: Any) -> None:
-    """Raise ``CombinerError`` for a combiner that there is not, or a limit of norms that is none."""
+    """Raise ``CombinerError`` for an unknown combiner or an invalid ``max_norm``."""
     if not isinstance(combiner, str) or combiner not in COMBINERS:
         raise CombinerError(table_name, "combiner is {}, expected one of {}".format(
             shown(combiner), ", ".join(map(repr, COMBINERS))))
@@ -54,13 +54,12 @@ def require_combiner(table_name: str, combiner: Any, max_norm: Any) -> None:
 
 
 def combined(rows: tf.Tensor, bags: Bags, combiner: str, max_norm: Optional[float]) -> tf.Tensor:
-    """One row for each bag, float32[bags, dim]; zeros for one without ids.
+    """Return one row per bag, float32[bags, dim]; the row of an empty bag is zero.
 
     Args:
-        rows: float32[n, dim], of all ids.
-        bags: of them.
+        rows: float32[n, dim], one per id of the bags.
         combiner: one of ``COMBINERS``.
-        max_norm: what the length of each row is cut to before.
+        max_norm: longer rows are scaled to this norm before they are combined.
     """
     return native.ops().asc_combine(
         rows=rows, splits=bags.splits, weights=[] if bags.weights is None else [bags.weights], combiner=combiner,
@@ -69,7 +68,6 @@ def combined(rows: tf.Tensor, bags: Bags, combiner: str, max_norm: Optional[floa
 
 @tf.RegisterGradient("AscCombine")
 def _gradient_of_combine(op: tf.Operation, gradient: tf.Tensor) -> List[Any]:
-    """The gradients of rows and weights. Of a table's rows, the graph of a step has neither the rows nor these."""
     rows, splits, *weights = op.inputs
     how = {"combiner": op.get_attr("combiner"), "max_norm": op.get_attr("max_norm")}
     of_rows = native.ops().asc_combine_rows_grad(

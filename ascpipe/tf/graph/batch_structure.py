@@ -1,7 +1,4 @@
-"""Finds the ids of a feature in the structure of a batch, and adds one more tensor to a batch.
-
-Default rows stand in places without an id, and for keys that were not admitted.
-"""
+"""Finds the ids of a feature in the structure of a batch, adds the ticket to a batch, and fills in default rows."""
 import copy
 import logging
 from typing import Any, Iterator, List, Mapping, Optional, Set, Tuple, Union
@@ -16,23 +13,20 @@ _log = logging.getLogger(__name__)
 
 TICKET_SUFFIX = "_read_emb_key"
 
-#: Pairs of keys, both in a batch, of which a feature takes the first.
+#: Pairs of keys for which a warning was logged.
 _warned: Set[Tuple[Union[str, int], ...]] = set()
 
 
 def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
-    """The ids of a feature.
+    """Return the ids of a feature, or None if no dict of the batch has its key.
 
-    A text key is looked for in the dict, or in each dict of a nested batch; a number is a place in a list
-    or tuple, for a pair (features, labels) whose features are a list or tuple a place among the features.
-
-    Returns:
-        The ids, or None when no dict of the batch has the key.
+    A str key is searched in all dicts of a nested batch. An int key is a position in a list or tuple. In a pair
+    (features, labels) whose features are a list or tuple, it is a position among the features.
 
     Raises:
-        ValueError: a place beyond the end; a number for a dict, or a text for a batch without a dict.
-        TypeError: what stands there is no tensor of integers.
-        KeyError: there is no timestamp.
+        ValueError: a position beyond the end; an int key for a dict, or a str key for a batch without a dict.
+        TypeError: the element is not a tensor of integers.
+        KeyError: the batch has no timestamp.
     """
     key = key_of(batch, spec)
     if key is not None:
@@ -44,7 +38,10 @@ def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
 
 
 def require_ids(batch: Any, spec: FeatureSpec, without_batch: Exception) -> Ids:
-    """As ``find_ids``. Raises ``without_batch`` if there is no batch, and ``KeyError`` if it does not have the ids."""
+    """Return the ids of a feature, like ``find_ids``.
+
+    Raises ``without_batch`` if there is no batch, and ``KeyError`` if the batch has no ids of the feature.
+    """
     if batch is None:
         raise without_batch
     found = find_ids(batch, spec)
@@ -54,15 +51,13 @@ def require_ids(batch: Any, spec: FeatureSpec, without_batch: Exception) -> Ids:
 
 
 def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
-    """The key of a feature's ids in a batch: its ``index_key``, else its name, else the name of its table.
+    """Return the dict key or the position of a feature's ids in a batch, or None if the batch has none.
 
-    A batch that has both names is warned of once: Rec SDK's documents mean the table's.
-
-    Returns:
-        The key of a dict, or the place; None: the batch has none of them.
+    The key is ``index_key``, otherwise the name of the feature, otherwise the name of its table. If the batch has both
+    names, one warning is logged, because Rec SDK's documentation uses the table's name.
 
     Raises:
-        ValueError: a text for a batch without a dict.
+        ValueError: a str key for a batch without a dict.
     """
     if isinstance(spec.index_key, int):
         return spec.index_key
@@ -75,10 +70,11 @@ def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
 
 
 def add_ticket(batch: Any, ticket: tf.Tensor) -> Any:
-    """The same batch with one more tensor, which keeps TensorFlow from pruning the op that takes the ids.
+    """Return a batch with the ticket, so that TensorFlow does not prune the op that takes the ids.
 
-    A dict gets the entry ``<last sorted key>_read_emb_key``; a single tensor becomes a pair; a pair gets it in
-    its first element, since that is what a model function is given; other tuples and lists get it at the end.
+    A dict gets the entry ``<last sorted key>_read_emb_key``. A single tensor becomes a pair with the ticket. In a pair,
+    the ticket is added to the first element, because a model function receives that element. Other tuples and lists get
+    the ticket as their last element.
     """
     if isinstance(batch, Mapping):
         if not batch:
@@ -96,12 +92,12 @@ def add_ticket(batch: Any, ticket: tf.Tensor) -> Any:
 
 
 def tensors_of(batch: Any) -> List[tf.Tensor]:
-    """Every tensor of a nested batch, dicts in the order of their keys."""
+    """Return all tensors of a nested batch, those of a dict in the order of their keys."""
     return [element for element in tf.nest.flatten(batch, expand_composites=True) if isinstance(element, tf.Tensor)]
 
 
 def describe(batch: Any) -> str:
-    """Describe a batch for error texts."""
+    """Describe a batch for error messages."""
     if isinstance(batch, Mapping):
         return "a dict with the keys {}".format(", ".join(sorted(
             repr(key) for key in batch if not str(key).endswith(TICKET_SUFFIX))))
@@ -111,7 +107,7 @@ def describe(batch: Any) -> str:
 
 
 def missing(batch: Any, spec: FeatureSpec) -> str:
-    """A sentence for error texts: under which keys a feature was looked for in a batch, and which is near."""
+    """Return a sentence for error messages: the keys that were searched, and a similar key of the batch."""
     there = [key for candidate in _dicts(batch) for key in candidate
              if isinstance(key, str) and not key.endswith(TICKET_SUFFIX)]
     wanted = list(dict.fromkeys(spec.index_keys))
@@ -121,10 +117,10 @@ def missing(batch: Any, spec: FeatureSpec) -> str:
 
 
 def with_default_row(rows: tf.Tensor, slots: tf.Tensor, restore: tf.Tensor, default_row: tf.Tensor) -> tf.Tensor:
-    """Rows in training, with ``default_row`` in the place of each that is missing or was not admitted.
+    """Return rows in training, with ``default_row`` for missing positions and keys that were not admitted.
 
     Args:
-        rows: float[..., dim], as looked up.
+        rows: float[..., dim], from the lookup.
         slots: int32[keys], -1 for a key that was not admitted.
         restore: int32[...], -1 for a missing position.
         default_row: float, [] or [dim].
@@ -133,13 +129,13 @@ def with_default_row(rows: tf.Tensor, slots: tf.Tensor, restore: tf.Tensor, defa
 
 
 def have_rows(slots: tf.Tensor, restore: tf.Tensor) -> tf.Tensor:
-    """Whether there is a row at each position of a lookup, bool of the shape of ``restore``.
+    """Return a bool tensor with the shape of ``restore``: True at positions that have a row.
 
     Args:
         slots: int32[keys], -1 for a key without a row.
         restore: int32[...], -1 for a missing position.
     """
-    slots = tf.concat([slots, [-1]], axis=0)  # the last one stands for missing positions
+    slots = tf.concat([slots, [-1]], axis=0)  # for missing positions
     place = tf.where_v2(restore < 0, tf.size(slots) - 1, restore)
     return tf.not_equal(tf.gather(slots, place), -1)
 
@@ -193,7 +189,6 @@ def _require_ids(found: Any, key: Union[str, int], spec: FeatureSpec) -> Ids:
 
 
 def _rebuilt(batch: Any, elements: List[Any]) -> Any:
-    """A list, tuple or named tuple like ``batch`` with other elements."""
     if hasattr(batch, "_fields"):
         return type(batch)(*elements)
     return type(batch)(elements)

@@ -1,9 +1,8 @@
-"""Finds the output of an iterator that carries a stream's ticket, from the graph's structure.
+"""Finds the output of an iterator that carries the ticket of a stream.
 
-The walk goes from ``IteratorGetNext`` over the iterator to the dataset ops behind it (for a one-shot
-iterator, to those in its factory function), and through the functions of ``map``.  It answers which output
-carries the ticket of which stream, and refuses stages between the submission and the step that would
-reorder, batch or repeat tickets.
+The search follows the graph from ``IteratorGetNext`` to the datasets of the iterator (for a one-shot iterator, in its
+factory function) and into the functions of ``map``. Stages after the submission that reorder, batch or repeat tickets
+are refused.
 """
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -11,20 +10,20 @@ import tensorflow as tf
 
 from ascpipe.tf import internals
 
-#: Which output of a dataset or iterator carries the ticket of which stream.
+#: Output of a dataset or iterator -> number of the stream whose ticket it carries.
 Tickets = Dict[int, int]
 
 GET_NEXT = ("IteratorGetNext", "IteratorGetNextSync")
 
 _ITERATORS = ("Iterator", "IteratorV2", "AnonymousIterator", "AnonymousIteratorV2")
 
-#: Stages that options add.
+#: Stages that ``tf.data.Options`` adds.
 OPTION_STAGES = (
     "OptimizeDataset", "ModelDataset", "MaxIntraOpParallelismDataset", "PrivateThreadPoolDataset", "ThreadPoolDataset",
     "LatencyStatsDataset", "BytesProducedStatsDataset", "SetStatsAggregatorDataset", "NonSerializableDataset",
     "OptionsDataset")
 
-#: Stages that hand on each element as it is, all or some of them, in order.
+#: Stages that pass on elements unchanged and in order.
 _IN_ORDER = frozenset((
     *OPTION_STAGES, "PrefetchDataset", "TakeDataset", "SkipDataset", "RepeatDataset", "FilterDataset",
     "FilterByLastComponentDataset", "AssertNextDataset", "IgnoreErrorsDataset", "TakeWhileDataset", "ShardDataset",
@@ -38,8 +37,8 @@ class Marker(NamedTuple):
     """Identifies the op that submits a batch.
 
     Attributes:
-        op: its type.
-        attribute: the attribute that holds the number of its stream.
+        op: type of the op.
+        attribute: its attribute with the number of the stream.
     """
 
     op: str
@@ -50,8 +49,6 @@ ASC_SUBMIT = Marker("AscSubmit", "stream")
 
 
 class _Node(NamedTuple):
-    """A node of a graph or of a function: its definition, and the nodes of its data inputs."""
-
     definition: Any
     inputs: Callable[[], List["_Node"]]
 
@@ -61,29 +58,28 @@ class _Node(NamedTuple):
 
 
 class DatasetGraph:
-    """The datasets of one graph; may be kept while the graph grows, and asked again.
+    """The datasets of one graph. The graph may grow between calls.
 
     Args:
-        graph: where the iterators are.
-        marker: the op that submits.
+        marker: identifies the op that submits.
     """
 
     def __init__(self, graph: tf.Graph, marker: Marker = ASC_SUBMIT) -> None:
         self._graph = graph
         self._marker = marker
-        # Ops and functions do not change once they are made, only what reads them does.
+        # Results are cached: ops and functions never change, only their consumers do.
         self._functions: Dict[str, Any] = {}
         self._known: Dict[tf.Operation, Tickets] = {}
 
     def get_nexts(self) -> List[tf.Operation]:
-        """Every op of the graph that takes an element out of an iterator."""
+        """Return all ops of the graph that take an element from an iterator."""
         return [op for op in self._graph.get_operations() if op.type in GET_NEXT]
 
     def tickets(self, get_next: tf.Operation) -> Tickets:
         """Find the outputs of a ``get_next`` that carry tickets.
 
         Raises:
-            ValueError: a stage that would reorder tickets, named; an iterator whose datasets disagree.
+            ValueError: a stage reorders tickets; the datasets of the iterator carry different streams.
         """
         found = self._iterator_tickets(self.iterator(get_next))
         if any(other != found[0] for other in found):
@@ -92,21 +88,21 @@ class DatasetGraph:
         return found[0] if found else {}
 
     def iterator(self, get_next: tf.Operation) -> tf.Operation:
-        """The op that owns the iterator of a ``get_next``."""
+        """Return the op that owns the iterator of a ``get_next``."""
         source = get_next.inputs[0].op
         while source.type == "Identity":
             source = source.inputs[0].op
         return source
 
     def ticket_of(self, stream: int, get_next: tf.Operation) -> Optional[tf.Tensor]:
-        """The ticket of a stream among the outputs of a ``get_next``, or None. Raises as ``tickets``."""
+        """Return the output of a ``get_next`` that carries the ticket of a stream, or None. Raises like ``tickets``."""
         for output, carried in self.tickets(get_next).items():
             if carried == stream:
                 return get_next.outputs[output]
         return None
 
     def run_ahead(self, get_next: tf.Operation) -> Optional[int]:
-        """Batches that ``prefetch`` reads ahead after they were submitted; None where TensorFlow decides that."""
+        """Return the number of submitted batches that ``prefetch`` buffers; None if it is not constant."""
         counts = [self._prefetched(node) for _, node in self._datasets(self.iterator(get_next))]
         known = [count for count in counts if count is not None]
         return min(known) if known else None
@@ -125,7 +121,7 @@ class DatasetGraph:
         return None if buffered is None or buffered < 0 else min(known) + buffered
 
     def _datasets(self, iterator: tf.Operation) -> List[Tuple[tf.Operation, _Node]]:
-        """Each dataset that an iterator may be initialised from, and the op of the graph that has it."""
+        """Return each dataset that may initialize an iterator, and the op that contains it."""
         if iterator.type == "OneShotIterator":
             factory = self._function(iterator.get_attr("dataset_factory").name)
             (returned,) = factory.ret.values()
@@ -136,7 +132,6 @@ class DatasetGraph:
                 for consumer in iterator.outputs[0].consumers() if consumer.type == "MakeIterator"]
 
     def _iterator_tickets(self, iterator: tf.Operation) -> List[Tickets]:
-        """Tickets of each dataset that the iterator may be initialised from."""
         datasets = self._datasets(iterator)
         for op, node in datasets:
             if op not in self._known:
@@ -212,7 +207,6 @@ class DatasetGraph:
         return None
 
     def _submits(self, node: _Node) -> bool:
-        """Whether a function of a stage submits batches, at any depth."""
         names = [value.func.name for value in node.definition.attr.values() if value.HasField("func")]
         seen = set()
         while names:
@@ -227,7 +221,6 @@ class DatasetGraph:
         return False
 
     def _function(self, name: str) -> Any:
-        """FunctionDef of a function in the graph's library."""
         if name not in self._functions:
             function = internals.function_in(self._graph, name)
             if function is None:
@@ -237,23 +230,20 @@ class DatasetGraph:
 
 
 class _FunctionNodes:
-    """The nodes of a FunctionDef, by name."""
-
     def __init__(self, function: Any) -> None:
         self._nodes = {node.name: node for node in function.node_def}
         self._arguments = {argument.name: place for place, argument in enumerate(function.signature.input_arg)}
 
     def argument(self, reference: str) -> Optional[int]:
-        """Place of the argument that a reference means, or None."""
+        """Return the number of the argument of a reference, or None."""
         return self._arguments.get(reference.split(":")[0]) if reference.split(":")[0] not in self._nodes else None
 
     def producer(self, reference: str) -> Tuple[Any, int]:
-        """Node and place of the output that ``name:output:place`` means."""
+        """Return the node and the output number of a reference ``name:output:number``."""
         parts = reference.split(":")
         return self._nodes[parts[0]], int(parts[2]) if len(parts) == 3 else 0
 
     def node(self, reference: str) -> _Node:
-        """The node behind a reference, for the walk."""
         definition = self._nodes[reference.split(":")[0]]
         return _Node(definition, lambda: [
             self.node(source) for source in definition.input
@@ -261,13 +251,12 @@ class _FunctionNodes:
 
 
 def stage_kind(op_type: str) -> str:
-    """The kind of a stage; op types of TensorFlow's experimental stages have a prefix."""
+    """Return the op type of a stage without the prefix of experimental stages."""
     prefix = "Experimental"
     return op_type[len(prefix):] if op_type.startswith(prefix) else op_type
 
 
 def _constant(node: _Node) -> Optional[int]:
-    """The number that a node gives; None where the graph does not tell."""
     return int(tf.make_ndarray(node.definition.attr["value"].tensor)) if node.definition.op == "Const" else None
 
 

@@ -1,7 +1,8 @@
-"""Training lookups of expansion tables: the rows of a batch as one tensor, and handles by which optimizers change them.
+"""Training lookups of expansion tables.
 
-Rows are used where they live, in the shared memory that grows with the table.  So there is no variable to take
-a gradient of: programs take it of the *local rows*, and give it to an optimizer together with the *handles*.
+Rows are updated in shared memory, so there is no variable to differentiate by. Programs differentiate the loss by the
+*local rows*, a tensor with the rows of the batch. They pass the gradient to an optimizer together with the *handles* of
+the rows.
 """
 from typing import Any, List
 
@@ -20,8 +21,7 @@ from ascpipe.tf.running import native
 #: Collections of the local rows and of the handles of each table that is trained, in the same order.
 LOCAL_ROWS = "ASCEND_SPARSE_LOOKUP_LOCAL_EMB"
 HANDLES = "ASCEND_SPARSE_LOOKUP_ID_OFFSET"
-#: Where older programs look for the handles of distinct keys; each key has one row of the local rows, so that these are
-#: the same.
+#: Where older programs look for the handles of distinct keys. Contains the same tensors as ``HANDLES``.
 _UNIQUE_HANDLES = "ASCEND_SPARSE_LOOKUP_UNIQUE_KEYS"
 
 
@@ -29,10 +29,10 @@ class ExpansionLookup(TableLookup):
     """All training lookups of one expansion table.
 
     Attributes:
-        local: float[distinct keys, dim], rows of the batch's keys before the step; zeros of keys without a row.
-        handles: int64[distinct keys], valid in the step that made them; 0 of keys without a row.
-        collected: whether what stands for them is in the collections already.
-        places: int32[distinct keys], what stands for slots: rows of ``local``, -1 of keys without a row.
+        local: float[distinct keys, dim], rows before the step; zeros for keys without a row.
+        handles: int64[distinct keys], valid within the step; 0 for keys without a row.
+        collected: True if Identity ops for both are already in the collections.
+        places: int32[distinct keys], row numbers in ``local``, used as slots; -1 for keys without a row.
     """
 
     local: tf.Tensor
@@ -42,13 +42,13 @@ class ExpansionLookup(TableLookup):
     collected = False
 
     def note_gradient(self, spec: FeatureSpec) -> None:
-        """Note that a feature's rows are trained; the first time, add the table's tensors to the collections."""
+        """Record that a feature's rows are trained. The first call fills the collections."""
         if not self.with_gradient and not self.collected:
             collect(self.local, self.handles)
         super().note_gradient(spec)
 
     def replace(self, local: tf.Tensor, handles: tf.Tensor) -> None:
-        """Feed the tensors into two Identities that were collected before, and read the rows from there."""
+        """Connect two Identity ops that were collected earlier, and read the rows of this lookup through the first."""
         repoint(self.local, local)
         internals.rewire(local.op, 0, self.local)
         internals.rewire(handles.op, 0, self.handles)
@@ -64,19 +64,19 @@ class ExpansionLookup(TableLookup):
 
 
 def collect(local: tf.Tensor, handles: tf.Tensor) -> None:
-    """Add the local rows of a table and their handles to the collections of the graph."""
+    """Add local rows and handles to the collections of their graph."""
     for collection, tensor in ((LOCAL_ROWS, local), (HANDLES, handles), (_UNIQUE_HANDLES, handles)):
         tensor.graph.add_to_collection(collection, tensor)
 
 
 def new_lookup(table: Table, channel: int, stream: Stream, ticket: tf.Tensor) -> TableLookup:
-    """All lookups of a table in a channel, of the kind that the table needs there."""
+    """Create the lookup of a table in a channel."""
     kind = ExpansionLookup if table.shape.expands and channel == TRAIN else TableLookup
     return kind(table, channel, stream, ticket)
 
 
 def lookup_of(handles: Any) -> ExpansionLookup:
-    """The lookup that made handles. Raises ``ValueError`` for anything else."""
+    """Return the lookup that created handles. Raises ``ValueError`` for any other object."""
     if isinstance(handles, tf.Tensor):
         op = origin_of(handles)
         for lookup in GraphState.of(op.graph).lookups.values():

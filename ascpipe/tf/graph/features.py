@@ -1,7 +1,4 @@
-"""Features of the batches, the thresholds that they give tables, and the streams that submit them.
-
-A stream is one insert function of a graph.
-"""
+"""Features of batches, the thresholds that they set for tables, and the streams that submit them."""
 import dataclasses
 import itertools
 import re
@@ -17,11 +14,11 @@ CHANNEL_NAMES = {TRAIN: "training", EVAL: "evaluation"}
 
 TABLE_NAME_PATTERN = re.compile(r"^[0-9A-Za-z_.]+$")
 
-OFF = Thresholds()  #: says nothing: neither admission nor eviction
+OFF = Thresholds()  #: neither admission nor eviction
 
 
 def clean_table_name(name: str) -> str:
-    """A table's name as it is known everywhere: without the characters that a variable's name cannot have."""
+    """Return a table's name without the characters that the name of a variable cannot contain."""
     cleaned = re.sub(r"\W", "", name, flags=re.ASCII)
     if not cleaned:
         raise ValueError("table name {!r} has no letter, digit or underscore".format(name))
@@ -33,26 +30,26 @@ class FeatureSpec:
 
     Args:
         name: str of 1 to 255 characters.
-        table_name: str of 1 to 255 characters, the table it looks into; else ``name``.
-        index_key: str: key of a dict batch, or int in [0, 255]: place in a list or tuple batch; else ``name``, or the
-            table's name where the batch has no such key.
-        access_threshold: int in [-1, 2147483647]: occurrences before a key gets a row; 0: on, every key gets one;
-            -1 or None: off.
-        eviction_threshold: int in [-1, 2147483647]: age at which an eviction drops a key that was not used since,
-            in the unit of the timestamps; needs a timestamp feature in training; -1 or None: off.
-        is_timestamp: True: this feature is the time of the batch, a scalar above 0, and no ids.
+        table_name: str of 1 to 255 characters, the table of the feature; defaults to ``name``.
+        index_key: str: key in a dict batch; int in [0, 255]: position in a list or tuple batch. Defaults to ``name``,
+            or to the table's name if the batch has no key ``name``.
+        access_threshold: int in [-1, 2147483647]: occurrences before a key gets a row; 0: every key gets a row; -1 or
+            None: off.
+        eviction_threshold: int in [-1, 2147483647]: age at which an eviction deletes an unused key, in the unit of the
+            timestamps; needs a timestamp feature in training; -1 or None: off.
+        is_timestamp: True: this feature is the time of the batch, a scalar above 0, not ids.
         batch_size: int in [1, 2147483647].
-        faae_coefficient: int in [1, 2147483647]: how much an occurrence counts.
+        faae_coefficient: int in [1, 2147483647]: weight of an occurrence.
         feat_count: accepted, without effect.
 
     Attributes:
         label: the name as given.
-        name: the same, and a number that makes it unique in the process.
-        feat_cnt, split: ids per example, and per batch; None until a batch of known shape was seen, and only
-            with static shapes.
+        name: the name with a number that makes it unique in the process.
+        feat_cnt, split: ids per example and per batch; None until a batch of known shape is seen, and always None with
+            dynamic shapes.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range.
+        ValueError: an argument has the wrong type or is out of range.
     """
 
     _numbers: ClassVar[Iterator[int]] = itertools.count()
@@ -76,20 +73,20 @@ class FeatureSpec:
         self.feat_cnt: Optional[int] = None
         self.split: Optional[int] = None
         self.index_key: Union[str, int] = name if index_key is None else index_key
-        #: in the order in which a batch is asked for them
+        #: keys to search in a batch, in this order
         self.index_keys: Tuple[Union[str, int], ...] = (
             (name, name if table_name is None else table_name) if index_key is None else (index_key,))
 
     @property
     def thresholds(self) -> Thresholds:
-        """The thresholds that the feature gives its table."""
+        """Thresholds that the feature sets for its table."""
         return thresholds(self.access_threshold, self.eviction_threshold, self.faae_coefficient)
 
     def set_static_shape(self, ids: Any) -> None:
-        """Note the shape of the ids in static mode.
+        """Record the shape of the ids in static mode.
 
         Raises:
-            ValueError: the ids are a scalar or of unknown rank, or have another shape than before.
+            ValueError: the ids are a scalar or of unknown rank, or their shape has changed.
         """
         rank = ids.shape.rank
         if rank is None or rank < 1:
@@ -108,7 +105,7 @@ class FeatureSpec:
         self.split = batch_size * feat_cnt
 
     def require_timestamp(self, tensor: Any) -> None:
-        """Check the tensor of this feature: only a timestamp feature is a scalar."""
+        """Raise ``ValueError`` if ``is_timestamp`` is False, or if a timestamp is not a scalar."""
         if self.is_timestamp is False:
             raise ValueError("FeatureSpec {!r}: is_timestamp=False says nothing; leave it out".format(self.label))
         if self.is_timestamp and tensor.shape.rank != 0:
@@ -124,9 +121,8 @@ class Feature:
     """One input of a stream's AscSubmit.
 
     Attributes:
-        spec: the feature, as the program declared it.
-        shape: static shape of its ids; of the values where they are sparse.
-        sparse: whether the batches hold a SparseTensor or RaggedTensor.
+        shape: static shape of its ids, or of the values of sparse ids.
+        sparse: True if the batches contain a SparseTensor or RaggedTensor.
     """
 
     spec: FeatureSpec
@@ -139,10 +135,10 @@ class Stream:
     """One insert function in one graph.
 
     Attributes:
-        number: of the stream, unlike that of any other since ``init``; an attribute of its ops.
+        number: unique since ``init``; an attribute of the stream's ops.
         channel: TRAIN or EVAL.
-        features: inputs of its AscSubmit, in their order: by table, then by name.
-        timestamp: the feature that says when a batch was made, if there is one.
+        features: inputs of its AscSubmit, ordered by table, then by name.
+        timestamp: the feature with the time of the batch, or None.
     """
 
     number: int
@@ -151,32 +147,32 @@ class Stream:
     timestamp: Optional[FeatureSpec] = None
 
     def table_names(self) -> List[str]:
-        """Tables of the stream, in the order of their parts in a frame."""
+        """Return the tables of the stream, in the order of their parts in a frame."""
         return sorted({feature.spec.table_name for feature in self.features})
 
     def features_of(self, table_name: str) -> List[Feature]:
-        """The features that look into a table, in the order of the lookups' restore indexes."""
+        """Return the features of a table, in the order of the lookup's restore indexes."""
         return [feature for feature in self.features if feature.spec.table_name == table_name]
 
 
 class TableThresholds:
-    """The thresholds of each table of a graph. A feature or lookup without any leaves them as they are."""
+    """Thresholds of the tables of one graph."""
 
     def __init__(self) -> None:
-        self._said: Dict[str, Tuple[Thresholds, str]] = {}  # what was said first, and by what
+        self._said: Dict[str, Tuple[Thresholds, str]] = {}  # the first thresholds, and their source
 
     def note(self, table_name: str, said: Thresholds, by: str) -> None:
-        """Remember what ``by`` says. Raises ``ValueError`` where another feature or lookup said something else."""
+        """Record the thresholds that ``by`` sets. Raises ``ValueError`` if other thresholds were recorded."""
         if said != OFF:
             require_same(table_name, *self._said.setdefault(table_name, (said, by)), said, by)
 
     def of(self, table_name: str) -> Thresholds:
-        """The thresholds of a table."""
+        """Return the thresholds of a table."""
         return self._said[table_name][0] if table_name in self._said else OFF
 
 
 def checked_thresholds(config: Optional[Dict[str, Any]]) -> Thresholds:
-    """Thresholds from a lookup's ``access_and_evict_config``. Raises ``ValueError`` for one out of range."""
+    """Return the thresholds of an ``access_and_evict_config``. Raises ``ValueError`` if one is out of range."""
     config = config or {}
     check_all({"access_threshold": Integer(-1, optional=True), "eviction_threshold": Integer(-1, optional=True),
                "faae_coefficient": Integer(1, optional=True)}, config)
@@ -184,7 +180,7 @@ def checked_thresholds(config: Optional[Dict[str, Any]]) -> Thresholds:
 
 
 def require_same(table_name: str, ours: Thresholds, by_us: str, theirs: Thresholds, by_them: str) -> None:
-    """Raise ``ValueError`` where two features or lookups say different things of one table."""
+    """Raise ``ValueError`` if two features or lookups of one table set different thresholds."""
     if ours != theirs:
         raise ValueError("{} and {} of table {!r} have different thresholds: {} and {}; a table has one "
                          "access_threshold, eviction_threshold and faae_coefficient".format(
@@ -196,6 +192,6 @@ def _text(said: Thresholds) -> str:
 
 
 def thresholds(access: Optional[int], eviction: Optional[int], coefficient: Optional[int]) -> Thresholds:
-    """Thresholds from arguments; None stands for an argument that was left out."""
+    """Return thresholds from arguments; None means that an argument was omitted."""
     return Thresholds(-1 if access is None else int(access), -1 if eviction is None else int(eviction),
                       1 if coefficient is None else int(coefficient))

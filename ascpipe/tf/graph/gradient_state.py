@@ -1,4 +1,4 @@
-"""State of the gradients of one graph: what the program differentiated, applied and accumulates."""
+"""State of the gradients of one graph: losses, applied gradients and accumulation."""
 import dataclasses
 from typing import Dict, List, NamedTuple, Tuple
 
@@ -10,11 +10,11 @@ from ascpipe.tf.graph.optimizer_slots import HomeSlots
 
 
 class Accumulation(NamedTuple):
-    """How the gradients of a table are accumulated.
+    """Accumulation of the gradients of a table.
 
     Attributes:
-        optimizer: of ``ascpipe.tf.optimizers.accumulate``.
-        steps: batches of a cycle.
+        optimizer: returned by ``ascpipe.tf.optimizers.accumulate``.
+        steps: batches per cycle.
     """
 
     optimizer: tf.compat.v1.train.Optimizer
@@ -23,15 +23,15 @@ class Accumulation(NamedTuple):
 
 @dataclasses.dataclass
 class GradientState:
-    """Gradients of the tables of one graph. Made by ``GradientState.of``.
+    """Gradients of the tables of one graph. Created by ``GradientState.of``.
 
     Attributes:
         losses: the tensors that the program differentiated, by name and graph.
-        applied_sums: the sums of gradients of tables that were applied.
-        applied: the first and last number of the ops that each ``apply_gradients`` made.
-        checked_version: version of the started graph when the use of its tables was last checked.
-        home_slots: by name of an expansion table, the state of an optimizer beside its rows.
-        accumulated: by name of a table, how its gradients are accumulated over batches.
+        applied_sums: ops whose sums of gradients were applied.
+        applied: graph versions before and after each ``apply_gradients``.
+        checked_version: graph version at the last check of the uses of tables.
+        home_slots: optimizer slots of expansion tables, by table name.
+        accumulated: accumulation by table name.
     """
 
     losses: Dict[str, tf.Tensor] = dataclasses.field(default_factory=dict)
@@ -43,5 +43,5 @@ class GradientState:
 
     @staticmethod
     def of(state: GraphState) -> "GradientState":
-        """Return the gradients of a graph; empty the first time."""
+        """Return the state of the gradients of a graph."""
         return internals.kept_on(state, "gradients", GradientState)

@@ -1,7 +1,6 @@
-"""The state of one graph: its tables, streams and lookups.
+"""State of one graph: its tables, streams and lookups.
 
-TensorFlow programs build several graphs in a process (an Estimator one per mode), so nothing of this is kept per
-process: ``GraphState.of`` has one for each graph.
+TensorFlow programs build several graphs in a process (an Estimator one per mode), so this state is kept per graph.
 """
 import abc
 import dataclasses
@@ -22,20 +21,20 @@ from ascpipe.tf.running.process import Process
 
 _STATE = "state"
 
-LIVE = 0  #: in the place of an instance's number: the live tables
+LIVE = 0  #: instance number that selects the live tables
 
-#: What to do where a cell of a notebook runs again: the end of a sentence.
+#: End of an error message: advice for a notebook cell that runs again.
 ANEW = "; to build the model again, as in a notebook, call ascpipe.tf.reset(), or build it in ascpipe.tf.pipeline()"
 
 
 @dataclasses.dataclass(frozen=True)
 class Attachment:
-    """Ops that attach the variables of a session to the tables.
+    """Ops that let the variables of a session share the memory of the tables.
 
     Attributes:
-        op: lets the variables of the session that runs it share the memory of the tables.
-        instance: int64 scalar to feed to it: the read-only instance whose rows its evaluations then read, or ``LIVE``.
-        is_live: bool scalar: whether the session reads no such instance.
+        op: attaches the variables.
+        instance: int64 scalar, input of ``op``: the instance that evaluations of the session read, or ``LIVE``.
+        is_live: bool scalar: True if evaluations of the session read the live tables.
     """
 
     op: tf.Operation
@@ -44,36 +43,35 @@ class Attachment:
 
 
 class Served(abc.ABC):
-    """Tables that a graph looks up in files, as it is made to be exported."""
+    """Tables that an exported graph reads from files."""
 
     @abc.abstractmethod
     def look_up(self, request: LookupRequest) -> tf.Tensor:
-        """The rows of ids, as ``look_up`` returns them."""
+        """Return the rows of ids, like ``look_up`` of ``ascpipe.tf.program.sparse_lookup``."""
 
     @abc.abstractmethod
     def dense_path(self, prefix: str) -> str:
-        """The prefix from which TensorFlow restores its part of the checkpoint ``prefix``."""
+        """Return the prefix from which TensorFlow restores its part of the checkpoint ``prefix``."""
 
 
 class GraphState:
-    """Tables, streams and lookups of one graph. Made by ``GraphState.of``.
+    """Tables, streams and lookups of one graph. Created by ``GraphState.of``.
 
     Args:
-        graph: the graph.
-        process: gives the numbers of its streams.
+        process: assigns the numbers of streams.
 
     Attributes:
-        datasets: where tickets come out of its iterators.
+        datasets: finds tickets among the outputs of iterators.
         tables: by name, in order of creation.
-        lookups: per (table name, channel), what was looked up.
-        requests: lookups of tensors, which need graph modification.
-        thresholds: admission and eviction of its tables.
-        slots: by name of the table, what optimizers keep beside its rows; known once the pipeline is started.
-        attachment: lets the variables of a session share the memory of the tables; made when the pipeline is started.
-        marked: whether ``start_asc_pipeline`` was called; there are no further tables then.
-        started: whether the pipeline has started, and this graph is complete.
-        served: of a graph that is made to be exported, the tables that it looks up in files; else None.
-        mode: the mode in which an Estimator calls its model function for this graph; None: it is of no Estimator.
+        lookups: by (table name, channel).
+        requests: lookups that need graph modification.
+        thresholds: admission and eviction thresholds.
+        slots: optimizer slots by table name; filled at the start of the pipeline.
+        attachment: created at the start of the pipeline.
+        marked: True after ``start_asc_pipeline``; then no table can be added.
+        started: True if the pipeline has started and this graph is complete.
+        served: the tables that an exported graph reads from files; otherwise None.
+        mode: mode for which an Estimator builds this graph, or None.
     """
 
     def __init__(self, graph: tf.Graph, process: Process) -> None:
@@ -93,9 +91,9 @@ class GraphState:
 
     @staticmethod
     def of(graph: tf.Graph) -> "GraphState":
-        """The state of a graph; empty the first time. Raises ``EnvironmentError`` before ``init``."""
+        """Return the state of a graph; it is empty at first. Raises ``EnvironmentError`` before ``init``."""
         process = Process.current()
-        # On the graph itself, not in a dictionary here: the state refers to the graph, which would never go.
+        # The state refers to the graph, so a dictionary in this module would keep both alive forever.
         kept: Dict[Process, GraphState] = internals.kept_on(graph, _STATE, dict)
         if process not in kept:
             kept.clear()
@@ -104,25 +102,25 @@ class GraphState:
 
     @staticmethod
     def known(graph: tf.Graph) -> Optional["GraphState"]:
-        """The state of a graph; None before ``init``."""
+        """Return the state of a graph; None before ``init``."""
         return GraphState.of(graph) if Process.is_initialised() else None
 
     @property
     def trains(self) -> bool:
-        """Whether there are training lookups; else the graph only reads its tables."""
+        """True if there are training lookups; otherwise the graph only reads its tables."""
         return any(channel == TRAIN for _, channel in self.lookups)
 
     def attach(self, session: tf.compat.v1.Session, instance: int = LIVE) -> None:
         """Let the variables of a session share the memory of the tables.
 
         Args:
-            instance: the number of ``instances.instance_of``; evaluations read its rows from now on.
+            instance: from ``instances.instance_of``; evaluations of the session then read its rows.
         """
         attachment = self._attachment()
         session.run(attachment.op, {attachment.instance: instance})
 
     def is_live(self, session: tf.compat.v1.Session) -> bool:
-        """Whether the evaluations of a session read the live tables."""
+        """Return whether the evaluations of a session read the live tables."""
         return bool(session.run(self._attachment().is_live))
 
     def _attachment(self) -> Attachment:
@@ -132,12 +130,18 @@ class GraphState:
         return self.attachment
 
     def streams(self) -> List[Stream]:
-        """All streams, by number."""
+        """Return all streams, by number."""
         return list(self._streams.values())
 
     def enter_stream(self, insert_function: Any, channel: int, features: List[Feature],
                      timestamp: Optional[FeatureSpec] = None) -> Stream:
-        """The stream of an insert function that is being traced into this graph."""
+        """Return the stream of an insert function that is being traced into this graph.
+
+        Raises:
+            RuntimeError: the stream is new, but the pipeline has started.
+            ValueError: the insert function already has other features; thresholds of a table differ.
+            OSError: the channel has several timestamp features.
+        """
         if self.started and insert_function not in self._streams:
             raise RuntimeError("the pipeline was started: datasets are mapped with their insert functions before it" +
                                ANEW)
@@ -162,7 +166,7 @@ class GraphState:
         return stream
 
     def stream_of(self, spec: FeatureSpec, channel: int) -> Stream:
-        """The stream that carries a feature. Raises ``ValueError`` when there is none, or more than one."""
+        """Return the stream that carries a feature. Raises ``ValueError`` if there is none, or more than one."""
         found = [stream for stream in self.streams() if stream.channel == channel
                  and any(feature.spec is spec for feature in stream.features)]
         if len(found) == 1:
@@ -177,7 +181,7 @@ class GraphState:
                 spec.label, spec.index_key, name, name))
 
     def require_timestamp(self, stream: Stream, table_name: str) -> None:
-        """Raise ``ValueError`` where a table is evicted from and its training batches do not say when they are."""
+        """Raise ``ValueError`` if a table has an eviction threshold but its training batches have no timestamp."""
         threshold = self.thresholds.of(table_name).eviction
         if stream.channel == TRAIN and threshold >= 0 and stream.timestamp is None:
             raise ValueError("table {!r}: eviction_threshold={} needs the time of each training batch; give its insert "

@@ -1,6 +1,6 @@
-"""Ids in one form. Lookups see values and their places, whether a program gave dense, sparse or ragged ids.
+"""Uniform view of dense, sparse and ragged ids: values and their positions.
 
-Sparse ids have a dense form, of which some places have no id.
+Sparse ids have a dense form, in which some positions have no id.
 """
 import dataclasses
 import logging
@@ -10,15 +10,14 @@ import tensorflow as tf
 
 _log = logging.getLogger(__name__)
 
-#: Up to which number a float dtype has every integer.
+#: b such that a float dtype represents all integers up to 2^b.
 _EXACT_BITS = {tf.float16: 11, tf.bfloat16: 8, tf.float32: 24, tf.float64: 53}
 
-#: Names of dtypes that are no integers, of which ids were.
+#: Float dtypes of ids for which a warning was logged.
 _warned_dtypes: Set[str] = set()
 
 SparseIds = Union[tf.SparseTensor, tf.RaggedTensor]
 
-#: What programs give.
 GivenIds = Union[tf.Tensor, SparseIds]
 
 
@@ -27,9 +26,8 @@ class Ids:
     """Ids of a lookup.
 
     Attributes:
-        given: as the program gave them.
-        values: of sparse ones [n], or of ragged ones whose innermost dimensions are uniform [n, ...]; of dense ones
-            they themselves.
+        given: the program's tensor.
+        values: dense ids themselves; of sparse ids [n]; of ragged ids [n, ...] with uniform inner dimensions.
     """
 
     given: GivenIds
@@ -37,44 +35,44 @@ class Ids:
 
     @staticmethod
     def of(given: GivenIds) -> "Ids":
-        """The one form of what a program gives."""
+        """Return the ``Ids`` of a program's tensor."""
         if isinstance(given, tf.SparseTensor):
             return Ids(given, given.values)
         return Ids(given, given.flat_values if isinstance(given, tf.RaggedTensor) else given)
 
     @property
     def is_dense(self) -> bool:
-        """Whether each place has an id."""
+        """True if each position has an id."""
         return self.values is self.given
 
     @property
     def is_ragged(self) -> bool:
-        """Whether rows of ids follow one another, as ``places`` says."""
+        """True if the ids are a RaggedTensor."""
         return isinstance(self.given, tf.RaggedTensor)
 
     @property
     def places(self) -> tf.Tensor:
-        """Where values are: splits int64[rows + 1] of ragged ids, indices int64[n, rank] of sparse ones."""
+        """Positions of the values: row splits int64[rows + 1] of ragged ids, indices int64[n, rank] of sparse ids."""
         return tf.cast(self.given.row_splits, tf.int64) if self.is_ragged else self.given.indices
 
     def dense_restore(self, restore: tf.Tensor) -> tf.Tensor:
-        """The restore index of the dense form, with -1 where there is no id; ``restore``: int32[n], of the values."""
+        """Return the restore index of the dense form, -1 where there is no id; ``restore``: int32[n], of the values."""
         sparse = self._sparse()
         index = tf.scatter_nd(sparse.indices, tf.reshape(restore, [-1]) + 1, sparse.dense_shape) - 1
         index.set_shape(sparse.shape)
         return index
 
     def dense_keys(self) -> tf.Tensor:
-        """The keys of the dense form, with 0 where there is no id."""
+        """Return the keys of the dense form, 0 where there is no id."""
         sparse = self._sparse()
         return tf.scatter_nd(sparse.indices, as_keys(sparse.values), sparse.dense_shape)
 
     def dense_rows(self, rows: tf.Tensor, default_row: Optional[tf.Tensor]) -> tf.Tensor:
-        """Rows of the dense form.
+        """Return the rows of the dense form.
 
         Args:
-            rows: float[n, dim], one for each value.
-            default_row: float, [] or [dim]: what stands where there is no id; None: zeros.
+            rows: float[n, dim], one per value.
+            default_row: float, [] or [dim], for positions without an id; None: zeros.
         """
         sparse = self._sparse()
         shape = tf.concat([sparse.dense_shape, [rows.shape[-1].value]], axis=0)
@@ -90,12 +88,12 @@ class Ids:
 
 
 def are_ids(dtype: tf.DType) -> bool:
-    """Whether tensors of a dtype can be ids: integers, and floats, as string ops give them by default."""
+    """Return True if tensors of a dtype can be ids: integers, or floats, which string ops return by default."""
     return bool(dtype.is_integer) or dtype in _EXACT_BITS
 
 
 def as_keys(ids: tf.Tensor) -> tf.Tensor:
-    """Ids as ops take them: int32 or int64. Floats are cut to integers, with one warning for each dtype."""
+    """Return ids as int32 or int64. Floats are truncated, with one warning per dtype."""
     if ids.dtype in (tf.int32, tf.int64):
         return ids
     if ids.dtype in _EXACT_BITS and ids.dtype.name not in _warned_dtypes:

@@ -1,4 +1,4 @@
-"""The gradient of a table's lookups: one sum per row."""
+"""Gradient of a table's lookups: one sum per row."""
 from typing import Any, List, Optional, Sequence
 
 import tensorflow as tf
@@ -11,19 +11,19 @@ from ascpipe.tf.running import native
 @tf.RegisterGradient("AscLookup")
 @tf.RegisterGradient("AscRestoreRows")
 def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
-    """One sum per row, over the lookups in the order in which the program made them."""
+    """Sum the gradients of each row, over the lookups in the order in which the program made them."""
     count = op.get_attr("k")
     if op.type == "AscLookup" and op.get_attr("table") >= 0:
-        return [None] * len(op.inputs)  # it evaluates, which trains nothing
+        return [None] * len(op.inputs)  # a lookup in evaluation
     restore = op.inputs[2:2 + count]
     lookup = _lookup_of(op)
-    # In a graph that was imported, the order of the features.
+    # An imported graph has no TableLookup; use the order of the features.
     order: Sequence[int] = range(count) if lookup is None else lookup.with_gradient
     trained = [place for place in order if not _is_untouched(op, place, gradients[place])]
     nothing: List[Any] = [None] * (1 + count + 1)
     if not trained:
         return [None, *nothing]
-    rows = op.inputs[0]  # all of the device, or those of the batch
+    rows = op.inputs[0]  # the device table, or the local rows of an expansion table
     values, indices = native.ops().asc_lookup_grad(
         slots=op.inputs[1], restore=[restore[place] for place in trained],
         grads=[tf.convert_to_tensor(gradients[place]) for place in trained], dim=rows.shape[1].value,
@@ -32,13 +32,13 @@ def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
 
 
 def _lookup_of(op: tf.Operation) -> Optional[TableLookup]:
-    """The lookups that an op makes; None of an op in a graph that was imported."""
+    """Return the lookups of an op; None in an imported graph."""
     state = GraphState.known(op.graph)
     return None if state is None else next((each for each in state.lookups.values() if each.ops[0] is op), None)
 
 
 def _is_untouched(op: tf.Operation, place: int, gradient: Any) -> bool:
-    """Whether TensorFlow only filled in zeros, as no loss depends on this output; its keys are then not trained."""
+    """Return True if TensorFlow filled in zeros because no loss depends on this output; its keys are not trained."""
     if gradient is None:
         return True
     return isinstance(gradient, tf.Tensor) and gradient.op.type == "ZerosLike" and \

@@ -1,4 +1,4 @@
-"""What one lookup of a program asks for, in whichever API it was written."""
+"""Arguments of one lookup, independent of the API that the program uses."""
 import dataclasses
 from typing import Any, Optional, Union
 
@@ -14,21 +14,20 @@ from ascpipe.tf.running.shapes import Thresholds
 
 @dataclasses.dataclass(frozen=True)
 class LookupRequest:
-    """One lookup. The defaults are the defaults of ``mx_rec``.
+    """One lookup. Fields default to the defaults of ``mx_rec``.
 
     Attributes:
-        table: the table.
-        ids: a FeatureSpec, whose ids an insert function submits; or integers that are made from a batch.
-        batch: with a FeatureSpec, what ``iterator.get_next()`` returned, or the features of it.
+        ids: a FeatureSpec, whose ids an insert function submits; or integers that are computed from a batch.
+        batch: with a FeatureSpec: the result of ``iterator.get_next()``, or its features.
         channel: TRAIN or EVAL.
-        is_open: a lookup of TRAIN becomes one of EVAL unless a gradient is asked for.
-        is_grad: whether it trains the rows.
-        default_value: float, scalar or [dim]: what a key without a row gives. None: zeros.
-        unseen: whether such a key gives its initial row in evaluation.
-        values_alone: of sparse ids, return rows of their values instead of their dense form.
-        send_count: distinct keys of a batch at most. Needed with static shapes, else ignored.
-        thresholds: of the table, as far as this lookup names them.
-        name: of the returned tensor.
+        is_open: True: this lookup of TRAIN becomes one of EVAL unless a gradient of it is requested.
+        is_grad: True if it trains the rows.
+        default_value: float, scalar or [dim], for keys without a row; None: zeros.
+        unseen: row of a key without a row in evaluation.
+        values_alone: for sparse ids, return rows of the values, not of the dense form.
+        send_count: maximum number of distinct keys of a batch. Required with static shapes, otherwise ignored.
+        thresholds: thresholds that this lookup sets for the table.
+        name: name of the returned tensor.
     """
 
     table: Table
@@ -46,20 +45,20 @@ class LookupRequest:
 
     @property
     def trains(self) -> bool:
-        """Whether rows may get a gradient. A lookup that is open trains, or is refused."""
+        """True if rows may get a gradient. An open lookup counts as training."""
         return self.is_grad and self.channel == TRAIN
 
     @property
     def evaluates_unseen(self) -> bool:
-        """Whether keys without a row may give their initial rows."""
+        """True if keys without a row may get their initial rows."""
         return self.channel == EVAL and self.unseen is not Unseen.DEFAULT_ROW
 
     def closed(self, channel: int) -> "LookupRequest":
-        """The same, once it is decided whether it trains."""
+        """Return a copy for which it is decided whether it trains."""
         return dataclasses.replace(self, channel=channel, is_open=False)
 
     def in_graph(self) -> "LookupRequest":
-        """The same, with a tensor [] or [dim] as default value. Raises ``ValueError`` for another shape."""
+        """Return a copy whose default value is a tensor [] or [dim]. Raises ``ValueError`` for another shape."""
         if self.default_value is None:
             return self
         row = tf.convert_to_tensor(self.default_value, tf.float32)

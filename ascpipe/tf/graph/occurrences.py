@@ -1,8 +1,8 @@
-"""Lets ops between the gradient of a table and its optimizer read a row for each occurrence of a key.
+"""Lets ops between the gradient of a table and its optimizer read one row per occurrence of a key (ADR 56).
 
-The gradient of a table's lookups contains one sum per key.  TensorFlow's gradient of ``embedding_lookup`` has a row for
-each occurrence of an id, so a clip or a norm of it gives other numbers.  A linear op computes the same from both and
-keeps the sums.  When gradients are applied, every other op of the program is rewired to read the occurrences.
+The gradient of a table's lookups has one sum per key. TensorFlow's gradient of ``embedding_lookup`` has one row per
+occurrence, so a clip or a norm of it gives other results. A linear op gives the same result for both, so it keeps
+reading the sums. When gradients are applied, all other ops of the program are rewired to read the occurrences.
 """
 import logging
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 Pairs = List[Tuple[Any, Any]]
 _PASSING = ("Identity", "PreventGradient", "StopGradient")
-_TESTS = ("IsFinite", "IsInf", "IsNan")  #: with _REDUCES, tests of a whole gradient, which sums answer as well
+_TESTS = ("IsFinite", "IsInf", "IsNan")  #: followed by _REDUCES: tests of a whole gradient, for which sums suffice
 _REDUCES = ("All", "Any")
 
 
@@ -32,10 +32,10 @@ class Occurrences(NamedTuple):
     """Gradient of a table's lookups before rows of the same key are added.
 
     Attributes:
-        values: float[n, dim], a row for each occurrence of a key that is trained. Of bags of ids, a row for each key
-            of a lookup, as TensorFlow looks up the distinct ids of bags.
-        indices: int32[n], the numbers of their rows.
-        places: int32[n], the places of their keys in the slots of the sum; None if there are bags.
+        values: float[n, dim], one row per occurrence of a trained key. For bags of ids, one row per key and lookup,
+            because TensorFlow looks up the distinct ids of bags.
+        indices: int32[n], the row numbers.
+        places: int32[n], positions of the keys in the slots of the sum; None if there are bags.
     """
 
     values: tf.Tensor
@@ -44,7 +44,7 @@ class Occurrences(NamedTuple):
 
 
 def occurrences_of(summing: tf.Operation) -> Occurrences:
-    """The rows that an op of type ``SUM`` adds; made once."""
+    """Return the rows that an op of type ``SUM`` adds. Repeated calls return the same tensors."""
     if _has_all_occurrences(summing):
         return Occurrences(summing.outputs[0], summing.outputs[1])
     made: Dict[tf.Operation, Occurrences] = internals.kept_on(summing.graph, "occurrences", dict)
@@ -55,8 +55,10 @@ def occurrences_of(summing: tf.Operation) -> Occurrences:
 
 
 def factors_of(values: tf.Tensor, summing: tf.Operation) -> Optional[List[Tuple[tf.Tensor, bool]]]:
-    """The scalars that a sum was multiplied by to become ``values``, and whether it was divided by them; None: it was
-    changed by something else."""
+    """Return the scalars by which a sum was multiplied (False) or divided (True) to compute ``values``.
+
+    None means that other ops changed the sum.
+    """
     found: List[Tuple[tf.Tensor, bool]] = []
     while values is not summing.outputs[0]:
         if not _is_linear(values.op):
@@ -71,11 +73,10 @@ def factors_of(values: tf.Tensor, summing: tf.Operation) -> Optional[List[Tuple[
 def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
     """Let the program's ops on gradients of tables read occurrences, and return the pairs to apply.
 
-    Programs of the incumbent are left as they are: their gradients have each key once.
+    Programs of the incumbent are not changed, because their gradients contain each key once.
 
     Args:
-        state: of the graph of the tables.
-        pairs: gradients, of this step's lookups where they are of tables, and their variables.
+        pairs: gradients and their variables; gradients of tables come from lookups of this step.
     """
     if not Process.current().is_plain:
         return pairs
@@ -90,7 +91,7 @@ def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
 
 
 def read_occurrences(state: GraphState) -> None:
-    """Let ops that the program made after it applied gradients read occurrences, too, before a session gets them."""
+    """Let ops that were created after gradients were applied read occurrences, before a session runs them."""
     if Process.current().configuration.rank_size > 1:
         return
     for summing in dict.fromkeys(GradientState.of(state).applied_sums):
@@ -100,13 +101,7 @@ def read_occurrences(state: GraphState) -> None:
 
 
 class _Reader(NamedTuple):
-    """An op that reads sums, or scaled sums.
-
-    Attributes:
-        op: the op.
-        tensor: the input with the sums.
-        image: returns the same of occurrences.
-    """
+    """An op that reads sums or scaled sums, the input ``tensor`` with them, and a function for their occurrences."""
 
     op: tf.Operation
     tensor: tf.Tensor
@@ -114,13 +109,7 @@ class _Reader(NamedTuple):
 
 
 class _Change:
-    """The ops of a program between the gradient of one table and its optimizer.
-
-    Args:
-        state: of the graph.
-        table: the table.
-        gradient: the gradient that the program applies.
-    """
+    """The program's ops between the gradient of one table and its optimizer."""
 
     def __init__(self, state: GraphState, table: Table, gradient: tf.IndexedSlices) -> None:
         self._state = state
@@ -132,7 +121,7 @@ class _Change:
             factors_of(gradient.values, self._sums[0]) is not None)
 
     def applied(self, pairs: Pairs) -> tf.IndexedSlices:
-        """The gradient to apply: sums if the program only scales them, else the changed occurrences."""
+        """Return the gradient to apply: sums if the program only scales them, otherwise the changed occurrences."""
         readers = [reader for summing in self._sums for reader in _readers(self._state, summing)]
         why_not = self._why_not(readers)
         if why_not is not None:
@@ -150,7 +139,7 @@ class _Change:
         return tf.IndexedSlices(values, indices, self._gradient.dense_shape)
 
     def _why_not(self, readers: Sequence[_Reader]) -> Optional[str]:
-        """Why the ops of the program go on reading sums, or None."""
+        """Return the reason why the program's ops keep reading sums, or None."""
         if not self._sums:
             return None
         if Process.current().configuration.rank_size > 1:
@@ -172,7 +161,6 @@ class _Change:
 
 
 def _readers(state: GraphState, summing: tf.Operation) -> List[_Reader]:
-    """The ops of the program that have to read occurrences in the place of sums."""
     found: List[_Reader] = []
     waiting: List[Tuple[tf.Tensor, Callable[[], tf.Tensor]]] = [
         (summing.outputs[0], lambda: occurrences_of(summing).values),
@@ -190,7 +178,7 @@ def _readers(state: GraphState, summing: tf.Operation) -> List[_Reader]:
 
 
 def _is_of_an_optimizer(state: GraphState, op: tf.Operation) -> bool:
-    """Whether an op is ours, or was made while gradients were applied."""
+    """Return True if an op belongs to ascpipe, or was created while gradients were applied."""
     if op.type.startswith("Asc") or op.name.startswith("ascpipe/"):
         return True
     number = internals.order_of(op)
@@ -198,12 +186,12 @@ def _is_of_an_optimizer(state: GraphState, op: tf.Operation) -> bool:
 
 
 class _Part(NamedTuple):
-    """The gradient of one lookup within a sum.
+    """Gradient of one lookup within a sum.
 
     Attributes:
-        restore: int32[n], which of the slots; -1: none.
+        restore: int32[n], positions in the slots; -1: none.
         gradients: float[n, dim].
-        is_of_bags: whether the ids are combined.
+        is_of_bags: True if the ids are combined.
     """
 
     restore: tf.Tensor
@@ -223,7 +211,7 @@ def _dim(summing: tf.Operation) -> int:
 
 
 def _has_all_occurrences(summing: tf.Operation) -> bool:
-    """Whether a sum has the same rows as TensorFlow's gradient, as there is one lookup of bags."""
+    """Return True if a sum has the rows of TensorFlow's gradient: it sums one lookup, of bags."""
     return summing.get_attr("k") == 1 and origin_of(summing.inputs[2]).type == "AscCombineRowsGrad"
 
 
@@ -236,27 +224,27 @@ def _made(summing: tf.Operation) -> Occurrences:
 
 
 def _rows_of(summing: tf.Operation, part: _Part) -> Occurrences:
-    """The gradient of a lookup, without occurrences that train no row."""
     slots = summing.inputs[0]
     alone = Process.current().configuration.rank_size == 1
     if part.is_of_bags and alone:
         rows = native.ops().asc_lookup_grad(
             slots=slots, restore=[part.restore], grads=[part.gradients], dim=_dim(summing), partial=True)
         return Occurrences(rows.values, rows.indices)
+    # Occurrences that train no row are removed.
     is_trained = tf.concat([tf.logical_and(slots >= 0, slots < SLOT_FROZEN), [False]], axis=0)
     place = tf.where_v2(part.restore < 0, tf.size(slots), part.restore)
     trained = tf.squeeze(tf.where(tf.gather(is_trained, place)), axis=1)
     places = tf.gather(part.restore, trained)
     gradients = tf.gather(part.gradients, trained)
     indices = tf.gather(slots, places)
-    if alone:  # ranks would exchange the output of every AscLookupGrad
+    if alone:  # with several ranks, the output of each AscLookupGrad would be exchanged
         gradients, indices = native.ops().asc_lookup_grad(
             slots=indices, restore=[tf.range(tf.size(indices))], grads=[gradients], dim=_dim(summing))
     return Occurrences(gradients, indices, places)
 
 
 def _summed(summing: tf.Operation, values: tf.Tensor, indices: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Changed occurrences, each row once if that is cheap; else the optimizer sums them."""
+    """Sum changed occurrences per row if that is cheap. Otherwise the optimizer sums them."""
     places = occurrences_of(summing).places
     if places is None:
         return values, indices
@@ -266,7 +254,6 @@ def _summed(summing: tf.Operation, values: tf.Tensor, indices: tf.Tensor) -> Tup
 
 
 def _is_linear(op: tf.Operation) -> bool:
-    """Whether an op multiplies by a scalar or changes nothing, which a Switch does, too."""
     if op.type in (*_PASSING, "Neg", "Switch"):
         return True
     return op.type == "RealDiv" and op.inputs[1].shape.rank == 0 or op.type == "Mul" and any(
@@ -274,12 +261,10 @@ def _is_linear(op: tf.Operation) -> bool:
 
 
 def _changed_input(op: tf.Operation) -> int:
-    """The number of the input that a linear op scales or hands on."""
     return int(op.type == "Mul" and op.inputs[0].shape.rank == 0)
 
 
 def _image_by(output: tf.Tensor, image: Callable[[], tf.Tensor]) -> Callable[[], tf.Tensor]:
-    """Apply the linear op of ``output`` to another tensor; once, when it is called."""
     made: List[tf.Tensor] = []
 
     def make() -> tf.Tensor:
@@ -291,7 +276,7 @@ def _image_by(output: tf.Tensor, image: Callable[[], tf.Tensor]) -> Callable[[],
 
 
 def _image_of(tensor: tf.Tensor, sums: Sequence[tf.Operation]) -> tf.Tensor:
-    """The occurrences, scaled as ``tensor`` is, if it consists of sums; else the tensor itself."""
+    """Return the occurrences, scaled like ``tensor``, if it is computed from sums; otherwise the tensor itself."""
     if tensor.op in sums:
         return occurrences_of(tensor.op)[tensor.value_index]
     if not _is_linear(tensor.op):
@@ -302,11 +287,10 @@ def _image_of(tensor: tf.Tensor, sums: Sequence[tf.Operation]) -> tf.Tensor:
 
 
 def _same_as(output: tf.Tensor, given: tf.Tensor) -> tf.Tensor:
-    """Apply the op of ``output`` to another tensor."""
     op = output.op
     if op.type in _PASSING:
         return given
-    # A tensor from outside gets a Switch where it is read within a conditional.
+    # TensorFlow adds a Switch to an outer tensor that is read within a conditional.
     within = output.consumers()[0] if op.type == "Switch" else op
     with outside_scopes(op.graph, "ascpipe/occurrences"), internals.in_control_flow_of(within):
         if op.type == "Switch":
@@ -333,7 +317,6 @@ def _tensors_of(pairs: Iterable[Tuple[Any, Any]]) -> List[tf.Tensor]:
 
 
 def _reaches(ops: Sequence[tf.Operation], tensors: Sequence[tf.Tensor]) -> bool:
-    """Whether one of some tensors is made of what some ops compute."""
     ends = {tensor.op for tensor in tensors}
     seen: Set[tf.Operation] = set()
     waiting = list(ops)

@@ -1,4 +1,4 @@
-"""The optimizer slots of a table, and the value that each begins with for new keys."""
+"""Optimizer slots of a table, and their initial values for new keys."""
 import dataclasses
 import re
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set
@@ -10,20 +10,19 @@ from tensorflow.python.ops import variables
 from ascpipe.tf import internals
 from ascpipe.tf.graph.sparse_table import Table
 
-#: Suffixes of the names of slots: for each row, the sum of gradients that are not applied yet, and their number.
+#: Suffixes of slot names: per row, the sum of gradients that are not applied yet, and their number.
 GRADIENT_SUM = "gradient_sum"
 GRADIENT_COUNT = "gradient_count"
 
 
 @dataclasses.dataclass
 class HomeSlots:
-    """The state of an optimizer beside each row of an expansion table.
+    """State of an optimizer beside each row of an expansion table.
 
     Attributes:
-        owner: the optimizer.
-        initial: by name of the optimizer slot, in their order in a home row, what each element begins with. Each is
-            as wide as the embedding.
-        summed_by: name of the optimizer that accumulates gradients, or None. The sums are behind the state.
+        initial: name of an optimizer slot -> initial value of its elements, in the order of a home row. Each slot is as
+            wide as the embedding.
+        summed_by: name of the optimizer that accumulates gradients, or None. The sums follow the slots in a home row.
     """
 
     owner: tf.compat.v1.train.Optimizer
@@ -32,13 +31,13 @@ class HomeSlots:
 
 
 class OptimizerSlot(NamedTuple):
-    """State of an optimizer beside a table's rows.
+    """Optimizer slot of a table.
 
     Attributes:
         name: its folder in a checkpoint, ``<optimizer>_<state>``.
-        width: floats beside each row.
-        initial: what each element begins with.
-        variable: float[device rows, width], a ref variable; None of an expansion table, where it lies in home rows.
+        width: floats per row.
+        initial: initial value of all elements.
+        variable: float[device rows, width], a ref variable; None for an expansion table, whose slots are in home rows.
     """
 
     name: str
@@ -48,14 +47,10 @@ class OptimizerSlot(NamedTuple):
 
 
 def optimizer_slots(table: Table, home_slots: Mapping[str, HomeSlots]) -> List[OptimizerSlot]:
-    """The optimizer slots of a table, in their order in a home row.
+    """Return the optimizer slots of a table, in the order of a home row. Raises like ``slot_variables``.
 
     Args:
-        table: the table.
-        home_slots: by name of an expansion table, what an optimizer keeps beside its rows.
-
-    Raises:
-        ValueError: as ``slot_variables``.
+        home_slots: by name of an expansion table.
     """
     if not table.shape.expands:
         return slot_variables(table)
@@ -70,25 +65,23 @@ def optimizer_slots(table: Table, home_slots: Mapping[str, HomeSlots]) -> List[O
 
 
 def names_of_variables(tables: Iterable[Table]) -> Set[str]:
-    """Names of the ops of all variables that hold rows of tables, their slot variables included."""
+    """Return the op names of the variables and slot variables of tables."""
     return {variable.op.name for table in tables
             for variable in (table.variable, *(slot.variable for slot in slot_variables(table)))}
 
 
 def slot_variables(table: Table) -> List[OptimizerSlot]:
-    """Return the slot variables that optimizers have created for a table, in order of creation.
+    """Return the slot variables of a table that have one entry per row, in order of creation.
 
     Raises:
-        ValueError: one whose initial value is not the same known number everywhere, so that rows of new keys
-            could not begin with it; one that is a resource variable; one with a number for each row that is no
-            float32[rows, width].
+        ValueError: a slot variable is not float32[rows, width]; it is a resource variable; or its initial value is not
+            one known constant, so that rows of new keys could not be initialized.
     """
     return [_slot(table, variable) for variable in sorted(
         table.optimizer_variables, key=lambda variable: internals.order_of(variable.op)) if _is_by_row(table, variable)]
 
 
 def _is_by_row(table: Table, variable: tf.Variable) -> bool:
-    """Whether a slot variable has something for each row, not something for the table."""
     return variable.shape.rank is None or variable.shape.rank > 0 and variable.shape[0].value in (
         None, table.shape.device_rows)
 
@@ -102,14 +95,14 @@ def _slot(table: Table, variable: tf.Variable) -> OptimizerSlot:
         raise ValueError("slot variable {!r} of table {!r} is a resource variable, its rows cannot move with the "
                          "table's; make the optimizer without resource variables".format(
                              variable.name, table.table_name))
-    # Below the program's variable scope, if any: "<scope>/<name of the table's variable>/<name of its own>".
+    # With the program's variable scope, the name is "<scope>/<name of the table's variable>/<name of the slot>".
     whole = variable.op.name
     _, _, name = whole.partition("{}/".format(table.variable.op.name))
     return OptimizerSlot(_checkpoint_name(name or whole), variable.shape[1].value, _initial_value(variable, table),
                          variable)
 
 
-#: Names that Rec SDK gives the state of its optimizers in checkpoints, by what the state is called.
+#: Last part of a slot variable's name -> folder of the slot in checkpoints of Rec SDK.
 _REC_SDK_NAMES = {
     "accumulator": "Adagrad_accumulator", "accum": "ftrl_accum", "linear": "ftrl_linear",
     "momentum": "LazyAdam_momentum", "m": "LazyAdam_momentum",
@@ -117,7 +110,7 @@ _REC_SDK_NAMES = {
 
 
 def _checkpoint_name(name: str) -> str:
-    """The folder of an optimizer slot: that of Rec SDK for its optimizers, which does not count them."""
+    """Return the folder of an optimizer slot. Rec SDK does not number its optimizers."""
     return _REC_SDK_NAMES.get(name.rsplit("/", 1)[-1]) or re.sub(r"\W", "_", name)
 
 
@@ -131,7 +124,7 @@ def _initial_value(variable: tf.Variable, table: Table) -> float:
 
 
 def _uniform_value(tensor: tf.Tensor) -> Optional[float]:
-    """The one value of all elements of a tensor, where the graph's structure says so; never computes the tensor."""
+    """Return the value of all elements of a tensor if the graph determines it; never compute the tensor."""
     op = tensor.op
     if op.type in ("Identity", "Reshape"):
         return _uniform_value(op.inputs[0])
@@ -147,11 +140,10 @@ def _uniform_value(tensor: tf.Tensor) -> Optional[float]:
 
 
 def _constant(proto: Any) -> Optional[float]:
-    """A TensorProto holds one value for all elements, or a value each."""
     if proto.tensor_content:
         values = np.frombuffer(proto.tensor_content, np.float32)
     else:
         values = np.asarray(proto.float_val, np.float32)
     if values.size == 0:
-        return 0.0  # no value stands for zeros
+        return 0.0  # an empty TensorProto means zeros
     return float(values[0]) if (values == values[0]).all() else None

@@ -1,4 +1,4 @@
-"""Builds ops where no scope of the program reaches, and lets the readers of a tensor read another one."""
+"""Builds ops outside the scopes of the program, and replaces a tensor by another one in its consumers."""
 import contextlib
 from typing import Iterator, Optional
 
@@ -6,17 +6,16 @@ import tensorflow as tf
 
 from ascpipe.tf import internals
 
-#: Ops that hand on their first input as it is.
+#: Ops that pass on their first input unchanged.
 _PASSING = ("Identity", "StopGradient", "PreventGradient")
 
 
 @contextlib.contextmanager
 def outside_scopes(graph: tf.Graph, scope: Optional[str] = None) -> Iterator[None]:
-    """Build ops on the CPU whatever scopes, devices, control dependencies and conditionals the program is in.
+    """Build ops on the CPU, outside all scopes, devices, control dependencies and conditionals of the program.
 
     Args:
-        graph: of the ops.
-        scope: name scope of the ops; None: they have none.
+        scope: name scope of the ops, or None.
     """
     with tf.control_dependencies(None), graph.name_scope(None), \
             graph.colocate_with(None, ignore_existing=True), tf.device(None), tf.device("/device:CPU:0"), \
@@ -25,14 +24,14 @@ def outside_scopes(graph: tf.Graph, scope: Optional[str] = None) -> Iterator[Non
 
 
 def origin_of(tensor: tf.Tensor) -> tf.Operation:
-    """The op that a tensor comes from unchanged."""
+    """Return the op that computed a tensor, before ops that pass it on unchanged."""
     while tensor.op.type in _PASSING:
         tensor = tensor.op.inputs[0]
     return tensor.op
 
 
 def repoint(before: tf.Tensor, after: tf.Tensor) -> None:
-    """Let every op that reads one tensor read another."""
+    """Let every op that reads ``before`` read ``after``."""
     for consumer in before.consumers():
         for place, source in enumerate(consumer.inputs):
             if source is before:

@@ -1,24 +1,24 @@
-"""Traces the row numbers in the gradient of a table, ``grad.indices``, to the lookups that they come from.
+"""Traces row numbers in the gradient of a table (``grad.indices``) to the lookups that they come from.
 
-Row numbers are slots. A slot belongs to a key within one step; in the next step, it may belong to another key. So an
-update may use only the row numbers of its own step's lookups.
+Row numbers are slots. A slot may belong to another key in the next step, so an update may use only row numbers from
+lookups of its own step.
 """
 from typing import List, Optional, Set
 
 import tensorflow as tf
 
-#: Ops whose outputs contain the row numbers of the first input, in another shape, order, selection or integer type.
+#: Ops that change the shape, order, selection or integer type of the row numbers of their first input.
 _OF_FIRST_INPUT = frozenset((
     "Cast", "DynamicPartition", "Enter", "ExpandDims", "Gather", "GatherNd", "GatherV2", "Identity", "PreventGradient",
     "RefSwitch", "Reshape", "Slice", "Snapshot", "SplitV", "Squeeze", "StopGradient", "StridedSlice", "Switch",
     "TopKV2", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", "Unpack"))
-#: Of these ops, only the first output contains row numbers; the other outputs are positions and counts.
+#: Only the first output of these ops contains row numbers.
 _FIRST_OUTPUT = frozenset(("Merge", "TopKV2", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"))
 SUM = "AscLookupGrad"  #: type of the ops that sum the gradient of a table's lookups
 
 
 def inputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
-    """Return the inputs whose row numbers are passed to an output of the op."""
+    """Return the inputs whose row numbers an op passes to its outputs."""
     inputs = list(op.inputs)
     if op.type in _OF_FIRST_INPUT:
         return inputs[:1]
@@ -32,12 +32,12 @@ def inputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
 
 
 def outputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
-    """Return the outputs that contain row numbers, of an op that passes them on."""
+    """Return the outputs of such an op that contain row numbers."""
     return list(op.outputs[:1] if op.type in _FIRST_OUTPUT else op.outputs)
 
 
 def origins_of(numbers: tf.Tensor) -> List[tf.Tensor]:
-    """Return the tensors that row numbers come from, without duplicates."""
+    """Return the tensors that row numbers come from, each once."""
     found: List[tf.Tensor] = []
     seen: Set[str] = set()
     waiting = [numbers]
@@ -55,15 +55,15 @@ def origins_of(numbers: tf.Tensor) -> List[tf.Tensor]:
 
 
 def slots_summed_by(numbers: tf.Tensor) -> Optional[tf.Tensor]:
-    """Return the slots of the lookups whose gradient an op summed, if ``numbers`` are its row numbers, else None."""
+    """Return the slots of the summed lookups, if ``numbers`` are the row numbers of a sum; otherwise None."""
     return numbers.op.inputs[0] if numbers.op.type == SUM and numbers.value_index == 1 else None
 
 
 def sums_each_row(op: tf.Operation) -> bool:
-    """Whether an op of type ``SUM`` has each row once: not that of occurrences, which has a slot for each of them."""
+    """Return True if an op of type ``SUM`` returns each row once. A sum of occurrences has one slot per occurrence."""
     return op.type == SUM and not is_choice(op.inputs[0].op)
 
 
 def is_choice(op: tf.Operation) -> bool:
-    """Whether an op of ours gives the slot of each occurrence."""
+    """Return True if an op of ascpipe selects the slot of each occurrence."""
     return op.type.startswith("Gather") and op.name.startswith("ascpipe/")

@@ -1,4 +1,4 @@
-"""A sparse table of one graph, whose rows on the device are a TensorFlow variable."""
+"""The user's table in one graph."""
 from typing import Any, ContextManager, List, Optional
 
 import tensorflow as tf
@@ -11,14 +11,14 @@ from ascpipe.tf.running.shapes import TableShape
 
 
 class Table:
-    """A sparse table of one graph. Made by ``create_table``.
+    """A sparse table of one graph. Created by ``create_table``.
 
     Attributes:
-        table_name: its name, without the characters that are removed.
-        shape: what the native side is told of it.
-        key_dtype: dtype of its keys as declared; keys are int64 everywhere.
-        is_save: whether checkpoints hold it.
-        optimizer_variables: the slot variables that optimizers have made for it.
+        table_name: its name, without invalid characters.
+        shape: description for the native side.
+        key_dtype: declared dtype of its keys. ascpipe converts keys to int64.
+        is_save: True if checkpoints contain the table.
+        optimizer_variables: slot variables of optimizers.
     """
 
     def __init__(self, shape: TableShape, variable: Optional[tf.Variable], key_dtype: tf.DType, *,
@@ -32,10 +32,10 @@ class Table:
 
     @property
     def variable(self) -> tf.Variable:
-        """The device rows, float[device rows, dim], a ref variable; of an expansion table one row without use.
+        """Device table, float[device rows, dim], a ref variable. For an expansion table: one unused row.
 
         Raises:
-            RuntimeError: the graph is made to be exported; its rows are in a file.
+            RuntimeError: the graph is built for export; its rows are in a file.
         """
         if self._variable is None:
             raise RuntimeError("table {!r} has no variable here: the graph is made to be exported, its rows are in a "
@@ -48,7 +48,9 @@ class Table:
         return self.shape.dim
 
     def size(self) -> int:
-        """Keys that have a row, after the last trained step; waits for that. 0 before the first run of a session.
+        """Return the number of keys that have a row. 0 before the first run of a session.
+
+        Waits until the last step is finished.
 
         Raises:
             RuntimeError: ``start_asc_pipeline`` was not called.
@@ -58,28 +60,28 @@ class Table:
         return 0 if pipeline is None else pipeline.native_side.table_size(self.shape.number)
 
     def capacity(self) -> int:
-        """Keys that the table can hold; of an expansion table, without growing. Raises as ``size``."""
+        """Return the maximum number of keys; an expansion table can grow beyond it. Raises like ``size``."""
         pipeline = self._pipeline()
         if pipeline is None:
             return self.shape.disk_rows or self.shape.home_rows or self.shape.device_rows
         return pipeline.native_side.table_capacity(self.shape.number)
 
     def note_slot(self, variable: tf.Variable) -> None:
-        """Note a slot variable that an optimizer has made for this table."""
+        """Record a slot variable that an optimizer created for this table."""
         if not any(variable is known for known in self.optimizer_variables):
             self.optimizer_variables.append(variable)
 
     def building(self, purpose: str) -> ContextManager[None]:
-        """Build ops outside of all scopes of the program, named ``ascpipe/<its variable>_<purpose>``."""
+        """Build ops outside all scopes of the program, named ``ascpipe/<variable of the table>_<purpose>``."""
         return outside_scopes(self.variable.graph, "ascpipe/{}_{}".format(self.variable.op.name, purpose))
 
     def _pipeline(self) -> Optional[Pipeline]:
-        """The pipeline of this table, or None while its start is deferred. Raises ``RuntimeError``."""
+        """Return the pipeline of this table, or None while its start is deferred."""
         process = Process.current()
         if process.pipeline is not None and self.table_name in process.pipeline.tables:
             return process.pipeline
         if self._variable is not None and self._variable.graph in process.deferred.graphs():
-            return None  # a question does not start the pipeline: gradients may still be applied
+            return None  # do not start the pipeline yet: the program may still apply gradients
         return process.running_pipeline()
 
     def __repr__(self) -> str:
@@ -90,7 +92,7 @@ class Table:
 
 
 def _no_tensor(table: Table, dtype: Any = None, name: Optional[str] = None, as_ref: bool = False) -> tf.Tensor:
-    """In the place of a conversion: an op of TensorFlow was given a table, ``tf.nn.embedding_lookup`` for instance."""
+    """Raise ``TableUseError``, because an op of TensorFlow, such as ``tf.nn.embedding_lookup``, was given a table."""
     plain = Process.is_initialised() and Process.current().is_plain
     raise TableUseError(table.table_name, "an op of TensorFlow cannot read it. Look up ids by {}sparse_lookup(table, "
                         "ids{}) in the place of tf.nn.embedding_lookup{}".format(*(

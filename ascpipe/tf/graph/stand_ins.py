@@ -1,4 +1,4 @@
-"""Variables of feature columns for which tables stand, in one graph."""
+"""Variables of feature columns that tables replace, in one graph."""
 from typing import Any, Dict, NamedTuple, Optional, Set
 
 import tensorflow as tf
@@ -9,12 +9,11 @@ from ascpipe.tf.graph.sparse_table import Table
 
 
 class StandIn(NamedTuple):
-    """A variable without rows that TensorFlow made in the place of a large one, and the table that has the rows.
+    """A variable without rows that TensorFlow created instead of a large one, and the table with the rows.
 
     Attributes:
-        variable: float[0, dim], under the name and in the collections where TensorFlow has the large one.
-        table: the table.
-        trains: whether its rows are trained.
+        variable: float[0, dim], with the name and collections of the large variable.
+        trains: True if the rows are trained.
     """
 
     variable: tf.Variable
@@ -23,11 +22,11 @@ class StandIn(NamedTuple):
 
 
 class StandIns(Dict[str, StandIn]):
-    """The stand-ins of one graph, by the names of their variables. Made by ``StandIns.of``.
+    """Stand-ins of one graph by the names of their variables. Created by ``StandIns.of``.
 
     Attributes:
-        updated: by name of a table that an optimizer updates, the variable scope in which it does.
-        unreached: names of tables whose gradient an optimizer was asked for, and found none.
+        updated: variable scope in which an optimizer updates a table, by table name.
+        unreached: names of tables that a differentiated loss does not depend on.
     """
 
     def __init__(self) -> None:
@@ -37,23 +36,23 @@ class StandIns(Dict[str, StandIn]):
 
     @staticmethod
     def of(state: GraphState) -> "StandIns":
-        """Return the stand-ins of a graph; there are none the first time."""
+        """Return the stand-ins of a graph."""
         return internals.kept_on(state, "stand_ins", StandIns)
 
     def of_variable(self, variable: Any) -> Optional[StandIn]:
-        """The stand-in for a variable; None if no table has its rows, or it is no variable."""
+        """Return the stand-in of a variable; None for other variables and objects."""
         return self.get(variable.op.name) if isinstance(variable, tf.Variable) else None
 
     def variables(self) -> Dict[str, str]:
-        """By the name of each table, the name of its variable."""
+        """Return the name of the variable of each table, by table name."""
         return {stand_in.table.table_name: variable for variable, stand_in in self.items()}
 
     def name_of_slot(self, variable: str) -> Optional[str]:
-        """How the names of the slots begin that TensorFlow would make of a variable; None: no optimizer updates it."""
+        """Return the prefix of TensorFlow's names for the slots of a variable; None if no optimizer updates it."""
         scope = self.updated.get(self[variable].table.table_name)
         return None if scope is None else "/".join([*filter(None, [scope]), variable])
 
 
 def name_of(state: GraphState, table: Table) -> str:
-    """The name by which a program knows a table: of one behind a column that of the column's variable."""
+    """Return a program's name of a table; for a stand-in, the name of the column's variable."""
     return StandIns.of(state).variables().get(table.table_name, table.table_name)

@@ -1,7 +1,7 @@
-"""All lookups of one table in one channel are one op with an output for each feature.
+"""Lookups of one table in one channel: one op with an output per feature.
 
-The first lookup builds the op. Its rows come from a provisional plan op, which the start of the pipeline replaces by
-the real one. Its gradient is one sum per row (``lookup_gradients.py``).
+The first lookup builds the op on a provisional plan op, which the start of the pipeline replaces. Its gradient is one
+sum per row (``lookup_gradients.py``).
 """
 from typing import Any, Dict, List, Optional
 
@@ -25,19 +25,17 @@ class TableLookup:
     """All lookups of one table in one channel of one graph.
 
     Attributes:
-        table: the table.
         channel: TRAIN or EVAL.
         stream: the stream that carries its features.
         ticket: int64 scalar.
         specs: its features, in the order of the op's outputs.
-        plan: outputs of the provisional plan op: slots, then a restore index for each feature.
-        restore: what the lookup op reads of them: for sparse ids the index of their dense form, from their first
-            lookup on.
-        default_row: what a key without a row gives.
-        ops: the lookup ops: the one of all features, and one for each default row of an evaluation.
-        with_gradient: outputs in the order in which they were first looked up with a gradient.
-        calls: how many lookups there were.
-        send_count: largest that was given, with static shapes; else None.
+        plan: outputs of the provisional plan op: slots, then a restore index per feature.
+        restore: restore indexes that the op reads. For sparse ids, the first lookup selects the index of values or of
+            the dense form.
+        ops: the op of all features, and in evaluation one op per default row.
+        with_gradient: outputs that are trained, in the order of their first lookup.
+        calls: number of lookups.
+        send_count: maximum of the given values, with static shapes; otherwise None.
     """
 
     def __init__(self, table: Table, channel: int, stream: Stream, ticket: tf.Tensor) -> None:
@@ -55,22 +53,24 @@ class TableLookup:
                 ticket=ticket, table=table.shape.number, stream=stream.number, k=len(features))
             self.plan: List[tf.Tensor] = [slots, *restore]
             self.restore: List[tf.Tensor] = []
-            # Of sparse features, whether rows of their values alone are looked up, once it is known.
+            # Sparse features: True if rows of their values are looked up, False for the dense form, None if unknown.
             self._sparse: Dict[FeatureSpec, Optional[bool]] = {
                 feature.spec: None for feature in features if feature.sparse}
             for index, feature in zip(restore, features):
                 index.set_shape(feature.shape)
-                # Of sparse ids neither rank nor places are known before they are looked up.
+                # The first lookup of sparse ids determines the shape.
                 self.restore.append(tf.compat.v1.placeholder_with_default(index, None) if feature.sparse else index)
             self.ops: List[tf.Operation] = []
             self._embeddings: List[tf.Tensor] = self._look_up(self.restore, tf.zeros([]))
 
     def embedding(self, spec: FeatureSpec, default_row: Optional[tf.Tensor], batch: Any, *,
                   values_alone: bool = False) -> tf.Tensor:
-        """Rows of a feature's ids, float of its shape followed by dim; ``batch`` holds them where they are sparse.
+        """Return the rows of a feature's ids, float[shape of the ids, dim].
 
         Args:
-            values_alone: give rows of the values of sparse ids, not of their dense form.
+            default_row: float, [] or [dim], for keys without a row; None: zeros.
+            batch: the batch that contains the ids; needed for sparse ids.
+            values_alone: for sparse ids, return rows of the values, not of the dense form.
         """
         place = self.specs.index(spec)
         with self.table.building(CHANNEL_NAMES[self.channel] + "_default"):
@@ -83,13 +83,7 @@ class TableLookup:
             return self._look_up([self.restore[place]], default_row)[0]
 
     def completed(self, spec: FeatureSpec, rows: tf.Tensor, ids: Ids) -> tf.Tensor:
-        """Rows of a feature's ids in evaluation, of which a key without a row has its initial one.
-
-        Args:
-            spec: the feature.
-            rows: its rows, as ``embedding`` returned them.
-            ids: of the same batch.
-        """
+        """Return ``rows`` of ``embedding`` in evaluation, with initial rows for keys without a row."""
         index = self.restore[self.specs.index(spec)]
         with self.table.building(CHANNEL_NAMES[self.channel] + "_unseen"):
             is_dense_form = self._sparse.get(spec) is False
@@ -97,24 +91,24 @@ class TableLookup:
                                      self.plan[0], index)
 
     def note_gradient(self, spec: FeatureSpec) -> None:
-        """Note that a feature's rows are trained through this lookup."""
+        """Record that a feature's rows are trained through this lookup."""
         place = self.specs.index(spec)
         if place not in self.with_gradient:
             self.with_gradient.append(place)
 
     def count_call(self, send_count: Optional[int]) -> None:
-        """Count a lookup, and note the ``send_count`` that it was given."""
+        """Count a lookup, and record its ``send_count``."""
         self.calls += 1
         if send_count is not None:
             self.send_count = max(send_count, self.send_count or 0)
 
     def take_ticket(self, ticket: tf.Tensor) -> None:
-        """Read the batches of another ticket from now on."""
+        """Read the batches of another ticket."""
         repoint(self.ticket, ticket)
         self.ticket = ticket
 
     def _shape(self, place: int, spec: FeatureSpec, batch: Any, *, values_alone: bool) -> None:
-        """Let the lookup op give rows of sparse ids in the form in which they are looked up first."""
+        # The first lookup of sparse ids selects the form of the rows.
         known = self._sparse[spec]
         if known is not None and known != values_alone:
             raise CombinerError(self.table.table_name, "FeatureSpec {!r} is looked up by sparse_lookup() and by "
@@ -129,7 +123,7 @@ class TableLookup:
         self._sparse[spec] = values_alone
 
     def _look_up(self, restore: List[tf.Tensor], default_row: tf.Tensor) -> List[tf.Tensor]:
-        # The variable itself, not a read of it: the gradient is asked for with respect to it.
+        # Read the variable by reference, because programs differentiate by the variable itself.
         embeddings = native.ops().asc_lookup(
             rows=internals.reference_of(self.table.variable), slots=self.plan[0], restore=restore,
             default_row=default_row, table=self.table.shape.number if self.channel == EVAL else -1)
@@ -138,14 +132,13 @@ class TableLookup:
 
 
 def require_fewer(table: Table, channel: int, count: int) -> None:
-    """Raise ``RuntimeError`` where there are ``MAX_LOOKUPS`` lookups of a table in a channel already."""
+    """Raise ``RuntimeError`` if a table already has ``MAX_LOOKUPS`` lookups in a channel."""
     if count >= MAX_LOOKUPS:
         raise RuntimeError("table {!r} is looked up more than {} times in the {} channel".format(
             table.table_name, MAX_LOOKUPS, CHANNEL_NAMES[channel]))
 
 
 def _sparse_ids(batch: Any, spec: FeatureSpec) -> Ids:
-    """The places of sparse ids, which only the batch knows."""
     if batch is None:
         raise RuntimeError("FeatureSpec {!r} is sparse: its lookup needs batch=, what iterator.get_next() returned"
                            .format(spec.label))

@@ -1,8 +1,8 @@
 """Finds ops that use rows of a table beyond their step.
 
-In the next step, the row of a key is at another position of the variable, or not in the variable at all. So a program
-may read and write the variable and the slot variables of a table only by the row numbers of the step, and may not keep
-these numbers or a gradient that contains them. Other uses would not fail; they would train rows of other keys.
+In the next step, the row of a key has another position in the variable, or is not in it. So a program may access the
+variable and slot variables of a table only by row numbers of the step. It may not keep these numbers or a gradient that
+contains them. Other uses would not fail; they would train rows of other keys.
 """
 from typing import Any, Dict, Iterator, List, NamedTuple
 
@@ -20,25 +20,25 @@ from ascpipe.tf.graph.stand_ins import StandIns
 _COPIES = frozenset((
     "CheckNumerics", "Enter", "Identity", "Merge", "PreventGradient", "Print", "RefEnter", "RefIdentity", "RefMerge",
     "RefSwitch", "Snapshot", "StopGradient", "Switch"))
-#: Ops that read a variable, but whose result does not depend on its rows or is only displayed or saved.
+#: Ops whose result does not depend on the rows of a variable, or is only displayed or saved.
 _HARMLESS = frozenset((
     "HistogramSummary", "IsVariableInitialized", "PrintV2", "Rank", "Save", "SaveSlices", "SaveV2", "Shape", "ShapeN",
     "Size", "StringFormat", "ZerosLike", "OnesLike"))
-#: Ops that reduce row numbers to values that identify no row, or that only display them.
+#: Ops that reduce row numbers to values that identify no row, or display them.
 _MEASURES = _HARMLESS | frozenset((
     "All", "Any", "AsString", "Assert", "Max", "Mean", "Min", "Prod", "Sum"))
 _RESTORES = ("Restore", "RestoreSlice", "RestoreV2")  #: refused when they run
 _GATHERS = ("Gather", "GatherNd", "GatherV2", "ResourceGather", "ResourceGatherNd")
-#: Ops that turn a sparse gradient into a tensor with one row per slot.
+#: Ops that convert a sparse gradient to a tensor with one row per slot.
 _TO_DENSE = ("ScatterNd", "SparseToDense", "TensorScatterAdd", "TensorScatterUpdate", "UnsortedSegmentMax",
              "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum")
-#: Ops whose output has the rows of an input, or a selection of them.
+#: Ops whose output contains rows of an input.
 _BY_ROW = _COPIES | frozenset((
     "Abs", "Add", "AddN", "AddV2", "Cast", "ClipByValue", "Concat", "ConcatV2", "Div", "DivNoNan", "Exp", "ExpandDims",
     "Gather", "GatherV2", "IsFinite", "IsNan", "Log", "LogicalNot", "Maximum", "Minimum", "Mul", "Neg", "Pack", "Pow",
     "Reciprocal", "RealDiv", "Reshape", "Round", "Rsqrt", "Select", "SelectV2", "Sign", "Slice", "Sqrt", "Square",
     "Squeeze", "StridedSlice", "Sub", "Tanh"))
-#: Prefixes of types of ops that keep a value for later steps. Ops with a ref variable among their inputs do so, too.
+#: Prefixes of types of ops that keep a value for later steps. Ops that read a ref variable may also keep a value.
 _KEEPS = ("Accumulator", "Assign", "Barrier", "MapStage", "OrderedMapStage", "QueueEnqueue", "ResourceAccumulator",
           "ResourceApply", "ResourceScatter", "ResourceSparseApply", "SparseAccumulator", "Stage", "StackPush")
 
@@ -50,7 +50,7 @@ _DECAY = "For weight decay, add factor * tf.nn.l2_loss(rows) to the loss, of the
 _INDICES = "An optimizer changes rows by the indices of their gradient"
 _MOVES_ALL = ("This optimizer moves all rows in each step, so it cannot train a table: "
               "ascpipe.tf.Optimizer(dense=this one, sparse=another one) keeps it for variables")
-#: What to write in the place of a moving average.
+#: Advice for moving averages.
 AVERAGE = ("Average dense variables only: tf.trainable_variables() has no tables, and "
             "ascpipe.tf.Optimizer(dense=MovingAverageOptimizer(...), sparse=...) trains tables beside them")
 
@@ -59,9 +59,8 @@ class WrongUse(NamedTuple):
     """A use of a table beyond its step.
 
     Attributes:
-        op: the op.
-        what: predicate of the error text: what the op does, and to which tensor.
-        instead: the cure.
+        what: predicate of the error text: the action of the op, and the tensor.
+        instead: what to do instead.
     """
 
     op: tf.Operation
@@ -69,17 +68,12 @@ class WrongUse(NamedTuple):
     instead: str
 
     def sentence(self) -> str:
-        """Text of the error: what is wrong, and what to do."""
+        """Return the text of the error."""
         return "{} {}. {}".format("op {!r} ({})".format(self.op.name, self.op.type), self.what, self.instead)
 
 
 class TableUses:
-    """All uses of the rows of one table in its graph, of their row numbers, and of their gradient.
-
-    Args:
-        state: of the graph.
-        table: the table.
-    """
+    """All uses of the rows of one table in its graph, of their row numbers, and of their gradient."""
 
     def __init__(self, state: GraphState, table: Table) -> None:
         self._table = table
@@ -95,14 +89,14 @@ class TableUses:
         self._variables = [table.variable, *table.optimizer_variables]
         self._handles = _copies_of(grown[1::2])
         self._rows = {tensor.name for tensor in _copies_of(grown)}
-        self._of_variable: Dict[str, tf.Variable] = {}  # by name of a tensor that is a variable, or a copy of it
+        self._of_variable: Dict[str, tf.Variable] = {}  # by tensor name of its references and copies
         for variable in self._variables:
             for tensor in _copies_of([internals.reference_of(variable), variable.initial_value]):
                 self._of_variable[tensor.name] = variable
         self._rows.update(self._of_variable)
         self._numbers: Dict[str, tf.Tensor] = {}
-        self._dense: Dict[str, tf.Tensor] = {}  # with a row for each slot
-        self._gradients: Dict[str, tf.Tensor] = {}  # with a row for each row of the step, or these rows
+        self._dense: Dict[str, tf.Tensor] = {}  # one row per slot
+        self._gradients: Dict[str, tf.Tensor] = {}  # one row per row of the step
         self._follow_numbers({tensor.name: tensor for tensor in _copies_of(slots)})
 
     def updates(self) -> List[tf.Operation]:
@@ -157,7 +151,7 @@ class TableUses:
         _spread(self._gradients, _rows_kept)
 
     def _judged_update(self, op: tf.Operation, variable: tf.Variable) -> Iterator[WrongUse]:
-        """Judge an op that updates rows at ``indices``. Ops that update rows by address have no such input."""
+        """Check an op that updates rows at ``indices``. Ops that update rows by address have no such input."""
         names = [argument.name for argument in op.op_def.input_arg]
         if "indices" in names and op.inputs[names.index("indices")].name not in self._numbers:
             yield WrongUse(op, "changes rows of {!r} by {!r}, which are not the indices of the gradient of this "
@@ -239,19 +233,17 @@ def _copies_of(tensors: List[tf.Tensor]) -> List[tf.Tensor]:
 
 
 def _numbers_kept(op: tf.Operation, tensor: tf.Tensor) -> List[tf.Tensor]:
-    """Return the outputs of an op that contain the row numbers, or the handles, of an input."""
     return outputs_with_numbers(op) if any(tensor is given for given in inputs_with_numbers(op)) else []
 
 
 def _rows_kept(op: tf.Operation, tensor: tf.Tensor) -> List[tf.Tensor]:
-    """Return the outputs of an op that contain the rows of an input."""
     if op.type not in _BY_ROW or (op.type.startswith("Gather") and tensor is not op.inputs[0]):
         return []
     return list(op.outputs)
 
 
 def _spread(found: Dict[str, tf.Tensor], outputs: Any) -> None:
-    """Add to ``found``, transitively, the tensors ``outputs(op, tensor)`` of the consumers of each tensor."""
+    """Add to ``found`` all tensors that can be reached through ``outputs(op, tensor)`` of consumers."""
     waiting = list(found.values())
     while waiting:
         tensor = waiting.pop()

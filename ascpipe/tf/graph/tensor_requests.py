@@ -1,4 +1,4 @@
-"""Requests of a program for graph modification of one graph, and their results."""
+"""Lookups of tensors that need graph modification in one graph, and their results."""
 import dataclasses
 from typing import Callable, Dict, List, NamedTuple, Set, Tuple
 
@@ -8,18 +8,18 @@ from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.sparse_table import Table
 
-#: Gets the tensors of a batch, gives them and more.
+#: Function of the tensors of a batch that returns them followed by more tensors.
 Extend = Callable[..., Tuple[tf.Tensor, ...]]
 
 
 class Extension(NamedTuple):
-    """The tensors that graph modification added to the batches of an iterator.
+    """Tensors that graph modification added to the batches of an iterator.
 
     Attributes:
         given: the program's tensors of a batch.
         specs: all tensors of a batch.
-        extend: makes them in the dataset.
-        initializers: of the iterator, which give such batches.
+        extend: computes them in the dataset.
+        initializers: ops that initialize the iterator with extended datasets.
     """
 
     given: List[tf.TensorSpec]
@@ -33,11 +33,11 @@ class TensorLookup:
     """One ``sparse_lookup`` of a tensor of ids.
 
     Attributes:
-        request: what the program asked for.
-        name: of the tensor that it returned.
-        ids: the tensor, integers; of sparse ids their values.
-        spec: a feature that was made for these ids; each lookup has one of its own, and counts its ids.
-        rows: the Identity whose input are the rows, once they can be looked up.
+        request: its arguments.
+        name: name of the returned tensor.
+        ids: integers; for sparse ids, their values.
+        spec: a feature that was created for this lookup alone.
+        rows: an Identity whose input becomes the rows when the lookups are merged.
     """
 
     request: LookupRequest
@@ -48,7 +48,7 @@ class TensorLookup:
 
     @property
     def table(self) -> Table:
-        """The table."""
+        """Table of the request."""
         return self.request.table
 
     @property
@@ -58,11 +58,11 @@ class TensorLookup:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not decided yet whether it trains."""
+        """True if it is undecided whether the lookup trains."""
         return self.request.is_open
 
     def close(self, channel: int) -> None:
-        """Decide it."""
+        """Decide whether the lookup trains."""
         self.request = self.request.closed(channel)
 
 
@@ -70,17 +70,18 @@ class Requests:
     """Graph modification of one graph.
 
     Attributes:
-        lookups: in the order in which the program made them.
-        local: by name of an expansion table that is trained, what stands for its local rows and handles.
-        merged: (table name, channel) whose lookups have become one op.
-        extensions: by iterator, what it delivers since it was modified.
-        initializers: per channel, one list for each iterator: the ops that initialise it.
-        initializer_ops: per channel, what ``get_initializer`` gives.
-        sliced: tensors that a slicer moves into the dataset, and that come out of ``get_next`` with the batch.
-        carried: tensors that are made in the dataset beside ids, and come out of ``get_next`` with the batch.
-        takes_orphans: whether ids that come from no iterator are moved into a dataset.
-        done: whether the datasets carry the ids.
-        extend_late_ops: extends what was made of an extended iterator since its last call.
+        lookups: in order of creation.
+        local: Identities for the local rows and handles of a trained expansion table, by table name.
+        merged: (table name, channel) pairs whose lookups have become one op.
+        extensions: by iterator.
+        initializers: per channel, one list of initializer ops per iterator.
+        initializer_ops: per channel, the op that ``get_initializer`` returns.
+        sliced: tensors that a slicer moves into the dataset.
+        carried: tensors that are computed in the dataset together with ids. Like sliced tensors, they are outputs of
+            ``get_next``.
+        takes_orphans: True if ids that do not come from an iterator are moved into a dataset.
+        done: True if the datasets carry the ids.
+        extend_late_ops: extends ops of extended iterators that were created since its last call.
     """
 
     def __init__(self) -> None:
@@ -97,11 +98,11 @@ class Requests:
         self.extend_late_ops: Callable[[], None] = lambda: None
 
     def of(self, table_name: str, channel: int) -> List[TensorLookup]:
-        """Lookups of a table in a channel."""
+        """Return the lookups of a table in a channel."""
         return [lookup for lookup in self.lookups
                 if lookup.table.table_name == table_name and lookup.channel == channel]
 
     def unmerged(self, channel: int) -> List[TensorLookup]:
-        """Lookups of a channel that are not part of one op yet, open ones among those of training."""
+        """Return the lookups of a channel that are not merged. Open lookups are in TRAIN."""
         return [lookup for lookup in self.lookups
                 if lookup.channel == channel and (lookup.table.table_name, channel) not in self.merged]

@@ -14,11 +14,11 @@ _INCUMBENT = ("Give {gradients} to tf.gradients(), and apply the gradients by an
 
 
 def how_to_train(process: Process, others: Sequence[str] = ()) -> str:
-    """Return what to do if no op trains a table.
+    """Return advice for a program in which no op trains a table.
 
     Args:
         process: knows which API the program uses.
-        others: names of further tables without training.
+        others: names of further untrained tables.
     """
     if process.is_plain:
         cure = _PLAIN
