@@ -22,7 +22,7 @@ class Wanted(NamedTuple):
         number: number of the live table.
         checkpoint: the checkpoint to read.
         spec: its spec in the checkpoint, with the number of rows to read; if 0, the checkpoint may lack the table.
-        rank, ranks: whose keys are read.
+        rank, ranks: rank whose keys are read, and number of ranks.
     """
 
     number: int

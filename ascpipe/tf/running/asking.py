@@ -1,6 +1,6 @@
 """Requests of rank 0 to the other ranks: saves, loads and changes of tables, between two steps.
 
-Another rank carries out a request before its next step, or at once, in a thread, if its program waits in Python.
+A thread of every other rank carries out a request: before the next step if the rank trains, otherwise at once.
 
 Requests may overlap, because a background save is answered late. All state of a request is therefore kept by its number
 until END. A wait for a rank fails if that rank makes no progress for ``wait_timeout_s``. Progress is the CPU time of
@@ -39,7 +39,7 @@ _TEXT_BYTES = 1 << 18
 _POLL_MS = 200
 _SOON_S = 0.01
 _REMEMBERED = 16  # names of finished requests
-# between two exchanges for answers
+# pauses between exchanges that collect answers
 _FIRST_PAUSE_S = 0.05
 _LAST_PAUSE_S = 1.0
 _LATER_S = 10.0  # rank 0 times out first, and then sends END to this rank

@@ -18,7 +18,7 @@ from ascpipe.tf.running import gloo_loops
 from ascpipe.tf.running.late_lines import LateLines
 from ascpipe.tf.running.process import Process, terminate_config_initializer
 
-EXIT_CODE = 70  #: of a rank whose exit would wait for a stopped rank
+EXIT_CODE = 70  #: of a process whose exit would wait for a stopped rank
 START_TIMEOUT_S = 600.0
 
 _GLOO_TIMEOUT = "HOROVOD_GLOO_TIMEOUT_SECONDS"
@@ -56,7 +56,7 @@ def started(timeout_s: float = START_TIMEOUT_S) -> Started:
     """Start Horovod unless it runs. All ranks must call this; later calls return the same object.
 
     Args:
-        timeout_s: of the wait for all ranks, at the server of horovodrun.
+        timeout_s: timeout of the wait for all ranks, at the server of horovodrun.
 
     Raises:
         HorovodMissingError, HorovodVersionError: Horovod is missing, or has another version.

@@ -87,8 +87,7 @@ class NativePipeline:
              *_features(stream))
 
     def accumulate(self, table: int, steps: int) -> None:
-        """Set the cycle of a table to ``steps`` batches, from the next batch on. Its last batch needs the rows of all.
-        """
+        """Set the cycle of a table to ``steps`` batches, from the next batch on. The last one needs the rows of all."""
         call("asc_pipeline_accumulate", table, steps)
 
     def began_after(self, stream: int, batches: int) -> None:

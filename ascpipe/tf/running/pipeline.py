@@ -30,12 +30,12 @@ class Tip(NamedTuple):
     """The newest save with one directory and base, on which the next delta builds.
 
     Attributes:
-        prefix, link: of the checkpoint.
+        prefix, link: prefix of the checkpoint, and its identification as a parent.
         deltas: number of deltas since the full checkpoint, including this one.
         position: training position.
         full: training position at the full checkpoint.
         loads: by table name, number of the last load. A load is not visible as a change of entries.
-        rank, ranks: whose keys the save contains.
+        rank, ranks: rank whose keys the save contains, and number of ranks.
     """
 
     prefix: str

@@ -77,8 +77,7 @@ class Process:
         return begun
 
     def running_pipeline(self) -> Pipeline:
-        """Return the pipeline, and start it first if a graph is marked. Raise ``RuntimeError`` before
-        ``start_asc_pipeline``."""
+        """Return the pipeline; start it first if a graph is marked. Raise ``RuntimeError`` if there is none."""
         if self.pipeline is None:
             self.deferred.start_all()
         if self.pipeline is None:

@@ -15,8 +15,9 @@ _SAY_S = 10.0  #: interval of debug lines of an idle thread
 class SaveThread:
     """Thread that runs background saves, one at a time. It must be closed.
 
-    Only the program's thread calls the methods. All saves use the same thread, because malloc keeps freed memory in an
-    arena of the thread, and a new thread may get another arena.
+    The program's thread calls the methods; on ranks other than 0, the follower's thread begins the saves. All saves use
+    the same thread, because malloc keeps freed memory in an arena of the thread, and a new thread may get another
+    arena.
 
     Attributes:
         was_used: whether there was a background save.

@@ -18,8 +18,8 @@ class TableShape(NamedTuple):
         name: for error messages and the status.
         dim: floats of an embedding.
         device_rows: rows of the table variable; 0 for an expansion table, whose variable has one unused row.
-        home_rows: maximum rows in host memory; 0 for a table only on the device. Known at the start for an expansion
-            table.
+        home_rows: maximum rows in host memory; 0 for a table only on the device. For an expansion table, it is set when
+            the pipeline starts.
         row_floats: floats of a home row: the embedding and its optimizer slots.
         seed: 64-bit seed of the initial rows.
         kind: kind of the initial rows, see ``ascpipe/layout/initial_kinds.py``.
