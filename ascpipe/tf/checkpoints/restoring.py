@@ -120,7 +120,7 @@ def _require_loaded(others: Optional[Asked], prefix: str) -> None:
 
 def _read(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], restore_dense: DenseRestore,
           attach: Attach) -> None:
-    """Restore in a session that only evaluates: attach it to the live tables if they match, else to a copy."""
+    """Restore in a session that only evaluates, which then reads the live tables if they match, otherwise a copy."""
     with hold(alone=False) as held:
         if _is_live(pipeline, held, checkpoint):
             _log.info("the tables are as %s has them", checkpoint.prefix)

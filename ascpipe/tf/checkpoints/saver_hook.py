@@ -44,7 +44,7 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
 
     @patches.HOOK_BEGIN.by
     def begin(self) -> None:
-        """Check the path before training, and use the intervals of ``init``.
+        """Check the path before training, and set the intervals given to ``init``.
 
         Raises:
             CheckpointPathError: the graph has tables, and no checkpoint can be saved at this path.

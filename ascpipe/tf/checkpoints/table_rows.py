@@ -73,7 +73,7 @@ def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken
 
 def _write_to_disk(state: TableState, start: int, parts: Sequence[np.ndarray], taken: Sequence[Tuple[int, int, int]],
                    fresh: Sequence[Tuple[int, int, float]]) -> None:
-    """Write rows to home rows and the rest to disk. The arguments are as in ``write_rows``."""
+    """Write rows to home rows, and the rows that do not fit to disk. The arguments are as in ``write_rows``."""
     n = len(parts[0])
     homes = len(state.homes)
     rows = np.empty((n, state.homes.shape[1]), np.float32)
