@@ -1,1 +1,1 @@
-"""Saving, restoring and exporting tables together with TensorFlow's variables."""
+"""Save, restore and export of tables together with TensorFlow's variables."""

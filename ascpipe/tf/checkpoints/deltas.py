@@ -1,4 +1,4 @@
-"""Finds what changed in each table since the checkpoint before, and when only a full checkpoint can be saved."""
+"""Detection of changes since the previous checkpoint, and the choice of a delta or a full checkpoint."""
 import logging
 import os
 from typing import Dict, Iterator, NamedTuple, Optional, Tuple
@@ -20,12 +20,12 @@ _log = logging.getLogger(__name__)
 
 
 class Changes(NamedTuple):
-    """The changes of a table that a delta holds.
+    """Changes of a table that a delta contains.
 
     Attributes:
-        since: entries that a later ticket used have changed.
-        left_out: int64[n] in order, keys that changed and are left to a later save.
-        deleted: int64[n], keys that the checkpoint before has and the table has no more.
+        since: entries whose last ticket is greater have changed.
+        left_out: int64[n], sorted: changed keys that this delta leaves out.
+        deleted: int64[n]: keys of the parent checkpoint that the table no longer has.
     """
 
     since: int
@@ -33,7 +33,7 @@ class Changes(NamedTuple):
     deleted: np.ndarray
 
     def among(self, entries: np.ndarray) -> np.ndarray:
-        """bool[n]: which of these entries it tells of."""
+        """Return bool[n]: which of these entries the delta contains."""
         told = table_rows.trained(entries) & (entries["last"] > self.since)
         if len(self.left_out):
             told[told] = ~places(self.left_out, entries["key"][told])[1]
@@ -42,7 +42,7 @@ class Changes(NamedTuple):
 
 def parent_of(tips: Dict[str, Tip], directory: str, base: str, step: Optional[int],
               tables: Dict[str, TableState]) -> Optional[Tip]:
-    """The save that a delta can build on; None, with a line in the log: a full checkpoint is needed."""
+    """Return the save that a delta can build on. Otherwise log why a full checkpoint is saved, and return None."""
     tip = tips.get(name_of(directory, base))
     reason = _obstacle(tip, directory, place_of_save(directory, base, step))
     if reason is None and tip is not None:
@@ -68,7 +68,7 @@ def _obstacle(tip: Optional[Tip], directory: str, place: Place) -> Optional[str]
 
 
 def name_of(directory: str, base: str) -> str:
-    """One name for all spellings of a directory."""
+    """Return the same name for all spellings of a directory."""
     return os.path.join(os.path.realpath(directory), base)
 
 
@@ -77,12 +77,12 @@ def changes_since(tip: Optional[Tip], tables: Dict[str, TableState],
     """Find what changed in each table since the tip.
 
     Args:
-        tip: None: the whole is to be saved.
-        tables: by name, while they are held.
-        threshold: keys that occurred fewer times since they were saved last are left out, where the table counts.
+        tip: None for a full checkpoint.
+        tables: by name, during a hold.
+        threshold: keys that occurred fewer times since they were last saved are left out, if the table counts them.
 
     Returns:
-        The tip and the changes by table; None and None of each, with a line in the log, if the whole is to be saved.
+        The tip and the changes by table name. If a full checkpoint is saved, the tip and each change are None.
     """
     whole: Dict[str, Optional[Changes]] = dict.fromkeys(tables)
     if tip is None:
@@ -96,13 +96,13 @@ def changes_since(tip: Optional[Tip], tables: Dict[str, TableState],
 
 def next_tip(pipeline: Pipeline, tip: Optional[Tip], prefix: str, link: Link, here: Position,
              tables: Dict[str, TableState]) -> Tip:
-    """The tip that a save makes, full or a delta upon ``tip``."""
+    """Return the tip after a full save (``tip`` is None) or a delta of ``tip``."""
     return Tip(prefix, link, 0 if tip is None else tip.deltas + 1, here, here if tip is None else tip.full,
                loads_of(tables), pipeline.rank, pipeline.ranks)
 
 
 def loads_of(tables: Dict[str, TableState]) -> Dict[str, int]:
-    """The last load of each table, for a tip."""
+    """Return the number of the last load of each table, as in ``Tip``."""
     return {name: int(at.header["cut_granted"]) for name, at in tables.items()}
 
 
@@ -115,7 +115,7 @@ def _changes(tip: Tip, name: str, at: TableState, threshold: int) -> Changes:
     saved = tip.position.tables[name]
     counting = int(header["access_threshold"]) < 0 or bool(header["counting"])
     least = threshold * int(header["faae_coefficient"]) if counting else 0
-    # What was left out before is older than the tip.
+    # Keys that earlier deltas left out are older than the tip.
     since = (tip.full if threshold else tip.position).tables[name].last_ticket
     none = np.empty(0, np.int64)
     changes = Changes(since, none, none if int(header["cut_applied"]) == saved.cuts else _deleted(tip, name, at))
@@ -130,7 +130,7 @@ def _deleted(tip: Tip, name: str, at: TableState) -> np.ndarray:
 
 
 def _without_seldom(tip: Tip, name: str, at: TableState, changes: Changes, least: int) -> Changes:
-    """Leave out what was counted less than ``least`` since it was saved last."""
+    """Leave out keys that occurred fewer than ``least`` times since they were last saved."""
     changed = [entries[changes.among(entries)] for entries in table_rows.entry_blocks(at)]
     keys = np.concatenate([np.empty(0, np.int64), *(entries["key"] for entries in changed)])
     counts = np.concatenate([np.empty(0, np.int64), *(entries["count"] for entries in changed)])
@@ -141,7 +141,7 @@ def _without_seldom(tip: Tip, name: str, at: TableState, changes: Changes, least
     for block in _saved_counts(tip, name):
         place, is_there = places(keys, block.keys)
         before[place[is_there]] = block.counts[is_there]
-    came_back = counts < before  # evicted since; its count began anew
+    came_back = counts < before  # evicted since the save, so the count restarted
     seldom = counts - np.where(came_back, 0, before) < least
     return changes._replace(left_out=keys[seldom], deleted=np.concatenate([changes.deleted, keys[seldom & came_back]]))
 

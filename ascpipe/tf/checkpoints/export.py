@@ -1,4 +1,4 @@
-"""Export: tables of a checkpoint as files for ``np.load``, beside their arrays in it (docs/how-to/warm_start.md)."""
+"""Export of a checkpoint's tables as files for ``np.load`` (docs/how-to/warm_start.md)."""
 import contextlib
 import functools
 import logging
@@ -18,21 +18,21 @@ from ascpipe.tf.validation import ListOf, Text, boolean, checked
 
 _log = logging.getLogger(__name__)
 
-ARRAY = "key-emb-array.npy"  #: structured array of the fields ``key``, int64, and ``embedding``, float32[dim]
-DICT = "key-emb.npy"  #: what Rec SDK writes: a dict key -> vector, as an array of one object
+ARRAY = "key-emb-array.npy"  #: structured array with fields ``key`` (int64) and ``embedding`` (float32[dim])
+DICT = "key-emb.npy"  #: format of Rec SDK: a dict key -> vector, as an array with one object
 
 
 @checked(table_list=ListOf(Text(1, 100), optional=True))
 def export(table_list: Optional[Sequence[str]] = None) -> None:
-    """Export tables of the last checkpoint saved since ``init``, optionally in Rec SDK's format (``with_dict``).
+    """Export tables of the last checkpoint saved since ``init``, also in Rec SDK's format.
 
     Args:
-        table_list: names of tables; one that is not saved there is a warning. None: all.
+        table_list: names of tables; None for all. A table that is not in the checkpoint causes a warning.
 
     Raises:
-        ValueError: an argument of the wrong type.
+        ValueError: an argument has the wrong type.
         RuntimeError: nothing was saved yet.
-        CheckpointError: as ``export_tables``.
+        CheckpointError: as in ``export_tables``.
     """
     prefix = Checkpoints.of(Process.current()).last_saved
     if prefix is None:
@@ -44,23 +44,22 @@ def export(table_list: Optional[Sequence[str]] = None) -> None:
 @checked(table_list=ListOf(Text(1, 100), optional=True), with_dict=boolean(), allow_unverified=boolean())
 def export_tables(prefix: str, table_list: Optional[Sequence[str]] = None, *, with_dict: bool = False,
                   allow_unverified: bool = False) -> List[str]:
-    """Verify a checkpoint, then write files with the keys and embeddings of its tables into it, one per table.
+    """Verify a checkpoint, then write the keys and embeddings of its tables into it, one file per table.
 
-    What a file has already is exchanged whole. Checkpoints never read these files, and remove them with the rest.
+    Existing files are replaced atomically. Restores ignore the files; they are deleted with the checkpoint.
 
     Args:
-        prefix: of the checkpoint, ``dir/base-step``.
-        table_list: as ``export`` has it.
-        with_dict: also as a dict, which takes some 200 bytes of memory per key, and can only be read by unpickling.
-        allow_unverified: also a checkpoint without our manifest, such as Rec SDK's.
+        prefix: ``dir/base-step`` of the checkpoint.
+        table_list: as in ``export``.
+        with_dict: also write a pickled dict. It needs about 200 bytes of memory per key.
+        allow_unverified: accept a checkpoint without our manifest, such as Rec SDK's.
 
     Returns:
-        Paths of the files for ``np.load(path)``, which gives a structured array with the fields ``key`` and
-        ``embedding``.
+        Paths of the files for ``np.load(path)``: structured arrays with the fields ``key`` and ``embedding``.
 
     Raises:
-        CheckpointError: no such checkpoint, or it is damaged or unverified; or the disk refused, and of that file there
-            is what was there before.
+        CheckpointError: the checkpoint is missing, damaged or unverified, or a file cannot be written. That file is
+            then unchanged.
     """
     with open_checkpoint(prefix, allow_unverified=allow_unverified) as checkpoint:
         names = list(dict.fromkeys(table_list or checkpoint.tables))
@@ -99,12 +98,12 @@ def _write_dict(file: BinaryIO, checkpoint: Checkpoint, table: str) -> None:
 
 
 def _write(tree: Tree, table: str, name: str, write: Callable[[BinaryIO], None]) -> None:
-    """Write a file into a table's directory, durably, under a name that it gets when it is whole."""
+    """Write a file under a temporary name, make it durable and rename it."""
     temporary = ".tmp-" + name
     try:
         folder = disk.open_directory(table, tree.fd)
         try:
-            disk.try_unlink(folder, temporary)  # of one that was killed
+            disk.try_unlink(folder, temporary)  # left over from a killed export
             fd = disk.create_file(folder, temporary)
             try:
                 with open(fd, "wb", closefd=False) as file:

@@ -1,4 +1,4 @@
-"""Several ranks: a rank but 0 saves, loads and changes its shards of the tables when rank 0 asks for it."""
+"""Requests of rank 0 on the other ranks: saves, loads and changes of their shards of the tables."""
 import contextlib
 import functools
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
@@ -13,11 +13,11 @@ from ascpipe.tf.running.hold_between_steps import TableState, hold
 from ascpipe.tf.running.pipeline import Pipeline, Tip
 from ascpipe.tf.running.shapes import KnownTable
 
-CUT = "cut"  #: a threshold or an eviction, asked for by AscCut
+CUT = "cut"  #: a threshold or an eviction, requested by AscCut
 
 
 def follow(pipeline: Pipeline) -> asking.Follower:
-    """Do from now on what rank 0 asks for."""
+    """Start the thread that serves requests of rank 0."""
     saves = _Saves(pipeline)
     return asking.Follower({
         saving.SAVE: saves.save, asking.ENDED: saves.end, loading.LOAD: functools.partial(_load, pipeline), CUT: _cut},
@@ -25,18 +25,18 @@ def follow(pipeline: Pipeline) -> asking.Follower:
 
 
 class _Saves:
-    """The saves of this rank's slices."""
+    """Saves of this rank's slices."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._asked: Dict[int, str] = {}  # checkpoints that were not said to have ended, by number
-        self._written: Dict[int, Tuple[str, Tip]] = {}  # under which name, if rank 0 says that it is a checkpoint
+        self._asked: Dict[int, str] = {}  # prefixes of checkpoints by request number, until rank 0 reports the end
+        self._written: Dict[int, Tuple[str, Tip]] = {}  # by request number: key and value for ``Pipeline.tips``
 
     def save(self, number: int, asked: Dict[str, Any]) -> Optional[str]:
-        """Write the slice, now or in the background. Returns the digest of its record, or None."""
+        """Write the slice, now or in the background. Return the digest of its record, or None for a background save."""
         self._asked[number] = saving.prefix_of(asked["directory"], asked["base"], asked["step"])
         pipeline = self._pipeline
-        pipeline.background.settle()  # of a save that rank 0 has given up
+        pipeline.background.settle()  # wait for a save that rank 0 has aborted
         known = [pipeline.tables[name] for name in asked["tables"]]
         with contextlib.ExitStack() as undo:
             writer = undo.enter_context(SliceWriter(
@@ -65,7 +65,7 @@ class _Saves:
         return None
 
     def end(self, number: int, told: Dict[str, Any]) -> Optional[str]:
-        """Rank 0 says whether what was written is a checkpoint. Returns its path."""
+        """Note whether rank 0 has committed the checkpoint, and return its prefix."""
         written = self._written.pop(number, None)
         if told["done"] and written is not None:
             name, tip = written
@@ -73,7 +73,7 @@ class _Saves:
         return self._asked.pop(number, None)
 
     def _tip(self, asked: Mapping[str, Any]) -> Optional[Tip]:
-        """This rank's part of the save that a delta stands upon."""
+        """Return this rank's part of the save that a delta builds on."""
         if asked["parent"] is None:
             return None
         tip = self._pipeline.tips.get(deltas.name_of(asked["directory"], asked["base"]))
@@ -93,13 +93,13 @@ class _Saves:
         saving.write_tables(writer, self._pipeline, specs, held.tables, changes)
         digest = writer.finish(held.here)
         tip = deltas.next_tip(self._pipeline, since, writer.prefix, Link("", ""), held.here, held.tables)
-        if number in self._asked:  # rank 0 has not given it up
+        if number in self._asked:  # rank 0 has not aborted it
             self._written[number] = deltas.name_of(asked["directory"], asked["base"]), tip
         return digest
 
 
 class _Held(NamedTuple):
-    """What a save took in a hold: the state of the tables, the save that a delta stands upon, and the position."""
+    """State that a save took in a hold. ``tip``: the parent of a delta."""
 
     tables: Dict[str, TableState]
     tip: Optional[Tip]
@@ -107,7 +107,6 @@ class _Held(NamedTuple):
 
 
 def _load(pipeline: Pipeline, number: int, asked: Mapping[str, Any]) -> str:
-    """Load this rank's shards of tables."""
     with contextlib.ExitStack() as opened:
         checkpoints = {prefix: opened.enter_context(open_checkpoint(prefix, allow_unverified=asked["allow_unverified"]))
                        for prefix in sorted({prefix for prefix, _ in asked["sources"].values()})}
@@ -122,7 +121,7 @@ def _load(pipeline: Pipeline, number: int, asked: Mapping[str, Any]) -> str:
         with hold(alone=True) as held:
             pipeline.loaded = None
             for table in (pipeline.tables[name] for name in asked["sources"]):
-                if not table.shape.home_rows:  # else the slots are at home
+                if not table.shape.home_rows:  # otherwise the slots are in home rows
                     held.give_slots(table.shape.number, table.slots)
             loading.load_tables(pipeline, held, loads)
             if not asked["begins"]:
@@ -132,7 +131,6 @@ def _load(pipeline: Pipeline, number: int, asked: Mapping[str, Any]) -> str:
 
 
 def _cut(number: int, asked: Mapping[str, Any]) -> str:
-    """Change a table: a threshold, or an eviction."""
     with hold(alone=True) as held:
         held.cut(asked["table"], asked["kind"], asked["argument"])
     return ""

@@ -1,4 +1,4 @@
-"""Read-only instances: tables as a checkpoint has them, for sessions that only evaluate, beside the live ones."""
+"""Instances: read-only copies of a checkpoint's tables for sessions that only evaluate."""
 import contextlib
 import ctypes
 from typing import Iterator, NamedTuple, Sequence, Tuple
@@ -16,13 +16,13 @@ from ascpipe.tf.running import native
 
 
 class Wanted(NamedTuple):
-    """A table of an instance, and where its rows come from.
+    """A table of an instance and the source of its rows.
 
     Attributes:
-        number: of the live table.
-        checkpoint: that has it.
-        spec: of it there, with the number of the rows that are read; it may be missing there, if there are none.
-        rank, ranks: whose keys are read.
+        number: number of the live table.
+        checkpoint: the checkpoint to read.
+        spec: its spec in the checkpoint, with the number of rows to read; if 0, the checkpoint may lack the table.
+        rank, ranks: rank whose keys are read, and number of ranks.
     """
 
     number: int
@@ -37,12 +37,12 @@ def instance_of(tables: Sequence[Wanted]) -> Iterator[int]:
     """Read keys and embeddings of tables into memory of this process.
 
     Yields:
-        The number of the instance, for ``GraphState.attach``. Sessions that it was given to by then keep it.
+        The number of the instance, for ``GraphState.attach``. Sessions attached within the block keep the instance.
 
     Raises:
-        NoRoomForCopyError: the machine, or a limit, does not leave so much memory.
+        NoRoomForCopyError: too little memory.
         DamagedCheckpointError: the files have changed since they were verified.
-        tf.errors.OpError: a key is there twice, or there is no memory.
+        tf.errors.OpError: a key occurs twice, or memory cannot be allocated.
     """
     need = sum(native.number("asc_instance_bytes", wanted.spec.rows, wanted.spec.dim) for wanted in tables)
     prefixes = ", ".join(sorted({wanted.checkpoint.prefix for wanted in tables}))
@@ -72,7 +72,7 @@ def _read(instance: int, wanted: Wanted) -> None:
 
 
 def _memory(instance: int, wanted: Wanted) -> Tuple[np.ndarray, np.ndarray]:
-    """int64[rows] and float32[rows, dim], to be filled."""
+    """Allocate int64[rows] and float32[rows, dim]."""
     spec = wanted.spec
     keys = ctypes.POINTER(ctypes.c_int64)()
     rows = ctypes.POINTER(ctypes.c_float)()

@@ -1,4 +1,4 @@
-"""Loads tables from checkpoints during a hold: of several ranks, each loads the keys that are its own."""
+"""Loads of tables from checkpoints during a hold. Each rank loads its own keys."""
 import functools
 import logging
 from typing import Collection, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -19,15 +19,15 @@ from ascpipe.tf.running.shapes import TableShape
 
 _log = logging.getLogger(__name__)
 
-LOAD = "load"  #: what rank 0 asks the other ranks for
+LOAD = "load"  #: name of the request to the other ranks
 
 Slots = Sequence[Union[SlotSpec, OptimizerSlot]]
-Columns = List[Tuple[int, int, int]]  #: (column in a saved row, column in a row, width) of what is taken over
-Fresh = List[Tuple[int, int, float]]  #: (column in a row, width, value) of what begins anew
+Columns = List[Tuple[int, int, int]]  #: (column in a saved row, column in a row, width) of parts that are copied
+Fresh = List[Tuple[int, int, float]]  #: (column in a row, width, value) of parts that get initial values
 
 
 class Load(NamedTuple):
-    """The load of one table from a checkpoint; the spec has its name there."""
+    """Load of one table from a checkpoint; the name in ``spec`` is the name in the checkpoint."""
 
     shape: TableShape
     slots: Slots
@@ -37,7 +37,7 @@ class Load(NamedTuple):
     fresh: Fresh
 
     def counts(self, pipeline: Pipeline) -> Tuple[int, int]:
-        """How many of its keys are this rank's: with a row, and only counted."""
+        """Return how many keys of this rank have a row, and how many are only counted."""
         if self.spec.name not in self.checkpoint.tables:
             return 0, 0
         return self.checkpoint.rows_of(self.spec.name, pipeline.rank, pipeline.ranks)
@@ -45,15 +45,15 @@ class Load(NamedTuple):
 
 def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype: str,
              allow_missing: Collection[str], advice: Advice = name_it) -> Load:
-    """The load of a table from that of the same name, or of an empty one where that is allowed.
+    """Return the load of the saved table of the same name, or of an empty table if that is allowed.
 
     Args:
-        slots: that the program has beside its rows.
-        allow_missing: names of tables that may be missing or empty, and ``"table/slot"``.
-        advice: what to do about a table or ``table/slot`` that is missing and not allowed to be.
+        slots: optimizer slots of the table in this program.
+        allow_missing: names of tables, and ``"table/slot"``, that may be missing or empty.
+        advice: called for the error about any other missing table or ``table/slot``.
 
     Raises:
-        CheckpointMismatchError: the checkpoint has no such table, or another one of its name.
+        CheckpointMismatchError: the checkpoint lacks the table, or its rows or slots differ.
     """
     reason = _missing(checkpoint, shape.name)
     if reason is not None and shape.name not in allow_missing:
@@ -63,11 +63,11 @@ def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype:
 
 
 def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: str, *, with_slots: bool) -> Load:
-    """The load of a table that begins another training as a table of a checkpoint is. Raises as ``restored``.
+    """Return the load for a warm start with a saved table. Raises as ``restored``.
 
     Args:
-        with_slots: whether to load the optimizer slots that the checkpoint has. Otherwise, they get initial values.
-            Sums of gradients always get initial values, because a cycle does not continue in another training.
+        with_slots: load the saved optimizer slots; otherwise, they get initial values. Sums of gradients always get
+            initial values, because a cycle does not continue in another training.
     """
     reason = _missing(checkpoint, saved_name)
     if reason is not None:
@@ -88,10 +88,10 @@ def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: s
 
 
 def load_tables(pipeline: Pipeline, held: Hold, loads: Iterable[Load]) -> None:
-    """Replace tables during a hold that was taken alone.
+    """Replace tables during an exclusive hold.
 
     Raises:
-        DamagedCheckpointError: a checkpoint has changed since it was verified; the table is empty.
+        DamagedCheckpointError: a checkpoint has changed since it was verified; the table is empty now.
         tf.errors.OpError: a table has too little room.
     """
     for load in loads:
@@ -99,10 +99,10 @@ def load_tables(pipeline: Pipeline, held: Hold, loads: Iterable[Load]) -> None:
 
 
 def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: Dict[str, int]) -> None:
-    """Note where training goes on from: the tables are as a checkpoint has them.
+    """Note that training continues from a checkpoint, which the tables now match.
 
     Args:
-        rings: of the training streams, by their names in checkpoints.
+        rings: numbers of the rings of training streams, by stream name.
     """
     saved = position_in(pipeline, checkpoint)
     if saved is not None:
@@ -112,14 +112,14 @@ def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: D
 
 
 def position_in(pipeline: Pipeline, checkpoint: Checkpoint) -> Optional[Position]:
-    """Where this rank was in training when a checkpoint was saved; None: it does not say."""
+    """Return the position of this rank in a checkpoint, or None if it has none."""
     if len(checkpoint.positions) == pipeline.ranks:
         return checkpoint.positions[pipeline.rank]
     return checkpoint.position
 
 
 def position_now(pipeline: Pipeline, held: Hold, saved: Position) -> Position:
-    """The position of training now, of the tables of a saved position."""
+    """Return the current position of the tables that a saved position has."""
     return position(pipeline, held, {name: held.table(pipeline.tables[name].shape.number)
                                      for name in saved.tables if name in pipeline.tables}, {})
 
@@ -127,7 +127,7 @@ def position_now(pipeline: Pipeline, held: Hold, saved: Position) -> Position:
 def _missing(checkpoint: Checkpoint, name: str) -> Optional[str]:
     """Return why a table cannot be taken from a checkpoint, or None.
 
-    A manifest tells an empty table from a lost one. Without a manifest, an empty table counts as lost.
+    A manifest distinguishes an empty table from a lost one. Without a manifest, an empty table counts as lost.
     """
     spec = checkpoint.tables.get(name)
     if spec is None:
@@ -161,7 +161,7 @@ def _checked(checkpoint: Checkpoint, shape: TableShape, slots: Slots, spec: Tabl
 
 
 def _places(dim: int, slots: Slots) -> Dict[str, Tuple[int, int]]:
-    """(column, width) of each optimizer slot in a row."""
+    """Return (column, width) of each optimizer slot in a row."""
     places = {}
     for slot in slots:
         places[slot.name] = (dim, slot.width)
@@ -198,7 +198,7 @@ def _load(pipeline: Pipeline, held: Hold, load: Load) -> None:
 
 
 def _fill(pipeline: Pipeline, held: Hold, at: TableState, load: Load) -> int:
-    """Write entries, then rows; returns how many keys."""
+    """Write entries, then rows. Return the number of keys."""
     if load.spec.name not in load.checkpoint.tables:
         return 0
     written = _fill_entries(pipeline, held, at, load)
@@ -219,7 +219,7 @@ def _fill_entries(pipeline: Pipeline, held: Hold, at: TableState, load: Load) ->
     share = (pipeline.rank, pipeline.ranks)
     for with_rows, blocks in ((True, saved.keys_with_rows(name, *share)), (False, saved.candidates(name, *share))):
         for keys in blocks:
-            if with_rows and admitting:  # how often it occurred is unknown, or said for another threshold
+            if with_rows and admitting:  # counts are unknown, or were compared with another threshold
                 keys = keys._replace(counts=keys.counts.clip(min=admitting))
             held.write_entries(load.shape.number, start, keys, with_rows=with_rows)
             start += len(keys.keys)
@@ -227,8 +227,7 @@ def _fill_entries(pipeline: Pipeline, held: Hold, at: TableState, load: Load) ->
 
 
 def _fill_rows(pipeline: Pipeline, at: TableState, load: Load) -> Optional[np.ndarray]:
-    """Write rows; return the numbers of those with a sum of gradients that was not applied, None if there are no sums.
-    """
+    """Write rows. Return the numbers of rows with unapplied gradient sums; None if there are no sums."""
     widths = [load.spec.dim, *(slot.width for slot in load.spec.slots)]
     start = 0
     begins = [column for column, _ in _places(load.spec.dim, load.spec.slots).values()]
@@ -248,7 +247,7 @@ def _fill_rows(pipeline: Pipeline, at: TableState, load: Load) -> Optional[np.nd
 
 
 def _policies(at: TableState, spec: TableSpec) -> Tuple[int, bool, int]:
-    """(access threshold, counting, time): those of the checkpoint where both it and the program have admission."""
+    """Return (access threshold, counting, time): as saved if both checkpoint and program use admission."""
     threshold = int(at.header["access_threshold"])
     counting = bool(at.header["counting"])
     saved = spec.policies

@@ -1,4 +1,4 @@
-"""What to do where a checkpoint lacks something that a restore asks for."""
+"""Advice on what to do if a checkpoint lacks a table or an optimizer slot."""
 import functools
 from typing import Callable, Collection
 
@@ -8,12 +8,12 @@ from ascpipe.checkpoint.errors import NoCheckpointError
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.stand_ins import StandIns
 
-#: Returns what to do about a table, or ``table/slot``, that a checkpoint lacks; of "": it has no tables at all.
+#: Returns what to do about a missing table or ``table/slot``; "" means that the checkpoint has no tables at all.
 Advice = Callable[[str], str]
 
 
 class MissingError(NoCheckpointError, tf.errors.NotFoundError, ValueError):
-    """There is no such checkpoint (E520); also an instance of what TensorFlow's Saver raises.
+    """The checkpoint does not exist (E520). Also an instance of the errors of TensorFlow's Saver.
 
     TensorFlow raises ``NotFoundError`` if the directory is missing, and ``ValueError`` if only the checkpoint is.
     """
@@ -25,7 +25,7 @@ class MissingError(NoCheckpointError, tf.errors.NotFoundError, ValueError):
 
 
 def name_it(missing: str) -> str:
-    """The advice for a program that calls ``restore``."""
+    """Return the advice for a program that calls ``restore``."""
     if not missing:
         return ("If all tables shall begin empty, name them in allow_missing; to restore some variables alone, use a "
                 "Saver with a var_list of them")
@@ -33,9 +33,9 @@ def name_it(missing: str) -> str:
 
 
 def advice_for(state: GraphState, graph: tf.Graph, prefix: str) -> Advice:
-    """The advice for a program, which is ``name_it`` unless an Estimator or a managed session calls ``restore``.
+    """Return ``name_it``, or other advice if an Estimator or a managed session restores.
 
-    These finalize the graph before they restore, and cannot pass ``allow_missing``.
+    They finalize the graph first, and cannot pass ``allow_missing``.
     """
     if not graph.finalized:
         return name_it

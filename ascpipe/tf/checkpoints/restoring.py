@@ -1,4 +1,4 @@
-"""Restores tables from a checkpoint between two training steps, however far the pipeline has read ahead."""
+"""Restores of tables from a checkpoint between two training steps."""
 import contextlib
 import logging
 import os
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 Attach = Callable[..., Any]  #: ``GraphState.attach`` of a session
 
-#: TensorFlow's restore of the dense variables from a prefix; None: the checkpoint has none.
+#: TensorFlow's restore of the dense variables from a prefix; None if the checkpoint has none.
 DenseRestore = Callable[[Optional[str]], Any]
 
 
@@ -30,8 +30,8 @@ class Source(NamedTuple):
 
     Attributes:
         prefix: ``dir/base-step`` of the checkpoint.
-        name: of the table there.
-        with_slots: whether its optimizer slots are taken over.
+        name: name of the table in the checkpoint.
+        with_slots: whether to load its optimizer slots.
     """
 
     prefix: str
@@ -42,31 +42,29 @@ class Source(NamedTuple):
 def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseRestore, attach: Attach, *,
                        allow_unverified: bool = False, allow_missing: Collection[str] = (),
                        advice: Advice = name_it) -> Dict[str, int]:
-    """Verify a checkpoint, then replace tables and dense variables by it.
+    """Verify a checkpoint, then replace tables and dense variables by its contents.
 
-    Batches that were submitted and not yet trained are trained upon what was restored. Of several ranks, rank 0 lets
-    all others load their shards of the tables; what another rank restores are its dense variables.
+    Batches that were read ahead stay queued and are trained afterwards. If rank 0 restores, all ranks load their shards
+    of the tables. Another rank restores only its dense variables.
 
     Args:
-        state: of a graph whose pipeline runs.
+        state: state of a graph whose pipeline runs.
         prefix: ``dir/base-step``.
         restore_dense: called once, while no step trains.
-        attach: lets the variables of the session share the memory of the tables, or read an instance of that number;
-            called before anything is changed.
-        allow_unverified: also a checkpoint without our manifest.
-        allow_missing: names of tables that may be missing or empty; they begin empty. ``"table/slot"`` names an
-            optimizer slot that may be missing; it begins as for new keys.
-        advice: what to do about a table or ``table/slot`` that is missing and not allowed to be.
+        attach: attaches the session's variables to the live tables, or to the instance of the given number. Called
+            before anything is changed.
+        allow_unverified: accept a checkpoint without our manifest.
+        allow_missing: names of tables that may be missing or empty and then start empty; ``"table/slot"`` for a missing
+            optimizer slot, which then gets initial values.
+        advice: called for the error about any other missing table or ``table/slot``.
 
     Returns:
-        Rows by the name of the table.
+        Rows by table name.
 
     Raises:
-        CheckpointError: no such checkpoint, or it is damaged, unverified, or not of such tables; nothing was changed.
-        NoRoomForCopyError: the graph only evaluates, and there is too little memory for a copy of the rows; nothing
-            was changed.
-        tf.errors.OpError: the pipeline has failed, a table has too little room, or TensorFlow could not restore its
-            part.
+        CheckpointError: the checkpoint is missing, damaged, unverified, or of other tables; nothing was changed.
+        NoRoomForCopyError: too little memory for a copy, in a graph that only evaluates; nothing was changed.
+        tf.errors.OpError: the pipeline has failed, a table has too little room, or TensorFlow's restore failed.
     """
     pipeline = Process.current().running_pipeline()
     with open_checkpoint(prefix, allow_unverified=allow_unverified) as checkpoint:
@@ -90,7 +88,6 @@ def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseResto
 
 def _replace(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], restore_dense: DenseRestore,
              what: Dict[str, Any]) -> None:
-    """Let training go on from a checkpoint."""
     with hold(alone=True) as held:
         restore_dense(checkpoint.dense_prefix)
         if _is_live(pipeline, held, checkpoint):
@@ -104,7 +101,7 @@ def _replace(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], 
 
 
 def _other_ranks(pipeline: Pipeline, what: Dict[str, Any]) -> ContextManager[Optional[Asked]]:
-    """Let the other ranks load their shards; None: there are none."""
+    """Request loads from the other ranks; None if there are none."""
     if pipeline.ranks == 1:
         return contextlib.nullcontext()
     return asked({"what": loading.LOAD, **what}, changes=True, limit_s=pipeline.wait_timeout_s,
@@ -123,7 +120,7 @@ def _require_loaded(others: Optional[Asked], prefix: str) -> None:
 
 def _read(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], restore_dense: DenseRestore,
           attach: Attach) -> None:
-    """Let a session that only evaluates read a checkpoint: the tables where they are as it has them, else a copy."""
+    """Restore in a session that only evaluates, which then reads the live tables if they match, otherwise a copy."""
     with hold(alone=False) as held:
         if _is_live(pipeline, held, checkpoint):
             _log.info("the tables are as %s has them", checkpoint.prefix)
@@ -139,21 +136,21 @@ def _read(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], res
 
 def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Source], attach: Attach, *,
                 allow_unverified: bool = False) -> Dict[str, int]:
-    """Verify checkpoints, then let tables begin another training as they are there, under any name.
+    """Verify checkpoints, then warm-start tables from them.
 
-    Keys, rows, counts and timestamps are taken over, and the optimizer slots that the program has; those that are not
-    there begin as for new keys. Thresholds and initial rows stay the program's; a key with a row is admitted. A session
-    of a graph that only evaluates reads a copy of its own, and the tables stay as they are.
+    Keys, rows, counts, timestamps and saved optimizer slots are loaded; other slots get initial values. Thresholds and
+    initializers stay the program's. A key with a row is admitted, whatever its count. If the graph only evaluates, its
+    session reads a copy, and the live tables do not change.
 
     Args:
-        state, pipeline, attach, allow_unverified: as those of ``restore_checkpoint``.
-        sources: by the name of the table in this program.
+        state, pipeline, attach, allow_unverified: as in ``restore_checkpoint``.
+        sources: by table name in this program.
 
     Returns:
-        Rows by the name of the table.
+        Rows by table name.
 
     Raises:
-        CheckpointError, tf.errors.OpError: as ``restore_checkpoint``.
+        CheckpointError, tf.errors.OpError: as in ``restore_checkpoint``.
     """
     pipeline.background.settle()
     with contextlib.ExitStack() as opened:
@@ -180,13 +177,12 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
 
 
 def _wanted(pipeline: Pipeline, load: Load) -> Wanted:
-    """The keys of this rank, as an instance takes them."""
     return Wanted(load.shape.number, load.checkpoint, load.spec._replace(rows=load.counts(pipeline)[0]), pipeline.rank,
                   pipeline.ranks)
 
 
 def _is_live(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint) -> bool:
-    """Whether nothing happened to the tables since they were saved there, or loaded from there."""
+    """Return whether the tables are unchanged since they were saved to or loaded from this checkpoint."""
     saved = loading.position_in(pipeline, checkpoint)
     if saved is None:
         return False

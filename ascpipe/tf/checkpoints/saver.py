@@ -1,7 +1,7 @@
-"""``Saver``: TensorFlow's, which also saves and restores the sparse tables.
+"""``Saver``: TensorFlow's Saver that also saves and restores the sparse tables.
 
-``Saver`` is for programs that name it; ``install`` gives the same to every ``tf.train.Saver`` of the process, as
-programs of the incumbent expect it, and with them to Estimators and monitored sessions.
+``init`` and ``import mx_rec`` patch its methods into ``tf.train.Saver``, so that Estimators, monitored sessions and
+programs of the incumbent use them.
 """
 import functools
 import logging
@@ -35,11 +35,11 @@ _RULES_OF_SAVE = {"save_path": PathText(1, 1024), "latest_filename": Text(1, 50,
 
 
 class Saver(tf.compat.v1.train.Saver):
-    """Saves and restores dense variables and sparse tables together, as they are after one training step.
+    """Saver of dense variables and sparse tables together, in their state after one training step.
 
-    Takes what ``tf.train.Saver`` takes. Tables are saved and restored whatever its ``var_list`` says, unless they were
-    created with ``is_save=False``; beside a checkpoint ``dir/base-100`` they lie in ``dir/sparse-base-100``
-    (docs/reference/checkpoints.md). In a graph without tables it is TensorFlow's.
+    The arguments are those of ``tf.train.Saver``. All tables are saved and restored, whatever the ``var_list``, except
+    tables created with ``is_save=False``. The tables of checkpoint ``dir/base-100`` are in ``dir/sparse-base-100``
+    (docs/reference/checkpoints.md). In a graph without tables, this is TensorFlow's Saver.
     """
 
     @patches.SAVER_BUILD.by
@@ -51,38 +51,38 @@ class Saver(tf.compat.v1.train.Saver):
              meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True,
              strip_default_attrs: bool = False, save_debug_info: bool = False, is_incremental_checkpoint: bool = False,
              save_delta: bool = False, background: bool = False) -> Optional[str]:
-        """Save everything between two training steps; durable when this returns, except with ``background``.
+        """Save everything between two training steps; durable on return, except with ``background``.
 
-        A save waits for one that goes on in the background. Of several ranks, rank 0 saves, and the others write their
-        parts when it does, whatever their programs do then; on another rank this returns the name, once rank 0 has made
-        the checkpoint, or goes on without. Arguments that are not explained are as TensorFlow has them.
+        A save first waits for a running background save. With several ranks, all write their slices when rank 0 saves.
+        On another rank, this method returns the name when rank 0 has committed the checkpoint, or continues without
+        saving. Other arguments are as in TensorFlow.
 
         Args:
-            sess: a session of a graph whose pipeline runs; no step of it may be under way in this thread.
-            save_path: ``dir/base``, or ``dir/``, whose files have names without a base, as TensorFlow has it. The
-                directory is made where it is not there.
-            global_step: number or integer tensor that is added to the name, or None. A checkpoint of the same name is
-                exchanged for the new one atomically; if nothing has changed since it was saved, it stays.
-            is_incremental_checkpoint: without effect: ``init`` was told.
-            save_delta: of the tables only what changed since the save before under this name, full or a delta, in
-                ``dir/delta-sparse-base-step``. The first save of a training, and others where a delta is not possible,
-                are full; the log says why. A full save removes the deltas before it, unless ``max_to_keep`` is None.
-            background: return as soon as the rows on the device are copied; the rest is written while training goes
-                on. The checkpoint exists once the ``checkpoint`` file names it; until then earlier ones are kept.
-                ``wait_for_save`` waits for it, and so do the next save, a restore and the end of the pipeline.
+            sess: a session of a graph whose pipeline runs; this thread must not be running a step of it.
+            save_path: ``dir/base``, or ``dir/`` for names without a base. The directory is created if necessary.
+            global_step: integer or integer tensor that is appended to the name, or None. A checkpoint of the same name
+                is replaced atomically if anything has changed since it was saved.
+            is_incremental_checkpoint: no effect; use the argument of ``init``.
+            save_delta: save only the changes of the tables since the last save with this directory and base, in
+                ``dir/delta-sparse-base-step``. If no delta is possible, as in the first save of a training, the save is
+                full, and the log contains the reason. A full save deletes earlier deltas, unless ``max_to_keep`` is
+                None.
+            background: return when the device rows are copied, and write the rest while training continues. The
+                checkpoint exists once the ``checkpoint`` file names it. ``wait_for_save``, the next save, a restore and
+                the end of the pipeline wait for it.
 
         Returns:
-            ``dir/base-step``, as ``restore`` takes it.
+            ``dir/base-step``, for ``restore``.
 
         Raises:
             RuntimeError: the graph has tables, and its pipeline was not started.
-            NotSavedError: the disk refused; earlier checkpoints are as they were, and training may go on. Also where
-                the save before, in the background, has failed, and in a session that only evaluates and has restored
-                another state than the tables have; then this one was not begun.
-            ValueError: an argument of the wrong type; a path that we refuse; ``latest_filename`` does not have 1 to 50
-                characters.
-            tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part; of another rank, the
-                program of rank 0 fails.
+            NotSavedError: the checkpoint cannot be written; earlier ones are unchanged, and training may continue. Also
+                raised, before anything is written, if the previous background save has failed, or if the session reads
+                a copy of a restored checkpoint.
+            ValueError: an argument has the wrong type, the path is not allowed, or ``latest_filename`` does not have 1
+                to 50 characters.
+            tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part. On another rank, the
+                program of rank 0 has failed.
         """
         check_all({"sess": _SESSION, "save_delta": boolean(), "background": boolean()},
                   {"sess": sess, "save_delta": save_delta, "background": background})
@@ -136,33 +136,31 @@ class Saver(tf.compat.v1.train.Saver):
     @patches.SAVER_RESTORE.by
     def restore(self, sess: Any, save_path: str, allow_unverified: bool = False,
                 allow_missing: Collection[str] = ()) -> None:
-        """Verify a checkpoint, then replace variables and tables by it, between two training steps.
+        """Verify a checkpoint, then replace variables and tables by its contents, between two training steps.
 
-        Batches that were submitted and not yet trained are trained upon what was restored. In a graph that only
-        evaluates the tables are left as they are: from then on ``sess`` reads the rows of the checkpoint, of which it
-        has a copy of its own, unless that is the state that the tables have. Of several ranks, all load their parts of
-        the tables when rank 0 restores; another rank restores the variables. The first restore after
-        ``init(restore_model_version=...)`` takes that step instead of the one in ``save_path``.
+        Batches that were read ahead are trained afterwards. If the graph only evaluates, the live tables do not change:
+        ``sess`` reads a copy of the checkpoint's rows, unless the live tables have the same state. With several ranks,
+        all load their shards of the tables when rank 0 restores; another rank restores only the variables. The first
+        restore after ``init(restore_model_version=...)`` uses that step instead of the step in ``save_path``.
 
         Args:
             sess: a session of a graph whose pipeline runs.
-            save_path: as ``save`` returned it.
-            allow_unverified: also a checkpoint without our manifest, such as Rec SDK's; ``ASCPIPE_ALLOW_UNVERIFIED=1``
-                says the same for programs that cannot.
-            allow_missing: names of tables that may be missing in it, or empty; ``"table/slot"`` of an optimizer slot.
-                ``ASCPIPE_ALLOW_MISSING="table,table/slot"`` adds to them. A saver whose ``var_list`` names no table
-                restores these variables alone from a checkpoint without tables, and does not need it.
+            save_path: the result of ``save``.
+            allow_unverified: accept a checkpoint without our manifest, such as Rec SDK's.
+                ``ASCPIPE_ALLOW_UNVERIFIED=1`` has the same effect.
+            allow_missing: names of tables that may be missing or empty; ``"table/slot"`` for an optimizer slot.
+                ``ASCPIPE_ALLOW_MISSING="table,table/slot"`` adds names. It is not needed for a saver whose ``var_list``
+                has only variables to restore these from a checkpoint without tables.
 
         Raises:
             RuntimeError: the graph has tables, and its pipeline was not started.
-            ValueError: an argument of the wrong type; no checkpoint of the ``restore_model_version`` of ``init``.
-            MissingError: there is no such checkpoint (E520; also ``ValueError``, ``tf.errors.NotFoundError`` and
+            ValueError: an argument has the wrong type, or no checkpoint has the step of ``restore_model_version``.
+            MissingError: the checkpoint does not exist (E520; also ``ValueError``, ``tf.errors.NotFoundError`` and
                 ``FileNotFoundError``).
-            FileExistsError: it has variables and no tables; nothing was changed.
-            CheckpointError: it is damaged, unverified, or not of such tables; nothing was changed.
+            FileExistsError: the checkpoint has variables but no tables; nothing was changed.
+            CheckpointError: the checkpoint is damaged, unverified, or of other tables; nothing was changed.
             NoRoomForCopyError: too little memory for a copy; nothing was changed.
-            tf.errors.OpError: the pipeline has failed, there is too little room, or TensorFlow could not restore its
-                part.
+            tf.errors.OpError: the pipeline has failed, a table has too little room, or TensorFlow's restore failed.
         """
         check_all({"sess": _SESSION, "allow_unverified": boolean(), "allow_missing": Names()},
                   {"sess": sess, "allow_unverified": allow_unverified, "allow_missing": allow_missing})
@@ -191,7 +189,7 @@ class Saver(tf.compat.v1.train.Saver):
 
 
 def _saved_by_rank_0(pipeline: Pipeline, save_path: str, step: Optional[int], background: bool) -> str:
-    """What another rank's save does: what follows may look for the checkpoint, as an evaluation does."""
+    """Wait for the save of rank 0, because the program may read the checkpoint next. Return the prefix."""
     saved = save_path if step is None else "{}-{}".format(save_path, step)
     directory, base = os.path.split(save_path)
     if not background and pipeline.follower is not None and not pipeline.follower.await_end(
@@ -201,8 +199,11 @@ def _saved_by_rank_0(pipeline: Pipeline, save_path: str, step: Optional[int], ba
 
 
 def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
-    """The state of a graph with tables; None: it has none, or reads them from files. Raises ``RuntimeError``
-    before it is started."""
+    """Return the state of a graph, or None if it has no tables or reads them from files.
+
+    Raises:
+        RuntimeError: the graph was not started.
+    """
     state = GraphState.known(graph)
     if state is None or not state.tables or state.served is not None:
         return None
@@ -214,7 +215,7 @@ def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
 
 
 def _dense_path(graph: tf.Graph, prefix: str) -> str:
-    """From where TensorFlow restores its part; of a graph that is made to be exported, what was verified."""
+    """Return the prefix from which TensorFlow restores; during an export, the files that were verified."""
     state = GraphState.known(graph)
     return prefix if state is None or state.served is None else state.served.dense_path(prefix)
 
@@ -227,7 +228,7 @@ def _step_number(sess: Any, global_step: Any) -> Optional[int]:
 
 def _has_tables(saver: tf.compat.v1.train.Saver, state: GraphState, graph: tf.Graph, prefix: str,
                 allow_missing: Collection[str]) -> bool:
-    """Whether a checkpoint has a sparse part. Raises ``MissingError`` if there is no checkpoint at all."""
+    """Return whether a checkpoint has a sparse part. Raise ``MissingError`` if there is no checkpoint."""
     directory, base = os.path.split(prefix)
     if os.path.isdir(os.path.join(directory, "sparse-" + base)) or is_delta(prefix):
         return True
@@ -247,7 +248,7 @@ def _has_tables(saver: tf.compat.v1.train.Saver, state: GraphState, graph: tf.Gr
 
 
 def _version_asked(process: Process, prefix: str) -> str:
-    """The prefix of the step that ``init`` was told to restore, in the first restore after it."""
+    """Replace the step of a prefix by ``restore_model_version`` in the first restore after ``init``."""
     version = process.configuration.restore_model_version
     if version is None or Checkpoints.of(process).version_is_restored:
         return prefix
@@ -263,11 +264,10 @@ def _version_asked(process: Process, prefix: str) -> str:
 
 def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, base: str, latest_filename: str,
                 meta_graph_suffix: str) -> None:
-    """Name a checkpoint that is complete in the ``checkpoint`` file, then remove those that are not kept.
+    """Name a complete checkpoint in the ``checkpoint`` file, then delete checkpoints beyond ``max_to_keep``.
 
-    ``max_to_keep`` limits the number of full checkpoints. Deltas are kept until the next full checkpoint. Without a
-    limit (``max_to_keep`` is None or 0), all checkpoints that can be restored are kept, and the file names the last
-    one, as in TensorFlow.
+    ``max_to_keep`` counts full checkpoints. Deltas are kept until the next full checkpoint. Without a limit (None or
+    0), everything that can be restored is kept, and the file names the last checkpoint, as in TensorFlow.
     """
     has_limit = bool(saver.saver_def.max_to_keep)
     parts = internals.SaverParts(saver)
@@ -288,7 +288,7 @@ def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, ba
                 _remove(delta)
     for old in parts.delete_old(meta_graph_suffix):
         if not checkpoint_management.checkpoint_exists_internal(old):
-            _remove(old)  # else TensorFlow keeps it, as keep_checkpoint_every_n_hours says
+            _remove(old)  # otherwise TensorFlow keeps it for keep_checkpoint_every_n_hours
 
 
 def _remove(prefix: str) -> None:

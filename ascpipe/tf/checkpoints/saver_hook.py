@@ -1,5 +1,4 @@
-"""``CheckpointSaverHook``: TensorFlow's, which saves deltas between full checkpoints where ``init`` was told to, and
-saves in the background where it is told to itself."""
+"""``CheckpointSaverHook``: TensorFlow's hook with deltas (``init``) and background saves (``background_save``)."""
 import contextlib
 import inspect
 import os
@@ -20,21 +19,23 @@ from ascpipe.tf.validation import boolean
 
 
 class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
-    """Saves in a monitored session or an Estimator.
+    """Hook that saves checkpoints in a monitored session or an Estimator.
 
-    After ``init(is_incremental_checkpoint=True, ...)`` its own intervals do not count: the first checkpoint of a
-    session is full, and then one each ``save_checkpoint_due_time`` seconds; between them there is a delta each
-    ``save_delta_checkpoints_secs`` seconds, and one at the end. The saver must be ``ascpipe.tf.Saver``, as every one
-    is in a program that imports ``mx_rec``. Else it is TensorFlow's.
+    After ``init(is_incremental_checkpoint=True, ...)``, its own intervals are ignored. A full checkpoint is saved first
+    and then every ``save_checkpoint_due_time`` seconds. In between, a delta is saved every
+    ``save_delta_checkpoints_secs`` seconds and at the end. The saver must be ``ascpipe.tf.Saver``, as all are after
+    ``import mx_rec``.
 
-    Takes what ``tf.train.CheckpointSaverHook`` takes. An Estimator that is given one makes none of its own.
+    The other arguments are those of ``tf.train.CheckpointSaverHook``. An Estimator with this hook creates none of its
+    own.
 
     Args:
-        background_save: let training go on while a checkpoint is written, see ``Saver.save``. The session's end waits
-            for it. Not where there are listeners, as ``train_and_evaluate`` has one: they find it complete.
+        background_save: continue training while a checkpoint is written, see ``Saver.save``. The end of the session
+            waits for it. It has no effect if there are listeners, which need a complete checkpoint;
+            ``train_and_evaluate`` adds one.
     """
 
-    _saver: Any  # TensorFlow's
+    _saver: Any  # declared by TensorFlow
 
     def __init__(self, *args: Any, background_save: bool = False, **kwargs: Any) -> None:
         boolean().check("background_save", background_save)
@@ -43,17 +44,17 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
 
     @patches.HOOK_BEGIN.by
     def begin(self) -> None:
-        """Check the path before training, and take the intervals from ``init``.
+        """Check the path before training, and set the intervals given to ``init``.
 
         Raises:
-            CheckpointPathError: the graph has tables, and no checkpoint can be saved under this path.
+            CheckpointPathError: the graph has tables, and no checkpoint can be saved at this path.
         """
         require_place_of_saves(tf.compat.v1.get_default_graph(), self._save_path)
         if Process.is_initialised():
             configuration = Process.current().configuration
             if configuration.is_incremental_checkpoint:
                 self._timer = _Timer(configuration.save_checkpoint_due_time, configuration.save_delta_checkpoints_secs)
-        in_background = getattr(self, "_in_background", False) and not self._listeners  # TensorFlow's have no such one
+        in_background = getattr(self, "_in_background", False) and not self._listeners  # TensorFlow's hook lacks it
         given = self._saver
 
         def saver() -> Any:
@@ -72,7 +73,7 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
         patches.HOOK_BEGIN.plain(self)
 
     def end(self, session: Any) -> None:
-        """Save what was trained since the last save; it is durable when this returns."""
+        """Save what was trained since the last save, and wait until it is durable."""
         super().end(session)
         wait_for_save()
 
@@ -83,7 +84,7 @@ def require_place_of_saves(graph: tf.Graph, save_path: str) -> None:
     if state is None or not state.tables:
         return
     place = place_of_save(*os.path.split(save_path), 0)
-    with contextlib.suppress(NoCheckpointError):  # the directory is made by the first save
+    with contextlib.suppress(NoCheckpointError):  # the first save creates the directory
         disk.close(open_place(place))
         if not os.access(place.directory, os.W_OK | os.X_OK):
             raise CheckpointPathError(place.directory, "it cannot be written to")
@@ -91,7 +92,7 @@ def require_place_of_saves(graph: tf.Graph, save_path: str) -> None:
 
 @patches.SUPERVISOR_INIT.by
 def _make_supervisor(self: Any, *arguments: Any, **named: Any) -> None:
-    """In the place of a Supervisor's constructor: its first save would be ten minutes later, in another thread."""
+    """Check the path in the constructor of a Supervisor, which first saves ten minutes later, in another thread."""
     plain = patches.SUPERVISOR_INIT.plain
     bound = inspect.signature(plain).bind(self, *arguments, **named)
     bound.apply_defaults()
@@ -103,7 +104,7 @@ def _make_supervisor(self: Any, *arguments: Any, **named: Any) -> None:
 
 
 class _Timer:
-    """Decides when the hook saves, and whether the save is a full one."""
+    """Timer that decides when the hook saves, and whether the save is full."""
 
     def __init__(self, full_s: float, delta_s: float) -> None:
         self._full_s = full_s
@@ -113,7 +114,7 @@ class _Timer:
         self._step: Optional[int] = None
 
     def begin_save(self) -> bool:
-        """Decide what is saved now. Return whether it is a full checkpoint."""
+        """Return whether the save that starts now is full."""
         now = time.monotonic()
         is_full = self._full_is_due(now)
         self._saved_at = now
@@ -122,16 +123,13 @@ class _Timer:
         return is_full
 
     def should_trigger_for_step(self, step: int) -> bool:
-        """Whether to save after this step."""
         now = time.monotonic()
         return step != self._step and (self._full_is_due(now) or now >= self._saved_at + self._delta_s)
 
     def update_last_triggered_step(self, step: int) -> None:
-        """Note the step of the last save."""
         self._step = step
 
     def last_triggered_step(self) -> Optional[int]:
-        """The last step for which there is a save."""
         return self._step
 
     def _full_is_due(self, now: float) -> bool:
@@ -139,11 +137,11 @@ class _Timer:
 
 
 class _Asking:
-    """The saver of a hook, with further arguments of ``save``.
+    """Wrapper of a hook's saver that adds arguments to ``save``.
 
     Args:
-        saver: gives the saver, which a hook knows when its session begins.
-        asked: gives the arguments of the next save.
+        saver: returns the saver, which a hook finds when its session begins.
+        asked: returns the added arguments of the next save.
     """
 
     def __init__(self, saver: Callable[[], Any], asked: Callable[[], Dict[str, bool]]) -> None:
@@ -153,11 +151,10 @@ class _Asking:
 
     @property
     def saver_def(self) -> Any:
-        """The saver's."""
         return self._saver().saver_def
 
     def save(self, session: Any, path: str, global_step: Any) -> Any:
-        """Save with the added arguments, which TensorFlow's ``save`` does not have after the end of a program."""
+        """Save with the added arguments, except after the end of ascpipe: TensorFlow's ``save`` lacks them."""
         asked = self._asked() if Process.is_initialised() else {}
         return self._saver().save(session, path, global_step=global_step, **asked)
 

@@ -1,4 +1,4 @@
-"""Saves tables and dense variables in one checkpoint, as they are after one training step."""
+"""Saves of tables and dense variables in one checkpoint, in their state after one training step."""
 import contextlib
 import logging
 import os
@@ -26,18 +26,18 @@ from ascpipe.tf.running.shapes import KnownTable
 
 _log = logging.getLogger(__name__)
 
-PROGRESS_S = 10.0  #: between two lines about a save that takes long
+PROGRESS_S = 10.0  #: interval of log lines about a long save
 
-SAVE = "save"  #: what rank 0 asks the other ranks for
+SAVE = "save"  #: name of the request to the other ranks
 
 DenseSave = Callable[[str], Any]  #: TensorFlow's save of the dense variables to a prefix
 
 
 class Checkpoints:
-    """What this process has saved and restored since ``init``.
+    """Saves and restores of this process since ``init``.
 
     Attributes:
-        last_saved: the last checkpoint that was saved, or None.
+        last_saved: prefix of the last checkpoint that was saved, or None.
         version_is_restored: whether ``restore_model_version`` was restored.
     """
 
@@ -46,16 +46,16 @@ class Checkpoints:
 
     @classmethod
     def of(cls, process: Process) -> "Checkpoints":
-        """Return the settings and state of checkpoints in a process."""
+        """Return the record of a process."""
         return internals.kept_on(process, "checkpoints", cls)
 
 
 class SavedPart(NamedTuple):
-    """The part of a pipeline that one save takes.
+    """The part of a pipeline that is saved.
 
     Attributes:
-        tables: those that checkpoints hold.
-        rings: numbers of the rings of training streams, by the names that the streams have in checkpoints.
+        tables: tables to save.
+        rings: numbers of the rings of training streams, by stream name in checkpoints.
     """
 
     tables: List[KnownTable]
@@ -63,17 +63,17 @@ class SavedPart(NamedTuple):
 
 
 class SaveRequest(NamedTuple):
-    """One save: its source, target and options.
+    """Source, target and options of one save.
 
     Attributes:
-        pipeline: the one that runs.
-        part: what of it is saved.
-        directory: of the checkpoint; made where it is not there.
-        base: name of the checkpoint, to which the step is added.
-        step: 0 or more; None: the name gets no suffix.
-        dense: False: there are no dense variables.
-        delta: of the tables only what changed since the save before under this name, where that is possible.
-        threshold: of a delta, see ``deltas.changes_since``.
+        pipeline: the running pipeline.
+        part: the part of it to save.
+        directory: directory of the checkpoint; created if necessary.
+        base: name of the checkpoint without the step.
+        step: 0 or more; None for a name without a step.
+        dense: False if there are no dense variables.
+        delta: save only changes of the tables since the last save with this directory and base, if possible.
+        threshold: see ``deltas.changes_since``.
     """
 
     pipeline: Pipeline
@@ -87,7 +87,7 @@ class SaveRequest(NamedTuple):
 
 
 def saved_part(pipeline: Pipeline, state: GraphState) -> SavedPart:
-    """The part that a save takes in a session of this graph: what the graph trains with, or all."""
+    """Return the part to save: what this graph trains, or everything if it does not train."""
     if state.trains:
         tables = [pipeline.tables[name] for name in state.tables]
         numbers = [stream.number for stream in state.streams() if stream.channel == TRAIN]
@@ -100,24 +100,24 @@ def saved_part(pipeline: Pipeline, state: GraphState) -> SavedPart:
 
 
 def prefix_of(directory: str, base: str, step: Optional[int]) -> str:
-    """``directory/base-step``, as all ranks name a checkpoint."""
+    """Return the absolute path ``directory/base-step``, which is the same on all ranks."""
     return os.path.join(os.path.abspath(directory), base if step is None else "{}-{}".format(base, step))
 
 
 def save_checkpoint(request: SaveRequest, save_dense: DenseSave, publish: Callable[[str], None]) -> str:
-    """Save every table that is to be saved, and the dense variables, between two training steps.
+    """Save tables and dense variables between two training steps.
 
     Args:
-        request: what is saved, and where to.
+        request: source, target and options.
         save_dense: saves the dense variables; called once, while no step trains.
-        publish: called with ``directory/base-step`` once the checkpoint is complete, before other ranks hear of it.
+        publish: called with ``directory/base-step`` when the checkpoint is complete, before other ranks are notified.
 
     Returns:
         ``directory/base-step``.
 
     Raises:
-        NotSavedError, CheckpointPathError: as ``CheckpointWriter``; earlier checkpoints are as they were. Also when
-            the save before, in the background, has failed: then this one was not begun.
+        NotSavedError, CheckpointPathError: as in ``CheckpointWriter``; earlier checkpoints are unchanged. Also if the
+            previous background save has failed; then nothing is saved.
         tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part.
     """
     request.pipeline.background.wait()
@@ -135,18 +135,18 @@ def save_checkpoint(request: SaveRequest, save_dense: DenseSave, publish: Callab
 
 
 def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave, publish: Callable[[str], None]) -> str:
-    """Save as ``save_checkpoint`` does, but let training go on as soon as what is on the device is copied.
+    """Start a background save; return when the device rows are copied and training may continue.
 
     Args:
-        request, save_dense: as those of ``save_checkpoint``.
-        describe: called with the prefix for the dense part by the thread of the save, to write what does not change.
-        publish: called with ``directory/base-step`` by that thread, once the checkpoint is complete.
+        request, save_dense: as in ``save_checkpoint``.
+        describe: called by the save thread with the prefix of the dense part, to write what does not change.
+        publish: as in ``save_checkpoint``, but called by the save thread.
 
     Returns:
-        ``directory/base-step``. ``pipeline.background.wait()`` says when, and whether, it is there.
+        ``directory/base-step``. ``pipeline.background.wait()`` waits for the save or raises its error.
 
     Raises:
-        NotSavedError, CheckpointPathError, tf.errors.OpError: as ``save_checkpoint``.
+        NotSavedError, CheckpointPathError, tf.errors.OpError: as in ``save_checkpoint``.
     """
     request.pipeline.background.wait()
     with contextlib.ExitStack() as undo:
@@ -177,11 +177,11 @@ def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave,
 
 
 def wait_for_save() -> None:
-    """Wait until no save goes on in the background: the last one is durable and named.
+    """Wait for the background save, until its checkpoint is durable and the ``checkpoint`` file names it.
 
     Raises:
-        NotSavedError, NotPublishedError: it has failed; raised once, by this, the next save or the end of the pipeline.
-        tf.errors.OpError: likewise.
+        NotSavedError, NotPublishedError, tf.errors.OpError: the save has failed. Raised once, by this function, the
+            next save or the end of the pipeline.
     """
     if Process.is_initialised() and Process.current().pipeline is not None:
         Process.current().running_pipeline().background.wait()
@@ -193,7 +193,6 @@ def _writer(request: SaveRequest) -> CheckpointWriter:
 
 
 def _tip(request: SaveRequest, tables: Dict[str, TableState]) -> Optional[deltas.Tip]:
-    """The save that this one is a delta upon, if it is one."""
     if not request.delta:
         return None
     return deltas.parent_of(request.pipeline.tips, request.directory, request.base, request.step, tables)
@@ -201,7 +200,7 @@ def _tip(request: SaveRequest, tables: Dict[str, TableState]) -> Optional[deltas
 
 def _other_ranks(request: SaveRequest, writer: CheckpointWriter, tip: Optional[deltas.Tip], *,
                  background: bool) -> ContextManager[Optional[Asked]]:
-    """Let the other ranks write their slices; None: there are none."""
+    """Request slices from the other ranks; None if there are none."""
     if request.pipeline.ranks == 1:
         return contextlib.nullcontext()
     return asked({"what": SAVE, "directory": os.path.abspath(request.directory), "base": request.base,
@@ -213,7 +212,7 @@ def _other_ranks(request: SaveRequest, writer: CheckpointWriter, tip: Optional[d
 
 def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, TableState], here: Position,
            tip: Optional[deltas.Tip], others: Optional[Asked], publish: Callable[[str], None]) -> str:
-    """Write the tables beside the dense part, commit and publish; the prefix."""
+    """Write the tables beside the dense part, commit and publish. Return the prefix."""
     pipeline = request.pipeline
     since, changes = deltas.changes_since(tip, tables, request.threshold)
     if others is not None and since is not tip:
@@ -228,7 +227,7 @@ def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, Tab
     try:
         publish(prefix)
     finally:
-        if others is not None:  # a rank that hears it finds the name in TensorFlow's file
+        if others is not None:  # after publishing, so that other ranks find the name in the checkpoint file
             others.tell({"what": SAVE, "done": True, "link": list(writer.link)})
     return prefix
 
@@ -243,13 +242,13 @@ def _slices(others: Asked, writer: CheckpointWriter) -> List[str]:
 
 def specs_of(pipeline: Pipeline, known: Sequence[KnownTable], tables: Dict[str, TableState],
              changes: Dict[str, Optional[deltas.Changes]]) -> List[TableSpec]:
-    """What a save writes of each table."""
+    """Return the specs of the tables in a save."""
     return [_spec(pipeline, table, tables[table.shape.name], changes[table.shape.name]) for table in known]
 
 
 def write_tables(writer: Union[CheckpointWriter, SliceWriter], pipeline: Pipeline, specs: Sequence[TableSpec],
                  tables: Dict[str, TableState], changes: Dict[str, Optional[deltas.Changes]]) -> None:
-    """Write the tables whose specs the writer was told."""
+    """Write the tables that were passed to ``writer.begin_tables``."""
     for spec in specs:
         at = tables[spec.name]
         told = changes[spec.name]
@@ -259,24 +258,24 @@ def write_tables(writer: Union[CheckpointWriter, SliceWriter], pipeline: Pipelin
 
 
 def held_tables(held: Hold, tables: Sequence[KnownTable]) -> Dict[str, TableState]:
-    """The states of tables, by name."""
+    """Return the states of tables by name."""
     return {table.shape.name: held.table(table.shape.number) for table in tables}
 
 
 def freeze(pipeline: Pipeline, held: Hold, known: Sequence[KnownTable],
            tables: Dict[str, TableState]) -> ContextManager[FrozenTables]:
-    """The tables as they are now, to be read while training goes on."""
+    """Take a snapshot of the tables, to be read while training continues."""
     return frozen_tables(held, {table.shape.name: table.shape.number for table in known}, tables,
                          pipeline.save_log_bytes)
 
 
 def note_saved(pipeline: Pipeline, name: str, tip: deltas.Tip) -> None:
-    """From now on deltas under this name build on this save."""
+    """Note a save, on which later deltas with this name build."""
     pipeline.tips[name] = tip
 
 
 def _is_saved(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, TableState], here: Position) -> bool:
-    """Whether the newest save has this very name, and nothing has changed since."""
+    """Return whether the newest save has this prefix and nothing has changed since."""
     tip = request.pipeline.tips.get(deltas.name_of(request.directory, request.base))
     if tip is None or tip.prefix != writer.prefix or tip.position != here or tip.loads != deltas.loads_of(tables):
         return False
@@ -285,11 +284,11 @@ def _is_saved(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, 
 
 
 def require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: str) -> None:
-    """Refuse a save for whose copies there is no memory: a process that takes too much is killed."""
+    """Raise ``NotSavedError`` if there is too little memory for the copies. The kernel might kill the process."""
     needed = sum(structs.ENTRY.itemsize * int(at.header["entries_used"]) for at in tables.values())
     needed += sum(4 * (int(at.header["entries_used"]) + int(at.header["homes_ready"]))
                   for at in tables.values() if len(at.homes))
-    if not pipeline.background.was_used:  # else the copies of the device rows are there
+    if not pipeline.background.was_used:  # later saves reuse the copies of the device rows
         needed += sum(rows.nbytes for at in tables.values() for rows in at.device)
     try:
         memory.require(needed, "copies for a save in the background")
@@ -301,7 +300,7 @@ def require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: st
 
 
 def position(pipeline: Pipeline, held: Hold, tables: Dict[str, TableState], rings: Dict[str, int]) -> Position:
-    """The position of training now: of these tables, and of the rings of these training streams."""
+    """Return the current training position of these tables and rings."""
     return Position(
         run_id=pipeline.run_id,
         tables={name: TablePosition(int(at.header["retired"]), int(at.header["cut_applied"]))
@@ -328,7 +327,7 @@ def _spec(pipeline: Pipeline, table: KnownTable, at: TableState, told: Optional[
 
 
 class SaveProgress:
-    """Logs the progress of a long save, every ``PROGRESS_S`` seconds at most."""
+    """Log of the progress of a long save, with at most one line every ``PROGRESS_S`` seconds."""
 
     def __init__(self, base: str) -> None:
         self._base = base

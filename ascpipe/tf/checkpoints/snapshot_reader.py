@@ -1,8 +1,8 @@
-"""Reads a snapshot of tables, taken at a hold, in another thread while training goes on.
+"""Snapshot of tables, taken during a hold and read by another thread while training continues.
 
-The hold lasts as long as it takes to copy what is on the device. Entries are copied afterwards, while the table worker
-keeps images of those that it changes; home rows are read where they lie, while plans keep images of those. Rows that
-may go to disk are found by their entries, which are looked at anew.
+Only device rows are copied during the hold. Entries are copied afterwards; the table worker keeps images of entries
+that it changes. Home rows are read in place; plans keep images of rows that they change. If rows go to disk, they are
+located by their entries, which are read again.
 """
 import contextlib
 import ctypes
@@ -22,17 +22,17 @@ from ascpipe.tf.running.hold_between_steps import Hold, TableState
 @contextlib.contextmanager
 def frozen_tables(held: Hold, numbers: Mapping[str, int], tables: Mapping[str, TableState],
                   log_bytes: int) -> Iterator["FrozenTables"]:
-    """Take a snapshot of some tables at a hold, and release it: one at a time in a process.
+    """Take a snapshot of some tables, and release it after the block. A process has one at a time.
 
     Args:
         held: any hold.
-        numbers: of the tables, by name.
-        tables: their state.
-        log_bytes: memory for images of home rows that training changes before they are read; when it is full, training
-            waits until the snapshot is released.
+        numbers: numbers of the tables, by name.
+        tables: their states.
+        log_bytes: memory for images of home rows that change before they are read; if full, training waits for the
+            release.
 
     Raises:
-        tf.errors.ResourceExhaustedError: there is no memory for the copies or the log; nothing was changed.
+        tf.errors.ResourceExhaustedError: too little memory for the copies or the log; nothing was changed.
     """
     save = held.begin_save(list(numbers.values()), log_bytes)
     with ended_by(lambda: native.call("asc_save_end", save), "a save"):
@@ -40,10 +40,10 @@ def frozen_tables(held: Hold, numbers: Mapping[str, int], tables: Mapping[str, T
 
 
 class FrozenTables:
-    """The state of some tables at a hold. Made by ``frozen_tables``, whose arguments it has.
+    """State of tables at a hold. Made by ``frozen_tables``, which explains the other arguments.
 
     Args:
-        save: the native side's number of the snapshot.
+        save: native number of the snapshot.
     """
 
     def __init__(self, save: int, numbers: Mapping[str, int], tables: Mapping[str, TableState]) -> None:
@@ -51,7 +51,7 @@ class FrozenTables:
         self._numbers = dict(numbers)
         self._headers = {name: at.header.copy() for name, at in tables.items()}
         for header in self._headers.values():
-            header["entries_used"] = header["snapshot_bound"]  # others that were named since are not in the snapshot
+            header["entries_used"] = header["snapshot_bound"]  # without entries allocated since the hold
         self._home_rows = {name: len(at.homes) for name, at in tables.items()}
         self._on_disk = {name for name, at in tables.items() if at.disk is not None}
         self._device: Dict[str, List[np.ndarray]] = {
@@ -59,7 +59,7 @@ class FrozenTables:
                    for index in range(len(tables[name].device))] for name, number in self._numbers.items()}
 
     def tables(self) -> Dict[str, TableState]:
-        """Their state then, by name; once, and not to be used after the release. Any thread."""
+        """Return the states by name, which are invalid after the release. Call once, in any thread."""
         return {name: self._table(name, number) for name, number in self._numbers.items()}
 
     def _copy(self, table: int, index: int, rows: int) -> np.ndarray:
@@ -84,14 +84,14 @@ class FrozenTables:
 
 
 def _name_rows_by_entry(entries: np.ndarray) -> None:
-    """Let the home of each of ENTRY[n] that has one, or is on disk, be its own number: rows move between the two."""
+    """Replace homes by entry numbers, because rows move between memory and disk."""
     for start in range(0, len(entries), BLOCK_ENTRIES):
         homes = entries["home"][start:start + BLOCK_ENTRIES]
         homes[homes != HOME_NONE] = start + np.flatnonzero(homes != HOME_NONE)
 
 
 def _not_on_device(state: TableState) -> np.ndarray:
-    """int32[n]: homes that hold the newest of a key; those of keys on the device are older than there."""
+    """Return int32[n]: homes that are up to date, because their keys are not on the device."""
     found = _array(len(state.entries), np.dtype(np.int32))
     n = 0
     for entries in entry_blocks(state):
@@ -102,16 +102,13 @@ def _not_on_device(state: TableState) -> np.ndarray:
 
 
 def _array(count: int, dtype: np.dtype) -> np.ndarray:
-    """Zeros for each key of a table, whose memory is given back with them.
-
-    What malloc has freed may stay with one of its arenas, and the thread of each save gets another of these.
-    """
+    """Allocate zeros with mmap: memory freed by malloc may stay in an arena of the thread."""
     memory = mmap.mmap(-1, max(1, count * dtype.itemsize), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return np.frombuffer(memory, dtype, count)
 
 
 class _HomeRows:
-    """Home rows as they were, to be read as float32[rows, row floats] is, each row once; always copies."""
+    """Home rows of the snapshot, indexed like float32[rows, row floats]. Each row is read once, as a copy."""
 
     def __init__(self, save: int, table: int, rows: int, floats: int) -> None:
         self._save = save
@@ -123,7 +120,7 @@ class _HomeRows:
         return self._rows
 
     def want(self, homes: np.ndarray) -> None:
-        """Name the rows that will be read."""
+        """Restrict the snapshot to these rows, before the first read."""
         wanted = np.ascontiguousarray(homes, np.int32)
         native.call("asc_save_want", self._save, self._table, wanted.ctypes.data_as(_INTS), len(wanted))
 
@@ -131,7 +128,7 @@ class _HomeRows:
         return self.take(np.arange(rows.start, rows.stop), axis=0)
 
     def take(self, homes: np.ndarray, axis: int) -> np.ndarray:
-        """float32[n, row floats]: these rows, int32[n]; ``axis`` is 0."""
+        """Return float32[n, row floats] for int32[n]; ``axis`` is 0."""
         wanted = np.ascontiguousarray(homes, np.int32)
         rows = np.empty((len(wanted), self._floats), np.float32)
         native.call("asc_save_rows", self._save, self._table, wanted.ctypes.data_as(_INTS), len(wanted),

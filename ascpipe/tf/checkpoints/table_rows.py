@@ -1,4 +1,4 @@
-"""Reads the trained state of a table as blocks of keys and rows, and writes rows back from a checkpoint."""
+"""Reading a table's trained state as blocks of keys and rows, and writing rows from a checkpoint."""
 import contextlib
 from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
@@ -8,19 +8,19 @@ from ascpipe.checkpoint.contents import KeyBlock, PartedBlock, columns
 from ascpipe.layout.words import HOME_DISK, HOME_NONE, TRAINED
 from ascpipe.tf.running.hold_between_steps import TableState
 
-BLOCK_ENTRIES = 1 << 14  #: a block that was read is still in the processor's cache when it is written
+BLOCK_ENTRIES = 1 << 14  #: a block is still in the CPU cache when it is written
 
 
-Which = Callable[[np.ndarray], np.ndarray]  #: ENTRY[n] -> bool[n]: which of these entries are meant
+Which = Callable[[np.ndarray], np.ndarray]  #: ENTRY[n] -> bool[n]: which entries are selected
 
 
 def trained(entries: np.ndarray) -> np.ndarray:
-    """bool[n]: which entries have trained state."""
+    """Return bool[n]: which entries have trained state."""
     return entries["state"] == TRAINED
 
 
 def count(state: TableState, which: Which = trained) -> Tuple[int, int]:
-    """(keys that have a row, keys that are only counted)."""
+    """Return (keys that have a row, keys that are only counted)."""
     rows = candidates = 0
     for entries in entry_blocks(state):
         meant = which(entries)
@@ -31,7 +31,7 @@ def count(state: TableState, which: Which = trained) -> Tuple[int, int]:
 
 
 def blocks(state: TableState, which: Which = trained) -> Iterator[PartedBlock]:
-    """The keys that have a row, in the order of their entries; rows may be those of the table, not copies."""
+    """Yield the keys that have a row, in the order of their entries. Rows may be views of the table, not copies."""
     for entries in entry_blocks(state):
         with contextlib.nullcontext() if state.disk is None else state.disk.reading():
             chosen = entries[which(entries) & _has_row(entries)]
@@ -41,7 +41,7 @@ def blocks(state: TableState, which: Which = trained) -> Iterator[PartedBlock]:
 
 
 def candidates(state: TableState, which: Which = trained) -> Iterator[KeyBlock]:
-    """The keys that are only counted."""
+    """Yield the keys that are only counted."""
     for entries in entry_blocks(state):
         chosen = entries[which(entries) & ~_has_row(entries)]
         if len(chosen):
@@ -53,9 +53,9 @@ def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken
     """Write rows ``start`` and following of a table that is being loaded.
 
     Args:
-        parts: float32[n, width] each; the rows one part beside the other.
-        taken: (column in these rows, column in a row, width) of what is taken over of each row.
-        fresh: (column in a row, width, value) of what begins anew.
+        parts: float32[n, width] each; concatenated along axis 1 they are the saved rows.
+        taken: (column in a saved row, column in a row, width) of the columns to copy.
+        fresh: (column in a row, width, value) of the columns to initialize.
     """
     n = len(parts[0])
     if state.disk is not None and start + n > len(state.homes):
@@ -65,7 +65,7 @@ def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken
     for source, column, width in taken:
         there = columns(rows, column, width)[start:start + n]
         part = columns(parts, source, width)
-        if not np.may_share_memory(there, part):  # else it was read to its place
+        if not np.may_share_memory(there, part):  # otherwise the reader has read it into place
             there[:] = part
     for column, width, value in fresh:
         columns(rows, column, width)[start:start + n] = value
@@ -73,7 +73,7 @@ def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken
 
 def _write_to_disk(state: TableState, start: int, parts: Sequence[np.ndarray], taken: Sequence[Tuple[int, int, int]],
                    fresh: Sequence[Tuple[int, int, float]]) -> None:
-    """As ``write_rows``, of rows for which there are not enough home rows."""
+    """Write rows to home rows, and the rows that do not fit to disk. The arguments are as in ``write_rows``."""
     n = len(parts[0])
     homes = len(state.homes)
     rows = np.empty((n, state.homes.shape[1]), np.float32)
@@ -89,13 +89,13 @@ def _write_to_disk(state: TableState, start: int, parts: Sequence[np.ndarray], t
 
 def row_targets(state: TableState, taken: Sequence[Tuple[int, int, int]], start: int, n: int,
                 widths: Sequence[int]) -> List[Optional[np.ndarray]]:
-    """The target of each part in ``write_rows``; None where that is not one piece of memory.
+    """Return the destination of each part in ``write_rows``, or None if it is not contiguous in memory.
 
     Args:
-        taken: as that of ``write_rows``.
-        start: of the first row.
-        n: how many rows there are.
-        widths: of the parts.
+        taken: as in ``write_rows``.
+        start: number of the first row.
+        n: number of rows.
+        widths: widths of the parts.
     """
     targets: List[Optional[np.ndarray]] = []
     source = 0
@@ -108,7 +108,7 @@ def row_targets(state: TableState, taken: Sequence[Tuple[int, int, int]], start:
 
 
 def entry_blocks(state: TableState) -> Iterator[np.ndarray]:
-    """ENTRY[n]: the entries that were ever used, block by block."""
+    """Yield ENTRY[n]: the entries that were ever used, block by block."""
     used = int(state.header["entries_used"])
     for start in range(0, used, BLOCK_ENTRIES):
         yield state.entries[start:min(start + BLOCK_ENTRIES, used)]
@@ -119,7 +119,7 @@ def _has_row(entries: np.ndarray) -> np.ndarray:
 
 
 def _read_rows(state: TableState, entries: np.ndarray) -> Tuple[np.ndarray, ...]:
-    """The parts of rows: a row that is on the device is newer there than at home."""
+    """Return the parts of rows. A row on the device is newer than its home row."""
     slots = entries["slot"]
     homes = entries["home"]
     if not len(state.homes):
@@ -139,7 +139,7 @@ def _read_rows(state: TableState, entries: np.ndarray) -> Tuple[np.ndarray, ...]
 
 
 def _at(array: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Some rows of an array: itself where they lie one after the other, as those of new keys do, else copies."""
+    """Return rows of an array: a view if they are consecutive, as rows of new keys are, otherwise a copy."""
     first = int(places[0])
     n = len(places)
     if int(places[-1]) - first == n - 1 and (np.diff(places) == 1).all():

@@ -1,6 +1,6 @@
-"""TensorFlow's part of a checkpoint: without rows of tables, and a mark where there are no variables.
+"""TensorFlow's part of a checkpoint: without rows of tables, and with a mark if there are no variables.
 
-TensorFlow refuses a saver that finds none, as it would write an empty file.
+TensorFlow does not build a saver without variables.
 """
 import contextlib
 import dataclasses
@@ -19,19 +19,19 @@ from ascpipe.tf.graph.optimizer_slots import names_of_variables
 from ascpipe.tf.graph.stand_ins import StandIns
 from ascpipe.tf.running.process import Process
 
-MARK = "ascpipe_only_tables"  #: the one entry of TensorFlow's part where there are no variables: int32 0
+MARK = "ascpipe_only_tables"  #: the only entry of TensorFlow's part if there are no variables: int32 0
 
-_RESTORING = "Restoring parameters from "  #: how TensorFlow's line begins
+_RESTORING = "Restoring parameters from "  #: start of TensorFlow's log message
 
 
 @dataclasses.dataclass
 class _Asked:
-    """The items of a saver before they were replaced; kept with the saver.
+    """Items of a saver before they were replaced; stored on the saver.
 
     Attributes:
         is_known: whether the saver was built after ``init``.
         items: its ``var_list``.
-        has_only_mark: whether the saver saves a mark in their place.
+        has_only_mark: whether the saver saves a mark instead.
     """
 
     is_known: bool = False
@@ -40,13 +40,13 @@ class _Asked:
 
 
 def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> None:
-    """Build a saver as TensorFlow does; also one of tables alone, or of tables that are created after it.
+    """Build a saver as TensorFlow does, also if there are only tables or they are created later.
 
-    A saver that finds no variables saves and restores a mark in their place, so that the files, the ``checkpoint`` file
-    and all that looks for them are as always. Built again, it takes variables that have come since.
+    A saver without variables saves and restores a mark, so that TensorFlow's files exist as usual. A second build
+    includes variables created since.
 
     Raises:
-        ValueError: as TensorFlow raises it; ``complete``.
+        ValueError: as in TensorFlow and ``complete``.
     """
     if tf.executing_eagerly() or not Process.is_initialised():
         plain_build()
@@ -65,7 +65,7 @@ def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> N
     _leave_out_tables(parts, state)
     if not parts.saved():
         if state.served is not None and state.tables:
-            parts.allow_empty()  # the tables of an export are files of their own
+            parts.allow_empty()  # tables of an export are separate files
         elif state.tables or not parts.allows_empty:
             with tf.control_dependencies(None):
                 parts.save_instead([_Mark(tf.constant(0, tf.int32, name="only_tables"))], _MarkBuilder)
@@ -74,7 +74,7 @@ def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> N
 
 
 def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
-    """Let a saver that found no variables when it was built save those of its graph that were made since.
+    """Rebuild a saver that found no variables, to include variables created since.
 
     Raises:
         ValueError: there are neither tables nor variables.
@@ -83,7 +83,7 @@ def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
     parts = internals.SaverParts(saver)
     asked = internals.kept_on(saver, "asked", _Asked)
     if not asked.is_known or not (asked.has_only_mark or parts.is_empty):
-        return  # made before ``init``, or of variables
+        return  # built before ``init``, or has variables
     state = GraphState.known(graph)
     has_tables = state is not None and any(table.is_save for table in state.tables.values())
     is_served = state is not None and state.served is not None
@@ -106,7 +106,7 @@ def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
 
 
 def is_of_variables_alone(saver: tf.compat.v1.train.Saver, state: GraphState) -> bool:
-    """Whether a saver was given a ``var_list`` that names variables and no table of its graph."""
+    """Return whether a saver has a ``var_list`` with variables and without tables of its graph."""
     asked = internals.kept_on(saver, "asked", _Asked)
     items = asked.items if asked.is_known else internals.SaverParts(saver).items
     if not items:
@@ -117,7 +117,7 @@ def is_of_variables_alone(saver: tf.compat.v1.train.Saver, state: GraphState) ->
 
 @contextlib.contextmanager
 def logged_as(prefix: str) -> Iterator[None]:
-    """While TensorFlow restores its part from where it was verified its log names ``prefix``, the checkpoint."""
+    """Log ``prefix`` instead of the path by which TensorFlow restores the verified files."""
     thread = threading.get_ident()
 
     def rename(record: logging.LogRecord) -> bool:
@@ -134,17 +134,15 @@ def logged_as(prefix: str) -> Iterator[None]:
 
 
 def op_name(item: Any) -> Optional[str]:
-    """The name of a variable's op; None for other objects."""
+    """Return the name of a variable's op; None for other objects."""
     return item.op.name if isinstance(item, tf.Variable) else None
 
 
 def _leave_out_tables(parts: internals.SaverParts, state: GraphState) -> None:
-    """Take table variables and their slot variables from what a saver that is being built saves.
-
-    Rows are worth nothing without their keys; the sparse part has both.
+    """Remove table variables and their slot variables from a saver; the sparse part has their rows.
 
     Raises:
-        ValueError: it would save an iterator whose batches are submitted to the pipeline.
+        ValueError: the saver would save an iterator whose batches are submitted to the pipeline.
     """
     if not state.tables or state.served is not None:
         return
@@ -159,33 +157,32 @@ def _leave_out_tables(parts: internals.SaverParts, state: GraphState) -> None:
 
 
 def _variables(state: Optional[GraphState]) -> List[str]:
-    """Names of all in the default graph that TensorFlow saves; variables of tables are not among them."""
+    """Return the names of what TensorFlow saves in the default graph, without variables of tables."""
     theirs = names_of_variables(state.tables.values()) if state is not None else set()
     return [item.op.name for item in internals.all_saveable_objects() if item.op.name not in theirs]
 
 
 class _Mark(saveable_object.SaveableObject):
-    """A number that is saved where there is nothing else."""
+    """Number that is saved if there are no variables."""
 
     def __init__(self, number: tf.Tensor) -> None:
         super().__init__(number, [saveable_object.SaveSpec(number, "", MARK)], MARK)
 
     def restore(self, restored_tensors: Any, restored_shapes: Any) -> tf.Operation:
-        """Nothing changes."""
+        """Do nothing."""
         return tf.no_op()
 
 
 class _MarkBuilder(plain_saver.BulkSaverBuilder):
-    """Restores without reading: what a graph with variables has saved is no mark."""
+    """Builder whose restore reads nothing: a checkpoint with variables does not contain the mark."""
 
     def bulk_restore(self, filename_tensor: tf.Tensor, saveables: Any, preferred_shard: int,
                      restore_sequentially: bool) -> List[tf.Tensor]:
-        """In the place of what TensorFlow would read."""
         return [saveable.op for saveable in saveables]
 
 
 def _refuse_iterator(state: GraphState, item: Any) -> None:
-    """Refuse an iterator, which has read ahead of training; the sparse part has the position of training."""
+    """Raise ``ValueError`` for an iterator that has read ahead; the sparse part has the position of training."""
     if not isinstance(item, saveable_object.SaveableObject) or not isinstance(item.op, tf.Tensor):
         return
     for consumer in item.op.consumers():

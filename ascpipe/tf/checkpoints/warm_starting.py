@@ -1,8 +1,4 @@
-"""Warm start: dense variables and tables begin with values from checkpoints of another training
-(docs/how-to/warm_start.md).
-
-``warm_start`` is for programs that name it; ``install`` gives it to every Estimator of the process.
-"""
+"""Warm start of dense variables and tables from checkpoints of another training (docs/how-to/warm_start.md)."""
 import dataclasses
 import functools
 import logging
@@ -29,7 +25,7 @@ from ascpipe.tf.validation import AnyOf, Instance, ListOf, PathText, Rule, boole
 
 _log = logging.getLogger(__name__)
 
-#: Loads tables in a session whose variables are initialised; rows by the name of the table.
+#: Loads tables in a session whose variables are initialized. Returns the number of rows by table name.
 Load = Callable[[tf.compat.v1.Session], Dict[str, int]]
 
 
@@ -38,8 +34,8 @@ class _Begun:
     """Warm starts of one graph.
 
     Attributes:
-        loads: what to call with a session that was initialised and not restored.
-        is_under_way: whether TensorFlow's part of one is being made.
+        loads: called with a session that was initialized, not restored.
+        is_under_way: whether TensorFlow's part of a warm start is being built.
     """
 
     loads: List[Callable[[tf.compat.v1.Session], Any]] = dataclasses.field(default_factory=list)
@@ -51,8 +47,6 @@ class _Begun:
 
 
 class _Settings(NamedTuple):
-    """The arguments of ``tf.train.warm_start`` for one path."""
-
     path: Any
     wanted: Any
     vocabularies: Any
@@ -86,31 +80,30 @@ class _Wanted(Rule):
          var_name_to_prev_var_name=Instance(dict, list, tuple, optional=True), allow_unverified=boolean())
 def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var_name_to_vocab_info: Any = None,
                var_name_to_prev_var_name: Any = None, *, allow_unverified: bool = False) -> Load:
-    """Let the default graph begin as checkpoints of another training are. Call it as ``tf.train.warm_start``.
+    """Initialize the default graph from checkpoints of another training. Call it like ``tf.train.warm_start``.
 
-    Dense variables begin so by their initializers. Tables do by what is returned, to be called between the
-    initializers and the first batch, with the session; best by ``Scaffold(init_fn=lambda _, session: load(session))``,
-    which is not called where training goes on from a checkpoint of its own.
+    Dense variables get new initializers. The returned function loads the tables. Call it with the session after the
+    initializers and before the first batch, preferably as ``Scaffold(init_fn=lambda _, session: load(session))``, which
+    is not called if training continues from its own checkpoint.
 
     Args:
-        ckpt_to_initialize_from: a checkpoint, ``dir/base-step``; or a directory, for the newest that its
-            ``checkpoint`` file names; or a list of these: the later overrides the earlier, variable by variable and
-            table by table. Then each other argument is a list of as many, or None (not ``vars_to_warm_start``).
-        vars_to_warm_start: what begins so: a regular expression that names of trainable variables and of tables
-            begin with; or a list of names of tables, and of regular expressions for all variables; or a list of
-            variables, those of tables included; None: only variables with a ``VocabInfo``.
-        var_name_to_vocab_info: as TensorFlow has it; tables need none.
+        ckpt_to_initialize_from: a checkpoint ``dir/base-step``, a directory (its newest checkpoint is used), or a list
+            of these. In a list, later paths override earlier ones, per variable and table. The other arguments are then
+            lists of that length, or None (but not ``vars_to_warm_start``).
+        vars_to_warm_start: a regular expression that matches the start of names of trainable variables and tables; a
+            list of table names and of regular expressions for all variables; a list of variables, also of tables; or
+            None for only variables with a ``VocabInfo``.
+        var_name_to_vocab_info: as in TensorFlow; not for tables.
         var_name_to_prev_var_name: names of variables and tables in this graph -> their names in the checkpoint.
-        allow_unverified: also a checkpoint without our manifest, such as Rec SDK's.
+        allow_unverified: accept a checkpoint without our manifest, such as Rec SDK's.
 
     Returns:
-        Replaces the tables. Raises ``RuntimeError`` before ``start_asc_pipeline``, ``CheckpointError`` where a
-        checkpoint is damaged, unverified or not of such tables, ``tf.errors.OpError`` as ``Saver.restore``.
+        A function that loads the tables. It raises ``RuntimeError`` before ``start_asc_pipeline``, ``CheckpointError``
+        if a checkpoint is damaged, unverified or of other tables, and ``tf.errors.OpError`` as ``Saver.restore``.
 
     Raises:
-        ValueError: an argument of the wrong type; lists of different lengths; a name in a dictionary that is not
-            warm-started.
-        FileNotFoundError: there is no such checkpoint.
+        ValueError: an argument has the wrong type, lists differ in length, or a mapped name is not warm-started.
+        FileNotFoundError: the checkpoint does not exist.
     """
     state = GraphState.of(tf.compat.v1.get_default_graph())
     sources: Dict[str, Source] = {}
@@ -125,7 +118,7 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
                 _require_table(prefix, before, variable, settings.vocabularies)
                 previous_names.setdefault(stand_in.table.table_name, table_name(before))
                 if isinstance(dense, list) and not any(op_name(item) == variable for item in dense):
-                    previous_names.pop(variable, None)  # TensorFlow has no use for it
+                    previous_names.pop(variable, None)  # TensorFlow does not restore it
         sources.update({name: Source(prefix, previous_names.pop(name, name), slots)
                         for name, slots in tables.items()})
         if dense != [] or settings.vocabularies or previous_names:
@@ -142,16 +135,16 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
 
 
 def is_under_way(state: GraphState) -> bool:
-    """Whether TensorFlow's part of a warm start of a graph is being made."""
+    """Return whether TensorFlow's part of a warm start of this graph is being built."""
     return _Begun.of(state).is_under_way
 
 
 def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, bool]]) -> None:
-    """Let tables begin with rows of a checkpoint when a scaffold of the graph initialises a session.
+    """Load tables from a checkpoint when a scaffold of the graph initializes a session.
 
     Args:
-        path: as ``ckpt_to_initialize_from`` of ``warm_start``, one.
-        sources: by name of a table, that of the one in the checkpoint, and whether its slots begin so, too.
+        path: one ``ckpt_to_initialize_from`` of ``warm_start``.
+        sources: by table name: name in the checkpoint, and whether its slots are loaded, too.
     """
     prefix = _checkpoint(path)
     _Begun.of(state).loads.append(functools.partial(
@@ -160,7 +153,7 @@ def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, boo
 
 @patches.WARM_START.by
 def _warm_start_of_estimator(*settings: Any, **named_settings: Any) -> None:
-    """In the place of TensorFlow's: the tables are loaded when a scaffold of the graph initialises a session."""
+    """Load the tables when a scaffold of the graph initializes a session."""
     state = GraphState.known(tf.compat.v1.get_default_graph())
     if state is None or not state.tables:
         patches.WARM_START.plain(*settings, **named_settings)
@@ -169,7 +162,7 @@ def _warm_start_of_estimator(*settings: Any, **named_settings: Any) -> None:
 
 
 def _init_fn(scaffold: tf.compat.v1.train.Scaffold) -> Optional[Callable[[tf.compat.v1.Session], Any]]:
-    """Called by a session's creator that restores no checkpoint: the program's own, then the loads of tables."""
+    """Return the program's ``init_fn``, followed by the loads of tables."""
     plain: Optional[Callable[[tf.compat.v1.Session], Any]] = patches.SCAFFOLD_INIT_FN.plain.fget(scaffold)
     state = GraphState.known(tf.compat.v1.get_default_graph())
     loads = [] if state is None else _Begun.of(state).loads
@@ -189,7 +182,7 @@ patches.SCAFFOLD_INIT_FN.by(property(_init_fn))
 
 
 def _by_path(paths: Any, *others: Any) -> Iterator[_Settings]:
-    """The settings of each path. Raises ``ValueError`` where they do not go together."""
+    """Yield the settings of each path. Raise ``ValueError`` if the arguments do not match."""
     if not isinstance(paths, (list, tuple)):
         for name, value in zip(_PER_PATH[1:], others[1:]):
             if isinstance(value, (list, tuple)):
@@ -199,7 +192,7 @@ def _by_path(paths: Any, *others: Any) -> Iterator[_Settings]:
     lists = []
     for name, value in zip(_PER_PATH, others):
         if not value and not isinstance(value, (list, tuple)) and name != _PER_PATH[0]:
-            value = [None] * len(paths)  # WarmStartSettings makes {} of None
+            value = [None] * len(paths)  # WarmStartSettings replaces None by {}
         if not isinstance(value, (list, tuple)) or len(value) != len(paths):
             raise ValueError("{} must be a list of {}, one for each path of ckpt_to_initialize_from, not {!r}".format(
                 name, len(paths), value))
@@ -211,25 +204,25 @@ _PER_PATH = ("vars_to_warm_start", "var_name_to_vocab_info", "var_name_to_prev_v
 
 
 def _checkpoint(path: Any) -> str:
-    """``dir/base-step`` of a checkpoint, or of the newest in a directory."""
+    """Return the prefix of a checkpoint, or of the newest checkpoint in a directory."""
     path = os.fsdecode(path)
     prefix = checkpoint_management.latest_checkpoint(path) if os.path.isdir(path) else path
     if prefix is None:
         raise NoCheckpointError(os.path.join(path, "checkpoint"))
     if not checkpoint_management.checkpoint_exists_internal(prefix):
         try:
-            open_tree(prefix).close()  # one of tables alone
+            open_tree(prefix).close()  # a checkpoint with tables only
         except NoCheckpointError as error:
             raise NoCheckpointError(prefix) from error
     return prefix
 
 
 def _selected(state: GraphState, wanted: Any) -> Tuple[Dict[str, bool], Any]:
-    """Names of the tables that ``wanted`` names, each with whether its slots begin so, too; and what remains of it for
-    TensorFlow; ``[]``: nothing.
+    """Return the selected tables, and the rest of ``wanted`` for TensorFlow (``[]``: nothing).
 
-    The slots of a variable are variables of their own to TensorFlow: an expression in a list may name them, while one
-    that stands alone, and a variable, say the rows, and the optimizer begins anew.
+    The value for a table is whether its slots are loaded. In TensorFlow, a slot of a feature column's variable is a
+    separate variable, which only a regular expression in a list selects. Otherwise the slots of its table get initial
+    values.
     """
     behind = StandIns.of(state).variables()
     if isinstance(wanted, str):
@@ -257,13 +250,13 @@ def _selected(state: GraphState, wanted: Any) -> Tuple[Dict[str, bool], Any]:
 
 
 def _require_table(prefix: str, before: str, variable: str, vocabularies: Any) -> None:
-    """Raise ``ColumnError`` where a checkpoint cannot have the table of a variable as it is wanted."""
+    """Raise ``ColumnError`` if a checkpoint cannot have the table of a column's variable."""
     if variable in (vocabularies or {}):
         raise ColumnError(variable, "a VocabInfo gives its rows another order, and those of a table are found by their "
                           "ids: leave it out where new words only follow the old ones, or let this column be "
                           "TensorFlow's by a larger min_buckets")
     if not checkpoint_management.checkpoint_exists_internal(prefix):
-        return  # it has tables alone
+        return  # it has only tables
     shapes = tf.train.load_checkpoint(prefix).get_variable_to_shape_map()
     if shapes.get(before, [0])[0]:
         raise ColumnError(variable, "the checkpoint {} has {} rows of {!r} as TensorFlow keeps them, and no table: a "
@@ -277,12 +270,11 @@ def _is_slot_in(expression: str, state: GraphState, variable: str) -> bool:
 
 
 def _names(expression: str, variable: str, slot: str = "") -> bool:
-    """Whether an expression is of a variable, also by the name that it has where a partitioner makes one part of it."""
+    """Return whether an expression matches a variable, or its only part under a partitioner."""
     return any(re.match(expression, name + slot + ":0") for name in (variable, variable + "/part_0"))
 
 
 def _variables_in_scope(scope: str) -> List[tf.Variable]:
-    """The variables that TensorFlow finds for a regular expression in a list."""
     found = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, scope)
     if not found:
         _log.warning("vars_to_warm_start: %r is no table and begins no variable's name", scope)

@@ -1,11 +1,10 @@
-"""Saves, loads and changes of tables of several ranks: rank 0 asks for them between two steps, the others follow.
+"""Requests of rank 0 to the other ranks: saves, loads and changes of tables, between two steps.
 
-Whatever the other ranks' programs do then: a rank that trains does it before its next step, one that waits in Python
-does it at once, in a thread of its own.
+A thread of every other rank carries out a request: before the next step if the rank trains, otherwise at once.
 
-Questions may overlap: a save in the background is answered long after later ones. So whatever belongs to a question is
-kept by its number, from ASK to END. Each wait for another rank ends when that rank has made no progress with its part
-for ``wait_timeout_s``. Progress is the processor time of the threads that do the part, which headers contain.
+Requests may overlap, because a background save is answered late. All state of a request is therefore kept by its number
+until END. A wait for a rank fails if that rank makes no progress for ``wait_timeout_s``. Progress is the CPU time of
+the threads that carry out the request; message headers contain it.
 """
 import collections
 import contextlib
@@ -22,12 +21,12 @@ from ascpipe.layout.codes import RANKS_LATE
 from ascpipe.tf.running import native
 from ascpipe.tf.running.late_lines import LateLines
 
-#: Carries out what rank 0 asks for, by its number and what it says. Returns the answer; None: it is given later. For
-#: ``ENDED``: a name for what has ended, or None.
+#: Carries out a request, given its number and content. Returns the answer, or None if it follows later. The handler of
+#: ``ENDED`` returns a name of the finished request, or None.
 Handler = Callable[[int, Dict[str, Any]], Optional[str]]
 
-ENDED = "ended"  #: handler of how it has ended, by its number and what rank 0 tells
-PATIENCE_S = 10.0  #: of a rank whose program saves, for rank 0 to do anything
+ENDED = "ended"  #: handler for the end of a request, with its result
+PATIENCE_S = 10.0  #: limit of a wait in which rank 0 does nothing
 
 _SAVE = 0
 _CHANGE = 1
@@ -39,22 +38,17 @@ _NEITHER = -1
 _TEXT_BYTES = 1 << 18
 _POLL_MS = 200
 _SOON_S = 0.01
-_REMEMBERED = 16  # names of what has ended
-# Between two exchanges for answers
+_REMEMBERED = 16  # names of finished requests
+# pauses between exchanges that collect answers
 _FIRST_PAUSE_S = 0.05
 _LAST_PAUSE_S = 1.0
-_LATER_S = 10.0  # rank 0 gives up first, and this rank waits for the END that rank 0 then sends
+_LATER_S = 10.0  # rank 0 times out first, and then sends END to this rank
 
 _log = logging.getLogger(__name__)
 
 
 class RefusedError(Exception):
-    """Another rank could not do what rank 0 asked for, or makes no progress with it.
-
-    Attributes:
-        rank: which.
-        reason: what it says.
-    """
+    """Another rank could not carry out a request of rank 0, or makes no progress with it."""
 
     def __init__(self, rank: int, reason: str) -> None:
         super().__init__(rank, reason)
@@ -66,10 +60,10 @@ class RefusedError(Exception):
 
 
 class Asked:
-    """What rank 0 has asked for; all other ranks do it, or have done it. Made by ``asked``.
+    """A request of rank 0 that all other ranks have received. Made by ``asked``.
 
     Attributes:
-        is_told: whether they know how it has ended.
+        is_told: whether the result was sent to them.
     """
 
     def __init__(self, number: int, about: str, limit_s: float) -> None:
@@ -79,11 +73,11 @@ class Asked:
         self.is_told = False
 
     def answers(self) -> List[str]:
-        """What each other rank answers, from rank 1 on; waits until all have.
+        """Wait for the answers and return them, from rank 1 on.
 
         Raises:
-            RefusedError: the first one that could not do it, or one without progress for the limit.
-            tf.errors.OpError: the ranks do not exchange any more.
+            RefusedError: a rank has failed, or has made no progress within the limit.
+            tf.errors.OpError: the ranks have stopped their exchanges.
         """
         pause = _FIRST_PAUSE_S
         lines = LateLines()
@@ -101,7 +95,7 @@ class Asked:
         return [answer[1:] for answer in said]
 
     def _check_progress(self, late: Mapping[int, str], lines: LateLines) -> None:
-        """Log for which ranks this rank waits, and raise an error for a rank that makes no progress."""
+        """Log the wait. Raise ``RefusedError`` for a rank without progress."""
         waited = lines.waited_s()
         for rank, text in late.items():
             silence_ms, _, state = text.partition(" ")
@@ -113,23 +107,28 @@ class Asked:
                          "; ".join(text.partition(" ")[2] for text in late.values()))
 
     def tell(self, how: Dict[str, Any], *, differs: bool = False) -> None:
-        """Tell the other ranks how it has ended; ``differs``: they have changed tables, and this rank has not."""
+        """Send the result to the other ranks.
+
+        Args:
+            how: the result, as JSON.
+            differs: they have changed tables that this rank has not changed, so all ranks must stop training.
+        """
         self.is_told = True
         native.call("asc_ranks_tell", self._number, json.dumps(how).encode(), int(differs))
 
 
 @contextlib.contextmanager
 def asked(what: Dict[str, Any], *, changes: bool, about: str, limit_s: float) -> Iterator[Asked]:
-    """Let the other ranks do something too, on rank 0, between two steps. They have begun when this yields.
+    """Send a request from rank 0 to the other ranks, between two steps. All have received it when this yields.
 
     Args:
-        what: names its handler in ``"what"``; the rest is for the handler. It goes to the other ranks as JSON.
-        changes: whether tables change, so that evaluations which have read them fail.
-        about: the same for people.
+        what: name of the handler in ``"what"``, and its arguments; sent as JSON.
+        changes: whether tables change; evaluations that have read them then fail.
+        about: description for error messages.
         limit_s: timeout in seconds without progress of a rank.
 
     Raises:
-        tf.errors.OpError: a rank has failed, has ended, or does not come in time; no rank does anything.
+        tf.errors.OpError: a rank has failed, has ended, or does not arrive in time; no rank does anything.
     """
     number = ctypes.c_int64()
     native.call("asc_ranks_ask", int(changes), json.dumps(what).encode(), ctypes.byref(number))
@@ -145,11 +144,7 @@ def asked(what: Dict[str, Any], *, changes: bool, about: str, limit_s: float) ->
 
 @contextlib.contextmanager
 def working(ranks: int) -> Iterator[None]:
-    """Count the processor time of this thread as progress with a question of rank 0, which other ranks see.
-
-    Args:
-        ranks: number of ranks; nothing is counted if it is 1.
-    """
+    """Count the CPU time of this thread as progress with a request. Do nothing if ``ranks`` is 1."""
     if ranks == 1:
         yield
         return
@@ -162,11 +157,11 @@ def working(ranks: int) -> Iterator[None]:
 
 
 class Follower:
-    """The thread of a rank but 0 that does what rank 0 asks for. To be closed.
+    """Thread that carries out requests of rank 0 on another rank. It must be closed.
 
     Args:
-        handlers: by what rank 0 says, and ``ENDED``.
-        limit_s: how long no rank may go on with what rank 0 has asked for, when this one waits for its end.
+        handlers: by name of the request, including ``ENDED``.
+        limit_s: timeout in seconds of ``await_end`` without progress of any rank.
     """
 
     def __init__(self, handlers: Mapping[str, Handler], limit_s: float) -> None:
@@ -174,30 +169,29 @@ class Follower:
         self._limit_s = limit_s
         self._stops = threading.Event()
         self._changed = threading.Condition()
-        self._open: Set[int] = set()  # numbers of what has not ended
+        self._open: Set[int] = set()  # numbers of unfinished requests
         self._ended: Deque[str] = collections.deque(maxlen=_REMEMBERED)
-        # A daemon thread: the end of the pipeline, at exit at the latest, ends it.
+        # A daemon thread: the end of the pipeline stops it, at exit at the latest.
         self._thread = threading.Thread(target=self._serve, name="ascpipe-follow", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread, after what it does now."""
+        """Stop the thread when its current request is done."""
         self._stops.set()
         self._thread.join()
 
     def await_end(self, name: str, patience_s: float = PATIENCE_S) -> bool:
-        """Wait until what rank 0 lets this rank do has ended.
+        """Wait until a request of rank 0 has ended.
 
         Args:
-            name: as the handler of ``ENDED`` returns it.
+            name: as returned by the handler of ``ENDED``.
             patience_s: how long rank 0 may do nothing.
 
         Returns:
-            False: rank 0 does not do it, but goes on; or it has done nothing for so long.
+            False if rank 0 continues without the request, or has done nothing for ``patience_s``.
 
         Raises:
-            tf.errors.OpError: the ranks do not exchange any more, the program of one fails, or no rank has made
-                progress with what rank 0 has asked for.
+            tf.errors.OpError: the ranks have stopped their exchanges, a program has failed, or no rank makes progress.
         """
         seen = ctypes.c_int64()
         silence_ms = ctypes.c_int64()
@@ -208,7 +202,7 @@ class Follower:
             native.call("asc_ranks_look", begins, _POLL_MS, ctypes.byref(seen), ctypes.byref(silence_ms))
             begins = int(seen.value != _NEITHER)
             if seen.value == _GOES_ON:
-                with self._changed:  # the thread may still be told of the end
+                with self._changed:  # the thread may still receive the end
                     self._changed.wait_for(lambda: not self._open, _POLL_MS / 1000.0)
                 return self._has_ended(name)
             if seen.value == _ASKS:
@@ -222,7 +216,7 @@ class Follower:
         return True
 
     def _check_progress(self, name: str, silence_s: float, lines: LateLines) -> None:
-        """Log that this rank waits for rank 0, and raise an error if no rank makes progress."""
+        """Log the wait. Raise an error if no rank makes progress."""
         waited = lines.waited_s()
         if min(silence_s, waited) >= self._limit_s + _LATER_S:
             raise tf.errors.FailedPreconditionError(
@@ -273,26 +267,26 @@ class Follower:
 
 
 def answer(number: int, said: str) -> None:
-    """Answer what rank 0 asked for, in one line."""
+    """Answer a request of rank 0 in one line."""
     native.call("asc_ranks_answer", number, ("+" + said).encode())
 
 
 def refuse(number: int, error: BaseException) -> None:
-    """Let rank 0 raise what went wrong."""
+    """Send an error to rank 0, which raises it."""
     native.call("asc_ranks_answer", number, ("-" + " ".join(str(error).split())).encode())
 
 
 def leave(cause: str) -> None:
-    """Say that this rank ends, and wait for the others; until then it does what rank 0 asks for.
+    """Announce that this rank ends, and wait for the other ranks. Until then, it serves requests of rank 0.
 
     Args:
-        cause: of a program that fails, for the errors of the others; "" of one that does not.
+        cause: for the errors of the other ranks if the program fails, otherwise "".
     """
     native.call("asc_ranks_leave", cause.encode())
 
 
 def _text(name: str, *arguments: Any) -> str:
-    """Call a function whose last parameters take a text."""
+    """Call a function that fills a text buffer, and return the text."""
     text = ctypes.create_string_buffer(_TEXT_BYTES)
     native.call(name, *arguments, text, _TEXT_BYTES)
     return text.value.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Which feature columns of a program get tables, and of what size."""
+"""Choice of the feature columns that get tables."""
 import abc
 import dataclasses
 from typing import Dict, NamedTuple, Optional
@@ -8,10 +8,10 @@ from ascpipe.tf.running.process import Process
 
 
 class TableSizes(NamedTuple):
-    """Sizes of the table behind a column, as ``create_table`` has them.
+    """Sizes of the table of a column, as in ``create_table``.
 
     Attributes:
-        device: ``device_vocabulary_size``; None: as many rows as the column has buckets.
+        device: ``device_vocabulary_size``; None for the number of buckets of the column.
         host: ``host_vocabulary_size``.
     """
 
@@ -20,11 +20,11 @@ class TableSizes(NamedTuple):
 
 
 class ColumnChoice(NamedTuple):
-    """What ``use_for_feature_columns`` was given.
+    """Arguments of ``use_for_feature_columns``.
 
     Attributes:
-        min_buckets: a column of TensorFlow with this many buckets or more gets a table.
-        sizes: of these tables.
+        min_buckets: minimum number of buckets of a column that gets a table.
+        sizes: sizes of these tables.
     """
 
     min_buckets: int
@@ -32,26 +32,26 @@ class ColumnChoice(NamedTuple):
 
 
 class Models(abc.ABC):
-    """What begins the pipeline of one Estimator and ends that of another, where each has tables of its own."""
+    """Switch between the pipelines of several Estimators, each of which has its own tables."""
 
     @abc.abstractmethod
     def begin(self, folder: str, mode: str) -> None:
-        """Called before the model function of the Estimator of a folder."""
+        """Called before the model function of the Estimator with this ``model_dir``."""
 
     @abc.abstractmethod
     def end(self, folder: str) -> None:
-        """Called after it."""
+        """Called after the model function."""
 
 
 @dataclasses.dataclass
 class Columns:
-    """The feature columns of the program of a process. Made by ``Columns.of``.
+    """Feature columns of a process. Made by ``Columns.of``.
 
     Attributes:
-        choice: which of TensorFlow's get tables; None: none.
-        told: by name of a column's variable, why no table stands for it; empty: one does. Until it is printed.
-        printed: the same, once it is.
-        models: knows the Estimators of a program that knows columns alone; else None.
+        choice: the columns that get tables; None for none.
+        told: unprinted reasons why a column has no table, by name of its variable; "" if it has one.
+        printed: the reasons that were printed.
+        models: set if the program has Estimators and uses only feature columns.
     """
 
     choice: Optional[ColumnChoice] = None
@@ -61,5 +61,4 @@ class Columns:
 
     @staticmethod
     def of(process: Process) -> "Columns":
-        """Return the choice of a process."""
         return internals.kept_on(process, "columns", Columns)

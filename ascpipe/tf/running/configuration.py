@@ -1,4 +1,4 @@
-"""The arguments of ``init``: each is declared once, with its default and its rule."""
+"""The arguments of ``init``, each declared once with its default and its rule."""
 import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -17,19 +17,19 @@ class Configuration:
     """The arguments of ``init``. Made by ``checked_configuration``.
 
     Attributes:
-        max_steps, train_steps, eval_steps, save_steps: as given; nothing is paced by them.
-        train_interval: what older versions call ``train_steps``.
-        if_load: whether the program means to restore a checkpoint.
-        use_dynamic: False: tables are looked up with a ``send_count``.
-        use_dynamic_expansion: tables grow, and their rows are used in host memory.
-        is_incremental_checkpoint: hooks save deltas, each ``save_delta_checkpoints_secs`` seconds, between full
-            checkpoints, each ``save_checkpoint_due_time`` seconds.
-        recent_key_count_threshold: keys that occurred fewer times stay out of a delta.
-        restore_model_version: the step that the first restore takes, or None.
-        daemon: name of the daemon to use, or None for the usual choice.
-        rank_id, rank_size: which process of how many.
-        bind_cpu, use_lccl, use_hot, use_mpi, prefetch_batch_number: without effect.
-        hashtable_collection: the graph collection that holds table variables; no argument.
+        max_steps, train_steps, eval_steps, save_steps: no effect.
+        train_interval: older name of ``train_steps``.
+        if_load: whether the program will restore a checkpoint.
+        use_dynamic: if False, lookups have a ``send_count``.
+        use_dynamic_expansion: all tables are expansion tables.
+        is_incremental_checkpoint: hooks save a full checkpoint every ``save_checkpoint_due_time`` seconds, and deltas
+            every ``save_delta_checkpoints_secs`` seconds.
+        recent_key_count_threshold: minimum occurrences of a key in a delta.
+        restore_model_version: step that the first restore uses, or None.
+        daemon: name of a running daemon, or None for the default choice.
+        rank_id, rank_size: number of this process, and number of processes.
+        bind_cpu, use_lccl, use_hot, use_mpi, prefetch_batch_number: no effect.
+        hashtable_collection: graph collection of table variables; not an argument.
         use_static: the opposite of ``use_dynamic``.
     """
 
@@ -63,14 +63,14 @@ class Configuration:
 
 _RULES: Dict[str, Rule] = {field.name: field.metadata["rule"] for field in dataclasses.fields(Configuration)
                            if field.init}
-_UNCHECKED = ("use_shm_swap",)  #: arguments of older versions that are taken as they are, without effect
+_UNCHECKED = ("use_shm_swap",)  #: arguments of older versions, accepted unchecked and without effect
 
 
 def checked_configuration(given: Dict[str, Any]) -> Configuration:
-    """The configuration of the arguments of ``init``; None stands for an argument's default.
+    """Return the configuration for the arguments of ``init``; None stands for a default.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; max, train and eval steps all 0.
+        ValueError: an argument has the wrong type or is out of range; or max, train and eval steps are all 0.
     """
     check_all(_RULES, given)
     lacking = [name for name in ("save_checkpoint_due_time", "save_delta_checkpoints_secs") if given.get(name) is None]
@@ -85,13 +85,13 @@ def checked_configuration(given: Dict[str, Any]) -> Configuration:
 
 
 def unknown_arguments(given: Dict[str, Any]) -> List[str]:
-    """Arguments that ``init`` does not have, each with the one that it may have meant."""
+    """Return the arguments that ``init`` does not have, each with a suggestion."""
     return sorted(name + did_you_mean(name, _RULES, " ({})") for name in given
                   if name not in _RULES and name not in _UNCHECKED)
 
 
 def _ranks(rank: int, size: int) -> Tuple[int, int]:
-    """The rank and the number of ranks: those of the launcher, else those that were given."""
+    """Return rank and number of ranks: the launcher's if there is one, otherwise the given ones."""
     if ranks.launched():
         rank = ranks.get_rank_id()
         size = ranks.get_rank_size()

@@ -1,8 +1,8 @@
-"""Starts a pipeline late: ``start_asc_pipeline`` marks a graph, and the first thing that needs the pipeline starts it.
+"""Deferred start of pipelines: ``start_asc_pipeline`` marks a graph, and its pipeline starts when it is first needed.
 
-Programs mark a graph before it is complete: they apply gradients, make Savers and look tables up after that. So a
-marked graph starts with the first run of a session of it (``start_pipeline.py``), when it is finalized, as managed
-sessions do, or when a save, a restore or an eviction needs the pipeline.
+Programs mark a graph before it is complete: afterwards they apply gradients, create Savers and look up tables. A marked
+graph starts at the first run of a session (``start_pipeline.py``), when it is finalized, or when a save, a restore or
+an eviction needs the pipeline.
 """
 import contextlib
 import threading
@@ -22,7 +22,7 @@ class DeferredStarts:
     """Graphs that are marked and not started, held by weak references.
 
     Attributes:
-        mark_on_demand: marks a graph that is about to be needed, if it shall be; None: programs mark their graphs.
+        mark_on_demand: marks a graph if necessary when it is needed; None if programs mark their graphs.
     """
 
     def __init__(self) -> None:
@@ -34,21 +34,20 @@ class DeferredStarts:
         """Mark a graph to be started when it is first needed.
 
         Args:
-            graph: the graph.
-            start: starts the graph, which is the default one then.
-            is_next: whether the graph can start before those that were marked before it.
+            start: starts the graph; called while it is the default graph.
+            is_next: whether the graph can start before graphs that were marked earlier.
         """
         self._marked.append(_Marked(weakref.ref(graph), start, is_next))
 
     def graphs(self) -> List[tf.Graph]:
-        """Graphs that wait and still exist, in the order in which they were marked."""
+        """Return the marked graphs that still exist, in their order."""
         return [graph for graph in (marked.graph() for marked in self._marked) if graph is not None]
 
     def start(self, graph: tf.Graph) -> None:
-        """Start a graph if it waits; before it those that were marked before it, if their tables have lower numbers.
+        """Start a graph if it is marked. Start graphs marked earlier first if their tables have lower numbers.
 
-        A second thread that needs the graph waits for the first, whose waits for the daemon all end. Where the start
-        raises, the graph stays marked: what needs it next starts it again.
+        A second thread waits for the first one, whose waits for the daemon all time out. If the start fails, the graph
+        stays marked and is started at the next need.
         """
         if self.mark_on_demand is not None:
             self.mark_on_demand(graph)
@@ -62,7 +61,7 @@ class DeferredStarts:
                 self._start(each)
 
     def start_all(self) -> None:
-        """Start every graph that waits."""
+        """Start every marked graph."""
         with self._starting:
             for graph in self.graphs():
                 self._start(graph)
@@ -83,10 +82,7 @@ class DeferredStarts:
 
 @contextlib.contextmanager
 def _interrupts_as_such() -> Iterator[None]:
-    """Raise ``KeyboardInterrupt`` where one came in the midst of a C function by which TensorFlow makes an op.
-
-    Python makes it the cause of a SystemError there, which no program expects of Ctrl-C.
-    """
+    """Raise ``KeyboardInterrupt`` if it interrupted TensorFlow's C code; Python raises a SystemError instead."""
     try:
         yield
     except SystemError as error:

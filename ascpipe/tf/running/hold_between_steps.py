@@ -1,4 +1,4 @@
-"""A hold keeps the trainer between two training steps, so that the state of the tables can be read or replaced."""
+"""Hold of the trainer between two training steps, to read or replace tables."""
 import contextlib
 import ctypes
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
@@ -13,16 +13,16 @@ from ascpipe.tf.running import native
 
 
 class TableState(NamedTuple):
-    """The state of a table.
+    """State of a table.
 
     Attributes:
         header: the TABLE fields of ``ascpipe/layout/structs.py``.
-        entries: ENTRY[n]; ``header["entries_used"]`` of them, the first ones, were ever used.
-        homes: float32[home capacity, row floats], or what is indexed like it; a row is the embedding, then each
+        entries: ENTRY[n]; only the first ``header["entries_used"]`` were ever used.
+        homes: float32[home capacity, row floats], or an object indexed like it. A row is the embedding, then each
             optimizer slot.
-        device: float32[device rows, width] each: the rows on the device, then each optimizer slot that a session
-            has attached.
-        disk: rows on disk; None where no row goes there.
+        device: float32[device rows, width] each: the rows on the device, then each optimizer slot that a session has
+            attached.
+        disk: the rows on disk; None if no row goes to disk.
     """
 
     header: np.void
@@ -33,13 +33,7 @@ class TableState(NamedTuple):
 
 
 class DiskRows:
-    """The rows of a table that are on disk.
-
-    Args:
-        hold: the native side's number.
-        table: its number.
-        row_floats: of a row.
-    """
+    """Rows of a table that are on disk."""
 
     def __init__(self, hold: int, table: int, row_floats: int) -> None:
         self._hold = hold
@@ -48,19 +42,19 @@ class DiskRows:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Until the end of the block, what entries that are copied in it say of the place of a row holds."""
+        """Keep the disk slots of entries that are copied within the block valid until its end."""
         epoch = native.number("asc_disk_begin", self._hold, self._table)
         with ended_by(lambda: native.call("asc_disk_end", self._hold, self._table, epoch), "a reader of rows on disk"):
             yield
 
     def read(self, entries: np.ndarray) -> np.ndarray:
-        """float32[n, row floats]: the rows of ENTRY[n], which are on disk."""
+        """Return float32[n, row floats]: the rows of ENTRY[n], which are on disk."""
         rows = np.empty((len(entries), self._row_floats), np.float32)
         self._move(entries, rows, writes=False)
         return rows
 
     def write(self, entries: np.ndarray, rows: np.ndarray) -> None:
-        """Write float32[n, row floats] where ENTRY[n] of a table that is being loaded say that they are."""
+        """Write float32[n, row floats] to the disk slots of ENTRY[n] of a table that is being loaded."""
         self._move(entries, np.ascontiguousarray(rows, np.float32), writes=True)
 
     def _move(self, entries: np.ndarray, rows: np.ndarray, *, writes: bool) -> None:
@@ -76,7 +70,7 @@ _INTS = ctypes.POINTER(ctypes.c_int32)
 
 
 def _in_memory(memory: np.ndarray, device: List[np.ndarray], disk: Callable[[int], DiskRows]) -> TableState:
-    """The state of a table in its segment, uint8[bytes]; ``disk`` makes the rows on disk of so many floats."""
+    """Return the state of a table from its segment, uint8[bytes]. ``disk`` takes the floats per row."""
     header = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
     capacity, homes, floats = (int(header[name]) for name in ("entry_capacity", "home_capacity", "row_floats"))
     entries = int(header["entries_offset"])
@@ -87,17 +81,13 @@ def _in_memory(memory: np.ndarray, device: List[np.ndarray], disk: Callable[[int
 
 
 class Hold:
-    """The trainer between two steps. Made by ``hold``, which says what every method raises.
-
-    Args:
-        number: the native side's.
-    """
+    """The trainer between two steps. Made by ``hold``, which lists the errors of all methods."""
 
     def __init__(self, number: int) -> None:
         self._number = number
 
     def table(self, number: int) -> TableState:
-        """The state of a table; its arrays are not to be used after the hold."""
+        """Return the state of a table. Its arrays are invalid after the hold."""
         base = ctypes.c_void_p()
         size = ctypes.c_int64()
         native.call("asc_table_memory", self._number, number, ctypes.byref(base), ctypes.byref(size))
@@ -110,19 +100,19 @@ class Hold:
             device.append(rows)
 
     def trained_batches(self, stream: int) -> int:
-        """Batches of a training stream that were trained since its tables were empty, those before a checkpoint too."""
+        """Return the number of trained batches of a stream, including batches before a restored checkpoint."""
         return native.number("asc_stream_trained", self._number, stream)
 
     def begin_load(self, table: int, entries: int, rows: int) -> None:
-        """Empty a table, and let its first ``entries`` entries be written by the caller, up to ``end_load``.
+        """Empty a table. The caller then writes its first ``entries`` entries and rows, until ``end_load``.
 
         Args:
-            entries: keys.
-            rows: how many of them have a row. Where the table has home rows, those from 0 on are the caller's to
-                write, too; else device rows from 0 on.
+            entries: number of keys.
+            rows: number of keys that have a row. The caller writes home rows from 0 on, or device rows if there are
+                none.
 
         Raises:
-            tf.errors.ResourceExhaustedError: they do not fit, or there is no memory; nothing was changed.
+            tf.errors.ResourceExhaustedError: too little room or memory; nothing was changed.
         """
         native.call("asc_load_begin", self._number, table, entries, rows)
 
@@ -130,63 +120,57 @@ class Hold:
         """Write keys into entries ``start`` and following of a table that is being loaded.
 
         Args:
-            keys: in no other entry.
-            with_rows: each has the row of the same number, at home or on the device.
+            keys: keys that are in no other entry.
+            with_rows: whether each key has the row with the number of its entry.
         """
         arrays = [np.ascontiguousarray(values, np.int64) for values in keys]
         native.call("asc_load_entries", self._number, table, start, len(arrays[0]),
                     *(values.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)) for values in arrays), int(with_rows))
 
     def end_entries(self, table: int) -> None:
-        """All entries are written: let the table worker index them while the rows are written."""
+        """Let the table worker index the entries while the rows are written."""
         native.call("asc_load_keyed", self._number, table)
 
     def give_up_load(self, table: int) -> None:
-        """Let the table worker take the table back, empty."""
+        """Abort a load: return the empty table to the table worker."""
         native.call("asc_load_end", self._number, table, -1, 0, 0, 0)
 
     def end_load(self, table: int, entries: int, time: int, threshold: int, *, counting: bool) -> None:
-        """Let the table worker take over what was written.
+        """Return the loaded table to the table worker.
 
         Args:
-            entries: as many as were begun.
+            entries: as in ``begin_load``.
             time: greatest timestamp of a trained batch.
-            threshold: access threshold, -1: the table admits every key.
+            threshold: access threshold; -1 if every key is admitted.
             counting: whether occurrences are counted.
         """
         native.call("asc_load_end", self._number, table, entries, time, threshold, int(counting))
 
     def set_seed(self, table: int, seed: int) -> None:
-        """From now on rows of new keys come from this seed, 64 bits unsigned."""
+        """Set the seed, unsigned 64 bits, for the rows of new keys."""
         native.call("asc_table_set_seed", self._number, table, seed)
 
     def set_pool(self, table: int, pool: np.ndarray) -> None:
-        """From now on rows of new keys are picked from this pool, float32[rows, dim], as they were from another."""
+        """Replace the pool, float32[rows, dim], of the rows of new keys."""
         native.call("asc_table_set_pool", self._number, table, pool.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
                     *pool.shape)
 
     def give_slots(self, table: int, slots: Sequence[SlotSpec]) -> None:
-        """Make the optimizer slots of a table on the device that no session has attached yet."""
+        """Create the device optimizer slots of a table that no session has attached yet."""
         native.call("asc_table_give_slots", self._number, table, len(slots),
                     (ctypes.c_int * len(slots))(*(slot.width for slot in slots)),
                     (ctypes.c_float * len(slots))(*(slot.initial or 0.0 for slot in slots)))
 
     def cut(self, table: int, kind: int, argument: int) -> None:
-        """Change a table, of several ranks one that rank 0 changes.
-
-        Args:
-            kind: CUT_THRESHOLD or CUT_EVICT.
-            argument: the threshold, or the age.
-        """
+        """Change a table on request of rank 0: CUT_THRESHOLD with a threshold, or CUT_EVICT with an age."""
         native.call("asc_hold_cut", self._number, table, kind, argument)
 
     def begin_save(self, tables: Sequence[int], log_bytes: int) -> int:
-        """Let the state of these tables, as it is now, be read later, see ``frozen_tables``; the save's number."""
+        """Take a snapshot of tables, see ``frozen_tables``. Return the number of the save."""
         return native.number("asc_save_begin", self._number, len(tables), (ctypes.c_int * len(tables))(*tables),
                              log_bytes)
 
     def release(self) -> None:
-        """Let training go on."""
         native.call("asc_hold_release", self._number)
 
     def _device_array(self, table: int, index: int) -> Optional[np.ndarray]:
@@ -200,10 +184,10 @@ class Hold:
 
 @contextlib.contextmanager
 def hold(*, alone: bool) -> Iterator[Hold]:
-    """Wait until no step trains, and keep it so: the state is that after the last trained step.
+    """Wait until no step trains, and prevent training: tables stay in the state after the last trained step.
 
     Args:
-        alone: exclusive, to change the state; else evaluations may run at the same time.
+        alone: exclusive, to change the state; otherwise evaluations may run at the same time.
 
     Raises:
         tf.errors.OpError: the pipeline does not run, has failed, or the wait took longer than ``wait_timeout_s``.

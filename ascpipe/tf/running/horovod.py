@@ -1,7 +1,7 @@
-"""Starts Horovod for several ranks, and ends it in time.
+"""Start of Horovod for several ranks, and its timely end.
 
-It is imported here alone, and where there are several ranks alone. The program may have called ``hvd.init`` before.
-Once Horovod is shut down a process cannot start it again: it would abort.
+Only this module imports Horovod, and only with several ranks. The program may have called ``hvd.init`` before. A
+process that starts Horovod again after its shut-down aborts.
 """
 import atexit
 import http.client
@@ -18,13 +18,13 @@ from ascpipe.tf.running import gloo_loops
 from ascpipe.tf.running.late_lines import LateLines
 from ascpipe.tf.running.process import Process, terminate_config_initializer
 
-EXIT_CODE = 70  #: of a rank whose exit would wait for a stopped one
+EXIT_CODE = 70  #: of a process whose exit would wait for a stopped rank
 START_TIMEOUT_S = 600.0
 
 _GLOO_TIMEOUT = "HOROVOD_GLOO_TIMEOUT_SECONDS"
-_GLOO_TIMEOUT_S = 10  # until a rank that a signal has stopped is noticed; Horovod's own is 30
+_GLOO_TIMEOUT_S = 10  # until a rank stopped by a signal is noticed; Horovod's default is 30
 _FUSION = "HOROVOD_FUSION_THRESHOLD"
-_FUSED_FROM = 3  # ranks: with two, a sum has one order
+_FUSED_FROM = 3  # ranks: with two, a sum has only one order
 _SHUT_DOWN_S = 3.0
 _POLL_S = 0.05
 
@@ -32,12 +32,10 @@ _log = logging.getLogger(__name__)
 
 
 class Started(NamedTuple):
-    """Horovod, as it runs in this process.
+    """The running Horovod of this process.
 
     Attributes:
         module: ``horovod.tensorflow``.
-        rank: of this process.
-        size: how many ranks there are.
         library: path of the library with Horovod's C++ functions.
     """
 
@@ -48,23 +46,23 @@ class Started(NamedTuple):
 
 
 class _Current:
-    """What ``started`` has found, and in which process."""
+    """Result of ``started``, and the process that called it."""
 
     started: Optional[Started] = None
     pid: Optional[int] = None
 
 
 def started(timeout_s: float = START_TIMEOUT_S) -> Started:
-    """Horovod, which starts now unless it runs; all ranks must call this. A second call gives the same.
+    """Start Horovod unless it runs. All ranks must call this; later calls return the same object.
 
     Args:
-        timeout_s: how long to wait until all ranks have come, where they meet at a server of horovodrun.
+        timeout_s: timeout of the wait for all ranks, at the server of horovodrun.
 
     Raises:
-        HorovodMissingError, HorovodVersionError: it is not there, or is another version.
-        RanksDisagreeError: it says another rank, or number of ranks, than the launcher.
-        RanksError: ranks have not come in time; Horovod could not start, was shut down, or is of a parent process.
-        RuntimeError, ValueError: as ``ascpipe.ranks.get_rank_id``.
+        HorovodMissingError, HorovodVersionError: Horovod is missing, or has another version.
+        RanksDisagreeError: Horovod and the launcher report different ranks or numbers of ranks.
+        RanksError: ranks are missing, or Horovod could not start, was shut down, or was started by a parent process.
+        RuntimeError, ValueError: as in ``ascpipe.ranks.get_rank_id``.
     """
     rank = ranks.get_rank_id()
     size = ranks.get_rank_size()
@@ -102,7 +100,7 @@ def started(timeout_s: float = START_TIMEOUT_S) -> Started:
 
 
 def joined() -> Optional[Started]:
-    """``started`` where a launcher says that there are several ranks, else None."""
+    """Return ``started()`` if a launcher started several ranks, otherwise None."""
     return started() if ranks.launched() and ranks.get_rank_size() > 1 else None
 
 
@@ -110,7 +108,7 @@ def _imported() -> Any:
     ranks.check_horovod()
     try:
         return importlib.import_module("horovod.tensorflow")
-    except ImportError as error:  # built without TensorFlow, or for another one
+    except ImportError as error:  # built without TensorFlow, or for another version
         raise HorovodMissingError(" ".join(str(error).split())) from error
 
 
@@ -122,11 +120,11 @@ def _warn_of_fusion(size: int) -> None:
 
 
 def _await_ranks(rank: int, size: int, timeout_s: float) -> None:
-    """Wait until all ranks are here, at horovodrun's server: gloo would give each the short time of one exchange."""
+    """Wait for all ranks at horovodrun's server, because gloo only waits for the short timeout of one exchange."""
     address = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_ADDR")
     port = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_PORT")
     if not address or not port:
-        return  # Open MPI waits by itself
+        return  # Open MPI waits for all ranks
     deadline = time.monotonic() + timeout_s
     missing = set(range(size))
     lines = LateLines()
@@ -157,9 +155,9 @@ def _asked(address: str, port: str, verb: str, rank: int) -> int:
 
 
 def _end_at_exit(module: Any) -> None:
-    """Let the exit end Horovod in time; what ``init`` began ends before that, as it may still say good-bye."""
+    """Shut Horovod down at exit, after the pipeline, which may still send messages to other ranks."""
     atexit.register(_shut_down_in_time, module.shutdown)
-    # Handlers run last one first. Without init this one says nothing and does nothing.
+    # Handlers run in reverse order. _end_process does nothing without init.
     atexit.unregister(terminate_config_initializer)
     atexit.register(_end_process)
 
@@ -170,7 +168,7 @@ def _end_process() -> None:
 
 
 def _shut_down_in_time(shut_down: Callable[[], None], wait_s: float = _SHUT_DOWN_S) -> None:
-    """Shut Horovod down, or end the process without: it waits without limit for a rank that a signal has stopped."""
+    """Shut Horovod down, or end the process if that hangs because a signal has stopped another rank."""
     done = threading.Event()
 
     def end() -> None:

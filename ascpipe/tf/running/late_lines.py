@@ -1,4 +1,4 @@
-"""When a wait that takes long is logged: after 5 s, then at growing intervals."""
+"""Times of log lines about a long wait: after 5 s, then at growing intervals."""
 import time
 
 FIRST_S = 5.0  #: until the first line
@@ -6,22 +6,22 @@ _LONGEST_S = 60.0  # between two lines
 
 
 class LateLines:
-    """The lines about one wait, which begins when this is made."""
+    """Schedule of log lines about one wait, which begins at construction."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._next_s = self._pause_s = FIRST_S
 
     def waited_s(self) -> float:
-        """How long the wait has lasted."""
+        """Return how long the wait has lasted."""
         return time.monotonic() - self._began
 
     def next_s(self) -> float:
-        """Seconds until the next line is due."""
+        """Return the time until the next line is due."""
         return max(0.0, self._next_s - self.waited_s())
 
     def is_due(self) -> bool:
-        """Whether a line is due now; the next one is due later."""
+        """Return whether a line is due now; if so, schedule the next one."""
         waited = self.waited_s()
         if waited < self._next_s:
             return False

@@ -23,14 +23,14 @@ _CODES = {
 
 
 def ops() -> Any:
-    """The module with a function per op. Where the library is missing, the error says how to build it."""
+    """Return the module with one function per op. If the library is missing, the error says how to build it."""
     module = load.load()
-    _library()  # it learns what errors say to call
+    _library()  # passes the calls for error messages to the library
     return module
 
 
 def register_ops() -> None:
-    """Let TensorFlow import graphs that have ops of ascpipe. A missing library is an error where an op is made."""
+    """Let TensorFlow import graphs with ascpipe ops. A missing library raises an error when an op is created."""
     with contextlib.suppress(load.OpsMissingError, load.OpsMismatchError, tf.errors.OpError):
         ops()
 
@@ -42,23 +42,21 @@ def begin_program() -> None:
 
 
 class NativePipeline:
-    """The trainer's end of a running pipeline; there is one at a time in a process.
+    """The trainer's end of the running pipeline, one per process. All methods raise errors of ``tf.errors``.
 
     Args:
         run: upper bits of every ticket, from the daemon.
-        session_fd: the session segment.
-        lifeline_fd: socket whose end of file means that the daemon is gone.
-        spin_us: how long the waiter spins before it sleeps.
-        wait_timeout_s: when a wait becomes an error.
-
-    Raises (every method): the ``tf.errors`` class that the native side names.
+        session_fd: descriptor of the session segment.
+        lifeline_fd: socket whose end of file means that the daemon has ended.
+        spin_us: maximum time that the waiter spins before it sleeps.
+        wait_timeout_s: timeout of a wait.
     """
 
     def __init__(self, run: int, session_fd: int, lifeline_fd: int, spin_us: int, wait_timeout_s: float) -> None:
         call("asc_pipeline_new", run, session_fd, lifeline_fd, spin_us, wait_timeout_s)
 
     def add_table(self, table: TableShape, segment: Piece) -> None:
-        """Map a table's segment; also once the pipeline runs, and another one of a table that was never trained.
+        """Map a table's segment, also while the pipeline runs. A table that was never trained may be replaced.
 
         The native side duplicates the descriptor.
         """
@@ -74,46 +72,45 @@ class NativePipeline:
             call("asc_pipeline_set_pool", table.number, pool.ctypes.data_as(_FLOATS), *pool.shape)
 
     def add_stream(self, stream: StreamShape, segment: Piece) -> None:
-        """Map a stream's ring; also once the pipeline runs. The native side duplicates the descriptor."""
+        """Map a stream's ring, also while the pipeline runs. The native side duplicates the descriptor."""
         tables = (ctypes.c_int * len(stream.tables))(*stream.tables)
         call("asc_pipeline_add_stream", stream.number, stream.channel, *segment, len(tables), tables,
              *_features(stream))
 
     def accumulate(self, table: int, steps: int) -> None:
-        """From the next batch on, the last of ``steps`` batches of a trained table needs the rows of all of them."""
+        """Set the cycle of a table to ``steps`` batches, from the next batch on. The last one needs the rows of all."""
         call("asc_pipeline_accumulate", table, steps)
 
     def began_after(self, stream: int, batches: int) -> None:
-        """Count the batches of a stream from those on that a restored checkpoint was trained by. No step trains now."""
+        """Set the number of batches trained before a restored checkpoint. Call while no step trains."""
         call("asc_stream_began_after", stream, batches)
 
     def began_with(self, table: int, keys: np.ndarray) -> None:
-        """Let the next cycle of a trained table end with the rows of further keys, int64[n], distinct."""
+        """Add distinct keys, int64[n], whose rows the next cycle of a trained table also needs."""
         keys = np.ascontiguousarray(keys, np.int64)
         call("asc_stream_began_with", table, keys.ctypes.data_as(_INT64), len(keys))
 
     def set_ranks(self, rank: int, size: int, library: str, alike: Tuple[str, str], spans: Piece) -> None:
-        """Exchange with the other ranks; before any stream is added.
+        """Exchange with the other ranks. Call before any stream is added.
 
         Args:
-            rank, size: number of this process, and of all.
-            library: path of Horovod's, which is loaded and runs.
-            alike: what all ranks must have alike, and the ops of Horovod's that the graph has, line by line.
-            spans: where exchanges are recorded; descriptor -1: nowhere.
+            library: path of Horovod's library, which is loaded and running.
+            alike: properties that must be equal on all ranks, and Horovod's ops in the graph; one per line.
+            spans: segment that records exchanges; none if the descriptor is -1.
         """
         call("asc_pipeline_set_ranks", rank, size, library.encode(), *(text.encode() for text in alike), *spans)
 
     def add_local_stream(self, stream: StreamShape, ring: int, segment: Piece) -> None:
-        """Map the ring of this rank's own batches of a stream that was added; ``ring``: its number."""
+        """Map the local ring, with number ``ring``, of a stream that was added."""
         tables = (ctypes.c_int * len(stream.tables))(*stream.tables)
         call("asc_pipeline_add_local_stream", stream.number, ring, *segment, len(tables), tables)
 
     def share_stream(self, stream: StreamShape, known: int) -> None:
-        """Let ops that name ``stream`` use stream ``known``, which has its channel and tables."""
+        """Let ops of ``stream`` use the stream ``known``, which has the same channel and tables."""
         call("asc_pipeline_share_stream", stream.number, known, *_features(stream))
 
     def start(self) -> None:
-        """Let the ops of the graph see the pipeline."""
+        """Make the pipeline visible to the ops of the graph."""
         call("asc_pipeline_start")
 
     def stop(self) -> None:
@@ -121,22 +118,21 @@ class NativePipeline:
         call("asc_pipeline_stop")
 
     def table_size(self, table: int) -> int:
-        """Trained keys that have a row, after the last trained step."""
+        """Return the number of trained keys that have a row, after the last trained step."""
         return number("asc_table_size", table)
 
     def table_capacity(self, table: int) -> int:
-        """Keys of a table that may have a row; of a table whose rows are used at home, those with memory."""
+        """Return the maximum number of rows; for an expansion table, the rows that have memory now."""
         return number("asc_table_capacity", table)
 
 
 def _features(stream: StreamShape) -> Tuple[Any, ...]:
-    """The features of a stream for the native side: count, part of each, name of each."""
     return (len(stream.parts), (ctypes.c_int * len(stream.parts))(*stream.parts),
             (ctypes.c_char_p * len(stream.names))(*(name.encode() for name in stream.names)))
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Call a function of the C interface. Raises the ``tf.errors`` class that the native side names."""
+    """Call a function of the C interface. Raise the ``tf.errors`` class that the native side names."""
     text = ctypes.create_string_buffer(_ERROR_BYTES)
     code = getattr(_library(), name)(*arguments, text, _ERROR_BYTES)
     if code != 0:
@@ -144,7 +140,7 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def number(name: str, *arguments: Any) -> int:
-    """Call a function whose last parameter, left out here, takes its result, an int64. Raises as ``call``."""
+    """Call a function and return the int64 that it writes to its last parameter, omitted here. Raises as ``call``."""
     result = ctypes.c_int64()
     call(name, *arguments, ctypes.byref(result))
     return result.value

@@ -1,4 +1,4 @@
-"""The running pipeline of a process: the link to the daemon, the native side, their tables and streams."""
+"""The running pipeline of a process: link to the daemon, native side, tables and streams."""
 import contextlib
 import uuid
 from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
@@ -15,11 +15,11 @@ from ascpipe.tf.running.asking import Follower
 from ascpipe.tf.running.save_thread import SaveThread
 from ascpipe.tf.running.shapes import NO_TABLE, KnownTable, StreamShape, TableShape
 
-_LOCAL_RINGS = 1 << 20  # added to the number of a stream, the number of the ring of this rank's own batches
+_LOCAL_RINGS = 1 << 20  # the local ring of a stream has this number plus the number of the stream
 
 
 def ring_messages(stream: StreamShape, ranks: int) -> List[messages.Stream]:
-    """The daemon's description of the rings of a stream: with several ranks, also that of this rank's own batches."""
+    """Return the daemon's description of the rings of a stream: with several ranks, also of the local ring."""
     rings = [messages.Stream(stream.number, stream.channel, stream.tables)]
     if ranks > 1:
         rings.append(messages.Stream(_LOCAL_RINGS + stream.number, LOCAL, stream.tables, ranks))
@@ -27,15 +27,15 @@ def ring_messages(stream: StreamShape, ranks: int) -> List[messages.Stream]:
 
 
 class Tip(NamedTuple):
-    """The newest save under a name, on which the next delta builds.
+    """The newest save with one directory and base, on which the next delta builds.
 
     Attributes:
-        prefix, link: of the checkpoint.
-        deltas: how many stand between it and the full one, itself included; 0: it is the full one.
-        position: where training was.
-        full: where training was when the full one was saved.
-        loads: by table, the last load before; a load is no change that entries tell of.
-        rank, ranks: whose keys it is about.
+        prefix, link: prefix of the checkpoint, and its identification as a parent.
+        deltas: number of deltas since the full checkpoint, including this one.
+        position: training position.
+        full: training position at the full checkpoint.
+        loads: by table name, number of the last load. A load is not visible as a change of entries.
+        rank, ranks: rank whose keys the save contains, and number of ranks.
     """
 
     prefix: str
@@ -49,31 +49,26 @@ class Tip(NamedTuple):
 
 
 class Pipeline:
-    """A running pipeline: the link to the daemon and the native side.
+    """A running pipeline: the link to the daemon and the native side, both of which it owns.
 
     Args:
-        link: to the daemon; closed with the pipeline.
-        native_side: stopped with the pipeline.
-        tables: of the graph that started it.
-        streams: what the native side was told of its streams.
+        tables: tables of the graph that started it.
+        streams: its streams, which the native side has.
         session: uint8, the session segment.
 
     Attributes:
-        link, native_side: as given.
-        tables: of all its graphs, by name, in the order of their numbers.
-        streams: those that have a ring of their own.
-        rings: by the number of a stream, the number of its ring.
-        run_id: unlike that of any other pipeline.
-        seeds: of the initial rows, by name of the table; a restore gives a table the seed that it was saved with.
-        pools: float32[rows, dim] of those whose initial rows come from a pool; likewise.
-        loaded: where the last checkpoint that was loaded stood, and where this pipeline stood then, if one was.
-        tips: the newest save of this pipeline, by ``deltas.name_of`` its directory and base.
-        background: the save that goes on while training does.
+        tables: tables of all graphs, by name, in the order of their numbers.
+        streams: streams that have a ring of their own.
+        rings: number of the ring, by number of the stream.
+        run_id: unique among all pipelines.
+        seeds: seeds of the initial rows, by table name. A restore sets the saved seed.
+        pools: float32[rows, dim] by table name, if initial rows come from a pool. A restore sets the saved pool.
+        loaded: position in the last loaded checkpoint, and of this pipeline after that load; or None.
+        tips: the newest saves of this pipeline, by ``deltas.name_of`` directory and base.
         wait_timeout_s: timeout in seconds without progress of a rank that another rank waits for.
-        save_log_bytes: memory that such a save may take for images of rows that training changes.
-        read_ahead: batches that a dataset should read ahead of training.
-        rank, ranks: number of this process, and of all that train the tables together.
-        follower: of a rank but 0, does what rank 0 asks for.
+        save_log_bytes: maximum memory of a background save for images of rows that change.
+        read_ahead: recommended prefetch depth of datasets, in batches.
+        follower: carries out requests of rank 0; None on rank 0.
     """
 
     def __init__(self, link: trainer_link.TrainerLink, native_side: native.NativePipeline,
@@ -102,20 +97,19 @@ class Pipeline:
         self.read_ahead = link.settings.read_ahead
 
     def trained_tables(self) -> Set[int]:
-        """Numbers of the tables that are in a training stream."""
+        """Return the numbers of the tables in training streams."""
         return {number for stream in self.streams if stream.channel == TRAIN for number in stream.tables}
 
     def waits(self) -> bool:
-        """Whether an op of the trainer waits now, for a plan, another step or rank, a disk, or a save."""
+        """Return whether an op of the trainer is waiting for a plan, another step or rank, a disk, or a save."""
         return int(self._bell["waits_for"][0]) != WAIT_NONE
 
     def add_table(self, table: KnownTable, shape: TableShape, message: messages.Table) -> None:
-        """Add a table, or one of this name that was never trained anew.
+        """Add a table, or replace a table of the same name that was never trained.
 
         Args:
-            table: as its graph has it.
-            shape: the same with its home rows, for the native side.
-            message: the same for the daemon.
+            shape: its shape with home rows, for the native side.
+            message: its description for the daemon.
         """
         segment = self.link.add_table(message)
         try:
@@ -137,28 +131,28 @@ class Pipeline:
         self.rings[shape.number] = shape.number
 
     def share_ring(self, shape: StreamShape, ring: StreamShape) -> None:
-        """Let a stream use the ring of another one, which has its channel and its tables."""
+        """Let a stream use the ring of another stream with the same channel and tables."""
         places = [ring.tables.index(number) for number in shape.tables]
         parts = tuple(part if part == NO_TABLE else places[part] for part in shape.parts)
         self.native_side.share_stream(shape._replace(tables=ring.tables, parts=parts), ring.number)
         self.rings[shape.number] = ring.number
 
     def close(self) -> None:
-        """Let a save end, cancel every wait, and end our part of the daemon, or the daemon if it is a private one.
+        """Wait for the background save, cancel all waits, and close the link, which ends a private daemon.
 
         Raises:
-            NotSavedError: the last save, in the background, has failed; all is ended.
+            NotSavedError: the last background save has failed; the pipeline is closed.
         """
         with contextlib.ExitStack() as ends:
             ends.callback(self.link.close)
             ends.callback(self.native_side.stop)
-            self._bell = np.zeros(1, structs.BELL)  # of a pipeline that has ended, which waits for nothing
+            self._bell = np.zeros(1, structs.BELL)  # without waits: the pipeline has ended
             if self.ranks > 1:
                 ends.callback(self._leave)
             self.background.close()
 
     def _leave(self) -> None:
-        """Let the other ranks know; until they end, too, rank 0 may ask for a save."""
+        """Notify the other ranks. Rank 0 may request saves until they end, too."""
         try:
             asking.leave(cause_of_end())
         finally:

@@ -1,7 +1,6 @@
-"""``init``, its end, and the state of this process in between.
+"""``init``, ``terminate_config_initializer``, and the state of this process in between.
 
-Everything that outlives a graph hangs on the ``Process``; ``terminate_config_initializer`` drops it, and the pipeline
-with it.
+The ``Process`` owns all state that outlives a graph, including the pipeline.
 """
 import atexit
 import contextlib
@@ -22,15 +21,13 @@ _log = logging.getLogger(__name__)
 
 
 class Process:
-    """The state of this process between ``init`` and ``terminate_config_initializer``.
+    """State of this process between ``init`` and ``terminate_config_initializer``.
 
     Attributes:
-        configuration: what ``init`` was given.
-        pipeline: the running one, or None.
-        deferred: graphs whose pipeline is still to start.
-        stream_numbers: gives the numbers of streams.
-        is_plain: whether the program calls ``ascpipe.tf``, and not the incumbent's names.
-        warned: names of the warnings that were logged once.
+        configuration: the arguments of ``init``.
+        deferred: graphs whose pipeline has not started yet.
+        is_plain: whether the program calls ``ascpipe.tf``, not the incumbent's names.
+        warned: names of warnings that were already logged.
     """
 
     _current: ClassVar[Optional["Process"]] = None
@@ -48,40 +45,40 @@ class Process:
 
     @staticmethod
     def current() -> "Process":
-        """The process that ``init`` made. Raises ``EnvironmentError`` before ``init``."""
+        """Return the process that ``init`` made. Raise ``EnvironmentError`` before ``init``."""
         if Process._current is None:
             raise OSError("ascpipe is not initialised: call init() first")
         return Process._current
 
     @staticmethod
     def is_initialised() -> bool:
-        """Whether there is a ``current`` one."""
+        """Return whether ``init`` was called and not ended."""
         return Process._current is not None
 
     @property
     def frozen(self) -> bool:
-        """Whether the pipeline runs, or starts with the next run of a session."""
+        """Return whether the pipeline runs, or starts with the next run of a session."""
         return self.pipeline is not None or bool(self.deferred.graphs())
 
     def is_first(self, warning: str) -> bool:
-        """Return whether a warning, by its name, is due for the first time in this process."""
+        """Return True for the first warning of this name."""
         is_first = warning not in self.warned
         self.warned.add(warning)
         return is_first
 
     def expect_pipeline(self) -> None:
-        """Let a private daemon, if the pipeline takes one, begin to load beside the program; once."""
+        """Start a private daemon early if the pipeline will use one. Later calls do nothing."""
         if not self._expects_pipeline:
             self._expects_pipeline = True
             self._begun = trainer_link.begin(self.configuration.daemon)
 
     def take_begun(self) -> Optional[trainer_link.Begun]:
-        """The daemon that was begun, if any; the caller owns it from now on."""
+        """Return the daemon that was started, if any; the caller owns it from now on."""
         begun, self._begun = self._begun, None
         return begun
 
     def running_pipeline(self) -> Pipeline:
-        """The pipeline, which starts now if a graph waits. Raises ``RuntimeError`` before ``start_asc_pipeline``."""
+        """Return the pipeline; start it first if a graph is marked. Raise ``RuntimeError`` if there is none."""
         if self.pipeline is None:
             self.deferred.start_all()
         if self.pipeline is None:
@@ -89,11 +86,11 @@ class Process:
         return self.pipeline
 
     def at_end(self, end: Callable[[], None]) -> None:
-        """Let ``close`` call ``end``, the last one first."""
+        """Register a function for ``close``, which calls the last one first."""
         self._at_end.append(end)
 
     def close(self) -> None:
-        """Call what ``at_end`` was given, all of it whatever fails, and undo the patches; the first error goes up."""
+        """Call all functions of ``at_end``, even if some fail, and undo the patches. The first error is raised."""
         self.deferred.drop()
         with contextlib.ExitStack() as ends:
             ends.callback(patches.undo)
@@ -107,7 +104,7 @@ class Process:
 
     @staticmethod
     def begin(configuration: Configuration) -> "Process":
-        """Make the ``current`` process. Raises ``EnvironmentError`` where there is one."""
+        """Make the ``current`` process. Raise ``EnvironmentError`` if there is one."""
         if Process._current is not None:
             raise OSError("init() was called before; call terminate_config_initializer() first, or, to build the model "
                           "again as in a notebook, ascpipe.tf.reset()")
@@ -116,7 +113,7 @@ class Process:
 
     @staticmethod
     def take_current() -> Optional["Process"]:
-        """The ``current`` process, to be closed; from now on there is none."""
+        """Return the ``current`` process for closing, and unset it."""
         process, Process._current = Process._current, None
         return process
 
@@ -124,29 +121,29 @@ class Process:
 def init(*use_mpi: bool, **kwargs: Any) -> None:
     """Start using ascpipe in this process.
 
-    The keyword arguments are those of the incumbent, of its newer and older versions; step counts and
-    performance hints are accepted without effect, others that it does not know are ignored with a warning.
+    The keyword arguments are those of the incumbent, in its newer and older versions. Step counts and performance hints
+    have no effect. Unknown arguments are ignored with a warning.
 
     Args:
-        use_mpi: what older versions take first, without effect.
-        use_dynamic: bool, True: batches of any shape; False: each lookup names a ``send_count``.
-        use_dynamic_expansion: bool, False: tables have no size: their rows live in host memory and are used there, and
-            optimizers are those by address.
+        use_mpi: first argument in older versions; no effect.
+        use_dynamic: bool, True: batches may have any shape. False: each lookup has a ``send_count``.
+        use_dynamic_expansion: bool, False: whether all tables are expansion tables, which have no size, are used in
+            host memory and need optimizers ``by_address``.
         if_load: bool, False: whether a checkpoint will be restored.
-        max_steps, train_steps, eval_steps, save_steps: int in [-1, 2147483647], -1; need not be right.
-        is_incremental_checkpoint: bool, False: hooks save a full checkpoint each ``save_checkpoint_due_time`` seconds
-            and a delta each ``save_delta_checkpoints_secs`` seconds, ints in [1, 2147483647] that are then needed.
-        recent_key_count_threshold: int in [0, 2147483647], 0: keys that occurred fewer times since they were saved
-            last stay out of a delta.
-        restore_model_version: int in [0, 2147483647]: the step of the checkpoint that the first restore takes.
-        daemon: str: name of the daemon to use, which must run; else ``$ASCPIPE_NAME``, else the one named
-            ``default`` if it is free, else a private one. With several ranks ``{local_rank}`` in it is the number of
-            the rank among those of its machine.
+        max_steps, train_steps, eval_steps, save_steps: int in [-1, 2147483647], -1; need not be correct.
+        is_incremental_checkpoint: bool, False: hooks save a full checkpoint every ``save_checkpoint_due_time`` seconds
+            and a delta every ``save_delta_checkpoints_secs`` seconds. Both are then required, ints in [1, 2147483647].
+        recent_key_count_threshold: int in [0, 2147483647], 0: a delta leaves out keys that occurred fewer times since
+            they were last saved.
+        restore_model_version: int in [0, 2147483647]: step of the checkpoint that the first restore uses.
+        daemon: str: name of a running daemon. The default is ``$ASCPIPE_NAME``, else the daemon ``default`` if it is
+            free, else a private daemon. With several ranks, ``{local_rank}`` is replaced by the number of the rank on
+            its machine.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; max, train and eval steps all 0.
-        EnvironmentError: ``init`` was called before, and not ended.
-        NotRunningError: no daemon of the name runs.
+        ValueError: an argument has the wrong type or is out of range; or max, train and eval steps are all 0.
+        EnvironmentError: ``init`` was called before and not ended.
+        NotRunningError: no daemon with this name runs.
     """
     if len(use_mpi) > 1:
         raise ValueError("init takes use_mpi alone without its name; it was given {} values: {!r}".format(
@@ -178,7 +175,7 @@ def terminate_config_initializer() -> None:
 
 
 def _export_rank(configuration: Configuration) -> None:
-    """Set the variables that the incumbent's ``init`` sets, where the environment does not have them."""
+    """Set the environment variables that the incumbent's ``init`` sets, unless they are set."""
     rank = str(configuration.rank_id)
     for variable, value in (("RANK_ID", rank), ("DEVICE_ID", rank), ("ASCEND_DEVICE_ID", rank),
                             ("DEVICE_INDEX", rank), ("JOB_ID", "10086")):

@@ -1,4 +1,4 @@
-"""One save at a time goes on in a thread of its own; the next wait raises what kept it from its end."""
+"""Thread of background saves."""
 import logging
 import queue
 import threading
@@ -9,17 +9,18 @@ from ascpipe.tf.running.late_lines import LateLines
 
 _log = logging.getLogger(__name__)
 
-_SAY_S = 10.0  #: an idle thread waits so long at most before it looks again
+_SAY_S = 10.0  #: interval of debug lines of an idle thread
 
 
 class SaveThread:
-    """The thread of saves in the background: one save at a time. To be closed.
+    """Thread that runs background saves, one at a time. It must be closed.
 
-    Used by one thread, that of the program. One thread writes all saves, from the first one on: memory that it has
-    given back stays with malloc in an arena of the thread, and each further thread may be given another arena.
+    The program's thread calls the methods; on ranks other than 0, the follower's thread begins the saves. All saves use
+    the same thread, because malloc keeps freed memory in an arena of the thread, and a new thread may get another
+    arena.
 
     Attributes:
-        was_used: whether there was a save in the background.
+        was_used: whether there was a background save.
     """
 
     def __init__(self) -> None:
@@ -31,14 +32,14 @@ class SaveThread:
         self.was_used = False
         self._error: Optional[BaseException] = None
         self._lock = threading.Lock()
-        self._under_way = 0  # saves that were begun and have not ended
+        self._under_way = 0  # saves that have begun and not ended
 
     def begin(self, prefix: str, work: Callable[[], None]) -> None:
-        """Begin a save, which ``work`` carries out when the one before has ended."""
+        """Queue a save; ``work`` runs when the previous one has ended."""
         self._prefix = prefix
         self.was_used = True
         if self._thread is None or not self._thread.is_alive():
-            # A daemon thread, as it waits for the next save; the end of the pipeline, at exit at the latest, ends it.
+            # A daemon thread, because it waits for saves until the end of the pipeline, at exit at the latest.
             self._thread = threading.Thread(target=self._serve, name="ascpipe-save", daemon=True)
             self._thread.start()
         with self._lock:
@@ -47,14 +48,14 @@ class SaveThread:
         self._saves.put(work)
 
     def wait(self) -> None:
-        """Wait until no save is under way. Raises the error of the last save, once."""
+        """Wait until no save is running. Raise the error of the last save, once."""
         self.settle()
         error, self._error = self._error, None
         if error is not None:
             raise error
 
     def settle(self) -> None:
-        """Wait until no save is under way; its error stays for ``wait``."""
+        """Wait until no save is running; ``wait`` still raises its error."""
         lines = LateLines()
         while not self._is_over.wait(lines.next_s()):
             if lines.is_due():
@@ -62,7 +63,7 @@ class SaveThread:
                              lines.waited_s())
 
     def close(self) -> None:
-        """Wait as ``wait`` does, and end the thread; raises as ``wait`` does."""
+        """Stop the thread after the last save. Raises as ``wait``."""
         self.settle()
         if self._thread is not None:
             self._saves.put(None)
@@ -80,7 +81,7 @@ class SaveThread:
             pass
 
     def _next(self) -> Optional[Callable[[], None]]:
-        """The next save; None from ``close``."""
+        """Return the next save; None from ``close``."""
         while True:
             try:
                 return self._saves.get(timeout=_SAY_S)
@@ -89,7 +90,7 @@ class SaveThread:
                            self._prefix)
 
     def _run(self, work: Optional[Callable[[], None]]) -> bool:
-        """Carry out a save; False: the thread ends."""
+        """Run a save. Return False to stop the thread."""
         if work is None:
             return False
         try:
@@ -107,7 +108,7 @@ class SaveThread:
 
 
 def _release_frames(error: BaseException) -> None:
-    """Release the local variables of the functions that an error came through: copies of entries among them."""
+    """Release the local variables in an error's traceback, which include copies of entries."""
     said: Optional[BaseException] = error
     while said is not None:
         traceback.clear_frames(said.__traceback__)

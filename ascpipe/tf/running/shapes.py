@@ -1,4 +1,4 @@
-"""Plain descriptions of tables and streams, as the pipeline and its native side take them."""
+"""Descriptions of tables and streams for the pipeline and its native side."""
 from typing import NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -6,31 +6,30 @@ import tensorflow as tf
 
 from ascpipe.checkpoint.contents import SlotSpec
 
-MAX_VOCABULARY = 10 ** 9  #: rows of a table
-NO_TABLE = -1  #: a feature that is left out; a table that the pipeline does not have
+MAX_VOCABULARY = 10 ** 9  #: maximum rows of a table
+NO_TABLE = -1  #: a feature that is left out, or a table that the pipeline lacks
 
 
 class TableShape(NamedTuple):
-    """The native side's description of a table.
+    """Description of a table for the native side.
 
     Attributes:
-        number: of the table, from 0.
-        name: for error texts and the status.
-        dim: length of a row.
-        device_rows: rows of the table variable; 0 for an expansion table, whose variable is one row without use.
-        home_rows: rows that the host holds at most; 0 for a table that lives on the device alone. Those of an
-            expansion table are known when the pipeline starts.
+        number: number of the table, from 0.
+        name: for error messages and the status.
+        dim: floats of an embedding.
+        device_rows: rows of the table variable; 0 for an expansion table, whose variable has one unused row.
+        home_rows: maximum rows in host memory; 0 for a table only on the device. For an expansion table, it is set when
+            the pipeline starts.
         row_floats: floats of a home row: the embedding and its optimizer slots.
-        seed: of the initial rows, 64 bits.
-        kind: of the initial rows, of ``ascpipe/layout/initial_kinds.py``.
+        seed: 64-bit seed of the initial rows.
+        kind: kind of the initial rows, see ``ascpipe/layout/initial_kinds.py``.
         a, b: see ``kind``.
         scale: multiplies each initial value.
-        pool: float32[rows, dim] of kind POOL, else None.
+        pool: float32[rows, dim] if ``kind`` is POOL, else None.
         padding_keys: keys whose rows are looked up and never updated.
-        averages: whether its gradients, summed over ranks, are divided by the number of ranks.
-        disk_rows: rows that it may have, where rows go to disk; then there are home rows for those of the host and, as
-            a row on the device keeps its own, of the device. 0 = none goes to disk.
-        directories: for its row files, absolute.
+        averages: whether gradients, summed over ranks, are divided by the number of ranks.
+        disk_rows: maximum rows if rows go to disk, else 0. The home rows then include a home row for each device row.
+        directories: absolute directories of its row files.
     """
 
     number: int
@@ -52,19 +51,19 @@ class TableShape(NamedTuple):
 
     @property
     def expands(self) -> bool:
-        """Whether it is an expansion table: its rows are used at home, and it grows."""
+        """Return whether this is an expansion table."""
         return self.device_rows == 0
 
 
 class StreamShape(NamedTuple):
-    """The native side's description of a stream.
+    """Description of a stream for the native side.
 
     Attributes:
-        number: of the stream, an attribute of its ops.
+        number: number of the stream, an attribute of its ops.
         channel: 0 training, 1 evaluation.
         tables: numbers of its tables, in ring order.
-        parts: for each input of its AscSubmit, which of ``tables`` it looks into, or NO_TABLE.
-        names: name of each input, for error texts.
+        parts: for each input of its AscSubmit, the index in ``tables`` that it looks up, or NO_TABLE.
+        names: name of each input, for error messages.
     """
 
     number: int
@@ -75,12 +74,12 @@ class StreamShape(NamedTuple):
 
 
 class Thresholds(NamedTuple):
-    """When a key of a table gets a row, and when it loses it.
+    """Admission and eviction of a table.
 
     Attributes:
-        access: occurrences before a key gets a row; 0: admission is on, every key gets one; -1: off.
-        eviction: age, in the unit of the batches' timestamps, at which an eviction drops a key; -1: never.
-        coefficient: how much an occurrence counts.
+        access: occurrences before a key gets a row; 0: admission is on, and every key gets one; -1: admission is off.
+        eviction: age at which an eviction deletes a key, in the unit of the batches' timestamps; -1: never.
+        coefficient: weight of an occurrence.
     """
 
     access: int = -1
@@ -89,18 +88,18 @@ class Thresholds(NamedTuple):
 
     @property
     def evicts(self) -> bool:
-        """Whether an eviction drops keys."""
+        """Return whether an eviction deletes keys."""
         return self.eviction >= 0
 
 
 class KnownTable(NamedTuple):
-    """A table of the pipeline, as the first graph has it that trains it, else as the first one.
+    """A table of the pipeline, as in the first graph that trains it, otherwise as in the first graph that has it.
 
     Attributes:
-        shape: as it was created.
-        key_dtype: of its keys as declared.
-        is_save: whether checkpoints hold it.
-        slots: what optimizers keep beside its rows, in the order of a home row.
+        shape: shape at its creation.
+        key_dtype: declared dtype of its keys.
+        is_save: whether checkpoints contain it.
+        slots: its optimizer slots, in the order of a home row.
         thresholds: admission and eviction.
     """
 

@@ -1,4 +1,4 @@
-"""Scalars of the steps between two answers to ``status``: rates, shares, and how much was moved."""
+"""Scalars for the steps between two answers of ``status``: rates, shares and moved rows."""
 from typing import Any, Dict, NamedTuple, Optional
 
 from ascpipe.layout.words import TRAIN
@@ -7,14 +7,14 @@ _TRAIN = ("train", "eval", "local")[TRAIN]
 
 
 class Answer(NamedTuple):
-    """An answer of the daemon, and when it was asked, in seconds, monotonic."""
+    """An answer of the daemon, and the monotonic time of the request in seconds."""
 
     status: Dict[str, Any]
     at: float
 
 
 def scalars(before: Answer, after: Answer) -> Dict[str, float]:
-    """By tag; what cannot be said is left out: a table that was not trained between the two, another session."""
+    """Return scalars by tag, without tables that were not trained in between. Return {} if the trainer has changed."""
     if before.status["trainer"] is None or before.status["trainer"] != after.status["trainer"]:
         return {}
     found: Dict[str, float] = {}
@@ -36,11 +36,11 @@ def scalars(before: Answer, after: Answer) -> Dict[str, float]:
 
 
 def _of_table(table: Dict[str, Any], grown: Dict[str, int]) -> Dict[str, float]:
-    """Where the distinct keys of its batches had their rows, as shares, and rows moved for a batch."""
+    """Return the shares of distinct keys by location of the row, and the rows moved per batch."""
     name = table["name"]
     on_disk = table["disk_slots"] > 0
     at_home = table["home_rows"] > 0
-    fetched = min(grown["fetches"], grown["loads"])  # rows are read ahead of their batches
+    fetched = min(grown["fetches"], grown["loads"])  # rows are fetched before their batches need them
     shares: Dict[str, Optional[int]] = {
         "device": grown["hits"], "host": grown["loads"] - fetched if at_home else None,
         "disk": fetched if on_disk else None, "new": grown["misses"] - grown["loads"]}
