@@ -195,8 +195,8 @@ def lacks_rows(planner, number):
     """Check whether the rows of a frame are in memory, if the table has rows on disk.
 
     Returns:
-        (LACKS_NOTHING or LACKS_ROWS; PLAN_OK, or PLAN_HOST_SMALL if the batch needs more home rows than device rows
-        leave).
+        (LACKS_NOTHING or LACKS_ROWS; PLAN_OK, or PLAN_HOST_SMALL if there are too few home rows for the batch and the
+        rows on the device).
     """
     if planner["tier_at"] == 0:
         return LACKS_NOTHING, PLAN_OK
