@@ -15,8 +15,7 @@ def draft_record(planner, view, rules, listed, occurrences, record):
     """Fill a record from the view and apply it to the view, without new slots and home rows.
 
     Args:
-        planner: planner of the table.
-        view: view of the table, with room for n more changes.
+        planner, view: state of the table, with room for n more changes.
         rules: rules for this batch.
         listed: int32[n]; rows of the batch's keys.
         occurrences: int32[n]; occurrences of each key in the batch. A key with 0 needs its row only if it has one

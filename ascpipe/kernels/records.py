@@ -19,14 +19,14 @@ LINE_KEYS = 5  #: keys in a line of the key index
 LINE = np.dtype([
     ("keys", "<i8", (LINE_KEYS,)),
     ("entries", "<i4", (LINE_KEYS,)),
-    ("count", "<i4"),  # number of keys in the line
+    ("count", "<i4"),  # number of keys
 ])
 
 #: size and progress of growth of a key index; see ``index``
 EXTENT = np.dtype([
-    ("keys", "<i8"),  # number of keys
+    ("keys", "<i8"),
     ("lines", "<u8"),
-    ("lines_before", "<u8"),  # before the index began to grow
+    ("lines_before", "<u8"),  # number of lines before the index began to grow
     ("frontier", "<u8"),  # keys with a hash below it have not moved: their home lines follow from ``lines_before``
     ("unmoved", "<i8"),  # number of lines, from the first, that have not moved; 0 = the index is not growing
     ("room", "<i8"),  # lines that have address space

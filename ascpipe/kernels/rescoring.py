@@ -1,6 +1,6 @@
 """Priority queue with lazy re-scoring, from which the first rows to leave the device or memory are taken.
 
-The queue is ``victims``. It is exact for the scores that it holds, but a score may be too low: a touch makes a row more
+``victims`` is the queue. It is exact for the scores that it holds, but a score may be too low: a touch makes a row more
 valuable and does not update the score, so that it costs nothing. Only few touched rows are ever taken. Therefore each
 row that is taken is scored again. If its score was too low, it is put back with the right score, together with the rows
 that now come after it.
@@ -74,9 +74,9 @@ def true_score(planner, view, owner, ahead, first_use):
 
 @inner("int64(Planner, int32[::1], uint64, int64, Victims, int64[::1])")
 def keep_least(planner, owners, ahead, first_use, victims, numbers):
-    """From rows taken out of the queue, keep those that precede all rows still in the queue.
+    """Re-score rows taken out of the queue, and keep the rows that precede all rows still in it.
 
-    A row with a too low score is put back with the right score. Rows that come after one of these are put back too.
+    A row whose score was too low is put back with the right score, and so are the rows that come after it.
 
     Args:
         planner: planner of the table.

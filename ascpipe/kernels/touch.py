@@ -56,8 +56,7 @@ def leave_window(planner, view, listed, bit, entries, out_keys, free_stack):
     """Clear a frame's bit, and free NAMED entries that no frame needs any more.
 
     Args:
-        planner: planner of the table; ``rows_held`` and ``free_entries`` are updated.
-        view: view of the table.
+        planner, view: state of the table; ``rows_held`` and ``free_entries`` are updated.
         listed: int32[n]; rows of the frame, possibly with duplicates.
         bit: bit of the frame.
         entries: ENTRY[capacity].

@@ -23,7 +23,7 @@ from ascpipe.layout.words import FREE, HOME_NONE, NAMED, TRAINED
 AHEAD = 24  #: prefetch distance in keys
 
 _FAR = 64  # prefetch distance in keys for ``row_of``
-_ROWS_PER_HELD = 4  # rows per row that the window needs
+_ROWS_PER_HELD = 4  # rows of the view per row that the window needs
 _NONE = np.uint64(0)
 
 
@@ -58,7 +58,7 @@ def mark_row(planner, row, bit):
     """Set a frame's bit in a row.
 
     Args:
-        planner: planner of the table; counts the rows that some frame needs.
+        planner: planner of the table; ``rows_held`` is updated.
         row: row of the view.
         bit: bit of the frame.
     """
@@ -201,8 +201,8 @@ def derive_view(planner, view, used, entries, free_stack):
     NAMED entries that no frame holds are freed.
 
     Args:
-        planner: planner of the table.
-        view: view of the table; rows that the window needs receive the values of the truth, other rows become free.
+        planner, view: state of the table. Rows that the window needs receive the values of the truth, other rows are
+            freed.
         used: number of entries that were ever used.
         entries: ENTRY[capacity]; the truth.
         free_stack: int32[capacity]; receives the free entries, the lowest on top.
@@ -262,8 +262,7 @@ def put_outs(planner, view, listed, out_homes):
     """Apply the victims of a record to the view: their rows leave the device.
 
     Args:
-        planner: planner of the table.
-        view: view of the table, with room for n more changes.
+        planner, view: state of the table, with room for n more changes.
         listed: int32[n]; rows of the victims.
         out_homes: int32[n]; receives their home rows.
     """
@@ -283,8 +282,7 @@ def put_keys(planner, view, listed, record):
     """Apply the keys of a record to the view.
 
     Args:
-        planner: planner of the table.
-        view: view of the table, with room for n more changes.
+        planner, view: state of the table, with room for n more changes.
         listed: int32[n]; rows of the keys.
         record: record of n keys; if slot and home row are both -1, the row stays where it was.
     """

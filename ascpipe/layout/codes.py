@@ -12,7 +12,7 @@ class NativeError(NamedTuple):
     Attributes:
         code: first word of the error text.
         status: TensorFlow's code, as in ``tf.errors``.
-        what: situation in which the error is raised.
+        what: cause of the error.
     """
 
     code: str
