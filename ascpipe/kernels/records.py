@@ -198,7 +198,7 @@ MOST_SORTED = 1 << 16  #: approximate number of slots of a victim order that are
 
 @register_jitable
 def late_room(rows: int) -> int:
-    """Return the maximum number of late slots in a victim order of ``rows`` slots."""
+    """Return the capacity for late slots of a victim order of ``rows`` slots."""
     return 64 + min(rows, MOST_SORTED)
 
 

@@ -118,7 +118,7 @@ def evict_entries(used, time, age, view, entries, slot_entries):
         used: number of entries that were ever used.
         time: time of the table.
         age: keys are dropped if ``time`` minus their timestamp is at least this.
-        view: view of the table. Entries that a frame holds become NAMED, others FREE.
+        view: view of the table. Entries that a frame holds become NAMED, other entries FREE.
         entries: ENTRY[capacity].
         slot_entries: int32[device rows]; entry of each slot, -1 = empty.
 

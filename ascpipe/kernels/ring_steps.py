@@ -241,7 +241,9 @@ def plan_frames(memory, turns):
 
 @inner("void(Table, Part, int64)")
 def count_batch(header, part, ticket):
-    """Add a batch to the counters of ``ascpipe status``. If the worker is killed now, the batch is counted twice.
+    """Add a batch to the counters of ``ascpipe status``.
+
+    If the worker is killed before it stores ``retired``, the batch is counted twice.
 
     Args:
         header: TABLE.
