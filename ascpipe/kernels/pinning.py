@@ -1,8 +1,7 @@
-"""Pins frames: the rows of a pinned frame stay in memory, or are fetched from disk, before it is planned.
+"""Pinning of frames: rows of a pinned frame stay in memory, or are fetched from disk before the frame is planned.
 
-To know a batch and to have its rows in memory are two things. Many frames are touched, so that the device knows which
-rows are used soon. Few frames are pinned, so that rows that are fetched early do not drive out rows that are used
-before them. A frame stays pinned until it leaves the window.
+Many frames are touched, because victims are chosen by their next use. Few frames are pinned: otherwise rows that are
+fetched early would displace rows that are used before them. A frame stays pinned until it leaves the window.
 
 The readable version is ``tests/reference/pinning.py``.
 """
@@ -38,24 +37,23 @@ _NONE = np.uint64(0)
 
 @inner("int64(Planner)")
 def free_home_rows(planner):
-    """Return how many home rows are free. Rows that have not been given memory yet count, too."""
+    """Return the number of free home rows, including rows without memory."""
     return planner["free_homes"] + planner["home_rows"] - planner["home_high_water"]
 
 
 @inner("int64(Planner, Tier)")
 def soon_free(planner, tier):
-    """Return how many home rows are free, or will be without further spills."""
+    """Return the number of home rows that are free or become free without further spills."""
     quarantined = tier["quarantined_homes_end"] - tier["quarantined_homes_next"]
     return free_home_rows(planner) + quarantined + tier["spilling"]
 
 
 @inner("boolean(Planner, Tier, int32[::1])")
 def have_room(planner, tier, listed):
-    """Check whether the keys of a frame, of pinned frames and of the device have home rows together.
+    """Check whether there are enough home rows for a frame, for pinned frames and for the device.
 
     Args:
-        planner: of the table.
-        tier: of the table; receives a victim order, if candidates must be spilled to make room.
+        planner, tier: state of the table. A victim order is made if candidates must be spilled.
         listed: int32[n]; rows of the frame's keys.
     """
     rows = view_of(planner).rows
@@ -76,23 +74,22 @@ def have_room(planner, tier, listed):
         room = soon_free(planner, tier) - own_spilling
         if lacks <= room or tier["ordered"] != 0:
             return lacks <= room or lacks <= room + tier["candidates"] - own_candidates
-        order_homes(planner, tier)  # some of the frame's rows are candidates now
+        order_homes(planner, tier)  # some of the frame's rows become candidates
 
 
 @inner("boolean(Tier, int64)")
 def queue_has_room(tier, n):
-    """Check whether n more entries may be queued for a fetch."""
+    """Check whether n more entries fit into the fetch queue."""
     return tier["fetch_queue_end"] - tier["fetch_queue_next"] + n <= tier["fetch_queue_room"]
 
 
 @inner("void(Planner, Tier, int64)")
 def pin_frame(planner, tier, number):
-    """Pin a frame: rows in memory stay there, spills of its rows are cancelled, rows on disk are queued for a fetch.
+    """Pin a frame: keep its rows in memory, cancel spills of its rows, and queue rows on disk for a fetch.
 
     Args:
-        planner: of the table.
-        tier: of the table, with room for the frame's rows, and for all of its keys in the fetch queue.
-        number: of the frame.
+        planner, tier: state of the table, with room for the frame's rows and for all its keys in the fetch queue.
+        number: the frame.
     """
     rows = view_of(planner).rows
     entries = entries_of(planner)
@@ -109,7 +106,7 @@ def pin_frame(planner, tier, number):
         if home >= 0:
             if status[home] == CANDIDATE:
                 pin_home(tier, home)
-            elif status[home] == SPILLING:  # the raised generation voids its request
+            elif status[home] == SPILLING:  # the new generation voids the request
                 known = entries[np.uint64(row["entry"])]
                 store_home(known, known["state"], known["generation"] + 1, home)
                 status[home] = CANCELLED
@@ -130,12 +127,11 @@ def pin_frame(planner, tier, number):
 
 @inner("boolean(Planner, Tier, int64)")
 def rows_are_resident(planner, tier, number):
-    """Check whether all rows of a pinned frame are in memory or on the device, as far as they exist.
+    """Check whether all existing rows of a pinned frame are in memory or on the device.
 
     Args:
-        planner: of the table.
-        tier: of the table; keeps how many of its rows were seen there.
-        number: of the frame.
+        planner, tier: state of the table; ``resident_keys`` counts keys that have passed the check.
+        number: the frame.
     """
     if tier["resident_frame"] != number:
         tier["resident_frame"] = number
@@ -151,19 +147,18 @@ def rows_are_resident(planner, tier, number):
 
 @inner("void(Tier, int64)")
 def forget_new_keys(tier, number):
-    """Count the new keys of a frame as lacking no longer: its plan gave them home rows, or it leaves the window."""
+    """Stop counting the new keys of a frame as lacking: its plan gave them home rows, or it leaves the window."""
     tier["lacking"] -= tier["new_keys"][number % MAX_FRAMES]
     tier["new_keys"][number % MAX_FRAMES] = 0
 
 
 @inner("void(Planner, Tier, int64)")
 def unpin_frame(planner, tier, number):
-    """Unpin a frame, and the rows that no other frame pins, just before it leaves the window.  Idempotent.
+    """Unpin a frame just before it leaves the window, and rows that no other frame pins. Idempotent.
 
     Args:
-        planner: of the table.
-        tier: of the table.
-        number: of the frame.
+        planner, tier: state of the table.
+        number: the frame.
     """
     bit = frame_bit(number)
     if tier["pinned_frames"] & bit == _NONE:
@@ -189,7 +184,7 @@ def unpin_frame(planner, tier, number):
                 offer_home(planner, tier, row["home"])
         elif copy == FETCH_QUEUED:
             tier["lacking"] -= 1
-        elif status[copy - FETCH_TO] == FETCHED:  # a clean copy that no reader knows: the row is on disk
+        elif status[copy - FETCH_TO] == FETCHED:  # clean copy that no reader knows; the row is on disk
             row["home"] = entries[np.uint64(row["entry"])]["home"]
             empty_request(tier, copy - FETCH_TO)
             free_home(planner, tier, copy - FETCH_TO)
@@ -197,15 +192,11 @@ def unpin_frame(planner, tier, number):
 
 @inner("UniTuple(int64, 2)(Planner, int64)")
 def lacks_rows(planner, number):
-    """Check whether a frame's rows are in memory, where rows may be on disk.
-
-    Args:
-        planner: of the table.
-        number: of the frame.
+    """Check whether the rows of a frame are in memory, if the table has rows on disk.
 
     Returns:
-        (LACKS_NOTHING or LACKS_ROWS; PLAN_OK, or PLAN_HOST_SMALL: there are fewer home rows than the batch needs beside
-        those of the device).
+        (LACKS_NOTHING or LACKS_ROWS; PLAN_OK, or PLAN_HOST_SMALL if there are too few home rows for the batch and the
+        rows on the device).
     """
     if planner["tier_at"] == 0:
         return LACKS_NOTHING, PLAN_OK
@@ -220,12 +211,7 @@ def lacks_rows(planner, number):
 
 @inner("void(Planner, Turn)")
 def note_wait(planner, turn):
-    """Note whether a plan waits for rows from disk, for the trainer and `ascpipe status`.
-
-    Args:
-        planner: of the table, with a tier.
-        turn: of the table, whose plan was made or lacks something.
-    """
+    """After an attempt to plan, note whether the plan waits for disk rows, for the trainer and `ascpipe status`."""
     table = disk_table_of(tier_at(planner["tier_at"]))
     if turn["lacks"] == LACKS_NOTHING:
         table["waiting"] = 0

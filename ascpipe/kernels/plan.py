@@ -1,6 +1,6 @@
-"""The record of one batch: which rows its keys use, and what the table is after it.
+"""The record of one batch: the rows of its keys, and the state of the table after the batch.
 
-Records are made upon the view (see ``view``).  The readable version is ``tests/reference/plan.py``.
+Records are based on the view (see ``view``). The readable version is ``tests/reference/plan.py``.
 """
 import numpy as np
 
@@ -12,22 +12,20 @@ from ascpipe.layout.words import TRAINED
 
 @inner("UniTuple(int64, 3)(Planner, View, Rules, int32[::1], int32[::1], Record)")
 def draft_record(planner, view, rules, listed, occurrences, record):
-    """Fill a record from the view and put it upon the view, except the new slots and home rows.
+    """Fill a record from the view and apply it to the view, without new slots and home rows.
 
     Args:
-        planner: of the table.
-        view: of the table, with room for n more changes.
-        rules: of the table and this batch.
-        listed: int32[n]; the rows of its keys.
-        occurrences: int32[n]; how often each key occurs in the batch; 0: the batch needs the row of the key, if it has
-            one (see ``tfops/src/core/cycle_ids.h``).
-        record: of n keys.  Slots and home rows receive what each key has, -1 for none and
-            for keys that are not admitted; counts and frequencies their new values; ``move_in``, of n items, the
-            indexes of keys that are admitted and need a slot or a home row: first those without a row, then those
-            whose row is at home.
+        planner, view: state of the table, with room for n more changes.
+        rules: rules for this batch.
+        listed: int32[n]; rows of the batch's keys.
+        occurrences: int32[n]; occurrences of each key in the batch. A key with 0 needs its row only if it has one
+            (see ``tfops/src/core/cycle_ids.h``).
+        record: record of n keys. Slots and home rows receive the current ones, or -1 if there is none or the key is not
+            admitted. Counts and frequencies receive new values. ``move_in``, of n items, receives the indexes of
+            admitted keys that need a slot or a home row: first keys without a row, then keys whose row is at home.
 
     Returns:
-        (how many keys are admitted, how many of them have no row, how many have theirs at home).
+        (number of admitted keys, of admitted keys without a row, of admitted keys whose row moves in from home).
     """
     slots = record.slots
     homes = record.homes
@@ -67,8 +65,8 @@ def draft_record(planner, view, rules, listed, occurrences, record):
             move_in[np.uint64(fresh)] = j
             fresh += 1
         elif moves:
-            # From the end, for now; the next one overwrites it if it is not counted.  In a small device table a branch
-            # would often be mispredicted.
+            # Filled from the end at first. An item that is not counted is overwritten by the next one: in a small
+            # device table, a branch would often be mispredicted.
             move_in[np.uint64(n - 1 - loads)] = j
             loads += np.int64(slot < 0)
     planner["next_change"] = change + n
@@ -82,12 +80,12 @@ def draft_record(planner, view, rules, listed, occurrences, record):
 
 @inner("void(int32[::1], int32[::1], int32[::1])")
 def place_missing(missing, numbers, out_numbers):
-    """Give the keys that need one a slot, or a home row.
+    """Assign slots or home rows to the keys that need one.
 
     Args:
         missing: int32[m]; indexes into the batch's keys.
         numbers: int32[m]; distinct slots or home rows.
-        out_numbers: int32[n]; the record's slots or home rows.
+        out_numbers: int32[n]; slots or home rows of the record.
     """
     for i in range(missing.shape[0]):
         out_numbers[missing[i]] = numbers[i]
@@ -95,15 +93,15 @@ def place_missing(missing, numbers, out_numbers):
 
 @entry("void(Rules, int32[::1], Entry[::1], Record)")
 def draft_count_only(rules, occurrences, entries, record):
-    """Fill the record of a trained batch that this table did not take part in.
+    """Fill the record of a trained batch that did not read this table.
 
-    A key with trained state is counted; one without stays a mere name, unless admission counts it.
+    A key is counted if it is TRAINED or if the table has admission.
 
     Args:
-        rules: of the table.
-        occurrences: int32[n]; how often each key occurs in the batch.
-        entries: ENTRY[capacity]; in the state that the batch finds.
-        record: of n keys; its entry numbers are read.  Slots and home rows receive -1: rows stay where they are.
+        rules: rules of the table.
+        occurrences: int32[n]; occurrences of each key in the batch.
+        entries: ENTRY[capacity]; the entries before the batch.
+        record: record of n keys; its entry numbers are read. Slots and home rows receive -1: rows do not move.
     """
     for i in range(record.held.shape[0]):
         known = entries[record.held[i]]

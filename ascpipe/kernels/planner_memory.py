@@ -1,6 +1,6 @@
-"""What a table worker knows of one table beyond shared memory: the planner, and its arrays for kernels.
+"""The planner: private state of a table worker for one table, and functions that return its arrays to kernels.
 
-The functions make arrays from the addresses in a PLANNER; each is inlined.
+The functions make arrays from the addresses in a PLANNER. All are inlined.
 """
 import numpy as np
 
@@ -9,7 +9,7 @@ from ascpipe.kernels.memory import Lent, accessor, addresses, array_at
 from ascpipe.kernels.records import CHANGE, EXTENT, LINE, ORDER, ROW, Index, Victims, View, late_room
 from ascpipe.layout.structs import ENTRY, MAX_FRAMES, TABLE
 
-#: the arrays of a victim order, of as many slots as device rows or home rows
+#: arrays of a victim order; ``rows`` is the number of device rows or of home rows
 VICTIM_ARRAYS = (
     Lent("order", ORDER, ""),
     Lent("scores", np.int32),  # rows + 1
@@ -17,14 +17,13 @@ VICTIM_ARRAYS = (
     Lent("late", np.int64),  # 2 * late_room(rows)
 )
 
-#: the arrays of a planner
 ARRAYS = (
     Lent("header", TABLE, ""),
     Lent("entries", ENTRY, "capacity"),
-    Lent("slot_entries", np.int32, "device_rows"),  # of the truth
+    Lent("slot_entries", np.int32, "device_rows"),  # entry of each slot, in the truth
     Lent("view", ROW, "capacity"),
     Lent("row_of", np.int32, "capacity"),
-    Lent("lists", np.int32),  # [MAX_FRAMES, list_room]: rows that each frame of the window took, first those it holds
+    Lent("lists", np.int32),  # [MAX_FRAMES, list_room]: rows of each frame in the window; rows of its keys come first
     Lent("changes", CHANGE, "change_room"),
     Lent("index", EXTENT, ""),  # of the key index
     Lent("free_entries", np.int32, "capacity"),  # a stack
@@ -33,58 +32,57 @@ ARRAYS = (
     Lent("scratch", np.int32, "scratch_room"),
     Lent("lists_scratch", np.int32),  # 2 * list_room
     Lent("freed_keys", np.int64, "list_room"),
-    Lent("slot_owners", np.int32, "device_rows"),  # of the view
+    Lent("slot_owners", np.int32, "device_rows"),  # entry of each slot, in the view
     *VICTIM_ARRAYS,
 )
 
-#: what a table worker knows of one table beyond shared memory: numbers, and the addresses of its arrays;
-#: "slot" is always one of the device
+#: private numbers of a table worker for one table, and the addresses of its arrays; "slot" is always a device slot
 PLANNER = np.dtype([
-    # what changes with each batch
-    ("rows", "<i8"),  # of the view: keys that have a row
-    ("time", "<i8"),  # of the view: greatest timestamp
+    # state that changes with each batch
+    ("rows", "<i8"),  # keys of the view that have a row
+    ("time", "<i8"),  # greatest timestamp of the view
     ("free_entries", "<i8"),  # height of the stack of free entries
     ("free_slots", "<i8"),
-    ("home_high_water", "<i8"),  # all home rows from here on are free
-    ("free_homes", "<i8"),  # height of the stack of free home rows below
-    ("rows_used", "<i8"),  # rows of the view from here on were never used
-    ("rows_held", "<i8"),  # rows whose entry is in the window
-    ("row_hand", "<i8"),  # the row that is looked at next when one is to be used again
-    ("oldest_change", "<i8"),  # numbers, which only grow, of the view's changes: the oldest one,
-    ("next_change", "<i8"),  # and the next one
+    ("home_high_water", "<i8"),  # home rows from this number on are free
+    ("free_homes", "<i8"),  # height of the stack of free home rows below ``home_high_water``
+    ("rows_used", "<i8"),  # rows of the view from this number on were never used
+    ("rows_held", "<i8"),  # rows whose entries are in the window
+    ("row_hand", "<i8"),  # row of the view that was examined last for reuse
+    ("oldest_change", "<i8"),  # number of the oldest change of the view; change numbers only grow
+    ("next_change", "<i8"),
     ("touched", "<u8"),  # bits of the frames in the window
     ("unplanned", "<u8"),  # bits of touched frames that are neither planned nor counted
-    ("newest", "<i8"),  # number of the newest frame of the window, while there is one
-    ("first_record", "<i8"),  # numbers, which only grow, of the records that are not retired: the oldest one,
-    ("next_record", "<i8"),  # and the next one
-    ("missing", "<i8"),  # keys of the frame that was touched last that had no entry
-    # what has changed between two steps
+    ("newest", "<i8"),  # number of the newest frame of the window, if there is one
+    ("first_record", "<i8"),  # number of the oldest record that is not retired; record numbers only grow
+    ("next_record", "<i8"),
+    ("missing", "<i8"),  # keys without an entry in the frame that was touched last
+    # changes between two steps
     ("touch_blocked", "<i8"),  # 1 = the last touch found too few free entries, and none was freed since
     ("is_loading", "<i8"),  # 1 = the table is granted to the trainer
-    ("has_images", "<i8"),  # 1 = a snapshot is being copied, or just ended: images are kept before a record is assigned
-    ("images_kept_for", "<i8"),  # number of the frame whose images are kept, -1 = none
-    ("home_reach", "<i8"),  # what ``home_high_water`` will be after the plan that lacks home rows
-    ("home_memory_ended", "<i8"),  # 1 = there is no memory for them
+    ("has_images", "<i8"),  # 1 = a snapshot is being copied or has just ended: save images before assigning a record
+    ("images_kept_for", "<i8"),  # number of the frame whose images are saved, -1 = none
+    ("home_reach", "<i8"),  # ``home_high_water`` after the plan that lacks home rows
+    ("home_memory_ended", "<i8"),  # 1 = there is no memory for more home rows
     # sizes
-    ("capacity", "<i8"),  # entries at most
+    ("capacity", "<i8"),  # maximum number of entries
     ("device_rows", "<i8"),
-    ("home_rows", "<i8"),  # at most, 0 = a table without home rows
-    ("least_rows", "<i8"),  # rows of the view that are made before one is used again
-    ("change_room", "<i8"),  # changes that there is memory for, a power of two
-    ("slot_words", "<i8"),  # uint64 of the tree of free slots
+    ("home_rows", "<i8"),  # maximum number of home rows, 0 = the table has none
+    ("least_rows", "<i8"),  # rows of the view that are created before any is reused
+    ("change_room", "<i8"),  # changes that have memory, a power of two
+    ("slot_words", "<i8"),  # nodes of the tree of free slots
     ("home_stack_room", "<i8"),
-    ("scratch_room", "<i8"),  # keys of a frame
-    ("list_room", "<i8"),  # rows that a frame may take: of its keys and its victims
-    ("victims_filled", "<i8"),  # 1 = the victim order has the slots in use, and no others
-    ("first_use", "<i8"),  # number of the frame that scores in the victim order count from
+    ("scratch_room", "<i8"),  # keys of a frame that the scratch arrays have room for
+    ("list_room", "<i8"),  # most rows of a frame: its keys and its victims
+    ("victims_filled", "<i8"),  # 1 = the victim order has exactly the slots in use
+    ("first_use", "<i8"),  # frame number that scores of the victim order are relative to
     # addresses
     *addresses(ARRAYS),
-    ("tier_at", "<i8"),  # TIER, of a table with rows on disk
-    # by position of the frame in the ring, ``number % MAX_FRAMES``
+    ("tier_at", "<i8"),  # TIER; 0 = the table has no rows on disk
+    # arrays by position of the frame in the ring, ``number % MAX_FRAMES``
     ("held_count", "<i8", (MAX_FRAMES,)),  # entries that the frame holds
-    ("listed_count", "<i8", (MAX_FRAMES,)),  # rows in its list
+    ("listed_count", "<i8", (MAX_FRAMES,)),  # rows in the list of the frame
     ("time_before", "<i8", (MAX_FRAMES,)),  # ``time`` before the frame's record
-    ("record_frame", "<i8", (MAX_FRAMES,)),  # by number of the record: the frame
+    ("record_frame", "<i8", (MAX_FRAMES,)),  # frame of each record, by record number % MAX_FRAMES
 ])
 
 header_of = accessor(ARRAYS, "header")
@@ -101,46 +99,46 @@ _row_of_of = accessor(ARRAYS, "row_of")
 
 @register_jitable
 def planner_at(address):
-    """The PLANNER at an address."""
+    """Return the PLANNER at an address."""
     return array_at(address, 1, PLANNER)[0]
 
 
 @register_jitable
 def index_of(planner):
-    """The key index."""
+    """Return the key index."""
     extent = array_at(planner["index_at"], 1, EXTENT)
     return Index(extent, array_at(extent[0]["lines_at"], extent[0]["room"], LINE))
 
 
 @register_jitable
 def view_of(planner):
-    """The view."""
+    """Return the view."""
     return View(_rows_of(planner), _changes_of(planner), _row_of_of(planner))
 
 
 @register_jitable
 def list_of(planner, number):
-    """int32[list room]; the rows of the view that a frame took, if it is in the window."""
+    """Return the rows of the view that a frame of the window uses, int32[list_room]."""
     room = planner["list_room"]
     return array_at(planner["lists_at"] + 4 * room * (number % MAX_FRAMES), room, np.int32)
 
 
 @register_jitable
 def held_rows_of(planner, number):
-    """int32[keys]; the rows of the entries that a frame of the window holds."""
+    """Return the rows of the entries that a frame of the window holds, int32[keys]."""
     return list_of(planner, number)[:planner["held_count"][number % MAX_FRAMES]]
 
 
 @register_jitable
 def other_rows_of(planner, number):
-    """int32[entries]; the rows of the other entries that the record of a frame of the window changes."""
+    """Return the rows of the other entries that the record of a frame of the window changes, int32[entries]."""
     position = number % MAX_FRAMES
     return list_of(planner, number)[planner["held_count"][position]:planner["listed_count"][position]]
 
 
 @register_jitable
 def order_of(owner, rows):
-    """The victim order of ``rows`` slots in a PLANNER or a TIER."""
+    """Return the victim order of ``rows`` slots in a PLANNER or a TIER."""
     return Victims(array_at(owner["order_at"], 1, ORDER), array_at(owner["scores_at"], rows + 1, np.int32),
                    array_at(owner["numbers_at"], 2 * rows, np.int64),
                    array_at(owner["late_at"], 2 * late_room(rows), np.int64))
@@ -148,5 +146,5 @@ def order_of(owner, rows):
 
 @register_jitable
 def victims_of(planner):
-    """The victim order of the device."""
+    """Return the victim order of the device."""
     return order_of(planner, planner["device_rows"])

@@ -1,7 +1,4 @@
-"""Prefetches cache lines for writing.  A hint to the processor: it changes no result.
-
-With the JIT off it does nothing.
-"""
+"""Prefetch of cache lines for writing. It changes no result, and does nothing without the JIT."""
 from typing import Any, Tuple
 
 import numpy as np
@@ -14,7 +11,7 @@ if is_off():
         """Prefetch the cache line of ``array[index]``; the index is neither checked nor wrapped."""
 
     def prefetch_end(array: np.ndarray, index: int) -> None:
-        """Prefetch the cache line where ``array[index]`` ends."""
+        """Prefetch the cache line of the last byte of ``array[index]``."""
 
 else:
 
@@ -34,7 +31,7 @@ else:
             if at_end:
                 size = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
                 pointer = builder.gep(pointer, [ir.IntType(64)(size - 1)])
-            # 1: for writing as well; 3: keep in every cache level; 1: data, not code
+            # 1: for writing too; 3: keep in every cache level; 1: data, not code
             builder.call(hint, [pointer, flag(1), flag(3), flag(1)])
             return context.get_dummy_value()
 
@@ -47,5 +44,5 @@ else:
 
     @intrinsic
     def prefetch_end(typing_context: Any, array: Any, index: Any) -> Tuple[Any, Any]:
-        """Prefetch the cache line where ``array[index]`` ends."""
+        """Prefetch the cache line of the last byte of ``array[index]``."""
         return _hint(array, index, at_end=True)

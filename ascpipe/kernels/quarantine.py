@@ -1,8 +1,8 @@
-"""Quarantine of home rows and disk slots: epoch-based reclamation, so that no reader sees a row replaced by another.
+"""Quarantine of home rows and disk slots by epoch-based reclamation: no row is replaced while a reader may read it.
 
-A reader announces the epoch before it looks where rows lie, and clears the announcement when it has read them. A home
-row or disk slot that its entry gives up is stamped with the epoch, and the epoch is raised afterwards: a reader that
-announces a later epoch cannot have seen it there. It is free once all announced epochs are above its stamp.
+A reader announces the epoch before it locates rows, and clears the announcement when it has read them. A home row or
+disk slot that leaves its entry is stamped with the epoch, and then the epoch is raised. So a reader that announces a
+later epoch cannot have found it. It is free when all announced epochs are above its stamp.
 
 The readable version is ``tests/reference/quarantine.py``.
 """
@@ -29,7 +29,7 @@ _NO_READER = 2**63 - 1
 
 @inner("int64(DiskTable)")
 def oldest_reader(header):
-    """Return the lowest epoch that a reader has announced, or a number above all epochs."""
+    """Return the lowest announced epoch, or a number above all epochs if there is no reader."""
     oldest = np.int64(_NO_READER)
     for reader in range(DISK_READERS):
         epoch = load_acquire(header, "readers", reader)  # SYNC epoch-announced: load
@@ -40,14 +40,14 @@ def oldest_reader(header):
 
 @inner("void(Tier)")
 def raise_epoch(tier):
-    """Raise the epoch, by a full fence, once no entry names what was put into quarantine."""
+    """Raise the epoch by a full fence, after no entry refers to rows in quarantine any more."""
     header = disk_table_of(tier)
     exchange(header, "epoch", 0, header["epoch"] + 1)  # SYNC epoch: store
 
 
 @inner("void(Tier, int64)")
 def quarantine_home(tier, home):
-    """Put a home row that its entry gave up into quarantine; ``raise_epoch`` follows."""
+    """Put a home row that left its entry into quarantine. Call ``raise_epoch`` afterwards."""
     ring = quarantined_homes_of(tier)
     stamp = ring[np.uint64(tier["quarantined_homes_end"]) & np.uint64(ring.shape[0] - 1)]
     stamp["number"] = home
@@ -59,7 +59,7 @@ def quarantine_home(tier, home):
 
 @inner("void(Tier, int64)")
 def quarantine_slot(tier, slot):
-    """Put a disk slot that its entry gave up into quarantine; ``raise_epoch`` follows."""
+    """Put a disk slot that left its entry into quarantine. Call ``raise_epoch`` afterwards."""
     ring = quarantined_slots_of(tier)
     stamp = ring[np.uint64(tier["quarantined_slots_end"]) & np.uint64(ring.shape[0] - 1)]
     stamp["number"] = slot
@@ -69,19 +69,18 @@ def quarantine_slot(tier, slot):
 
 @inner("boolean(Tier)")
 def quarantine_has_room(tier):
-    """Check whether the quarantine has room for the disk slots of all fetched rows: no more than home rows."""
+    """Check whether the disk slots of all fetched rows, at most one per home row, fit into the quarantine."""
     quarantined = tier["quarantined_slots_end"] - tier["quarantined_slots_next"]
     return quarantined <= tier["quarantined_slots_room"] - tier["home_rows"]
 
 
 @inner("void(Planner, Tier, int64)")
 def free_home(planner, tier, home):
-    """Free a home row that no process looks at.
+    """Free a home row that no process accesses.
 
     Args:
-        planner: of the table; receives it on its stack.
-        tier: of the table.
-        home: home row.
+        planner, tier: state of the table.
+        home: the home row.
     """
     free_homes_of(planner)[planner["free_homes"]] = home
     planner["free_homes"] += 1
@@ -99,12 +98,7 @@ def may_take_free(tier):
 
 @inner("void(Planner, Tier)")
 def release(planner, tier):
-    """Free the home rows and disk slots whose quarantine is over: each reader that may know them has ended.
-
-    Args:
-        planner: of the table.
-        tier: of the table.
-    """
+    """Free the home rows and disk slots that no reader can access any more."""
     homes = quarantined_homes_of(tier)
     slots = quarantined_slots_of(tier)
     next_home = tier["quarantined_homes_next"]

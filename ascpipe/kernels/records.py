@@ -1,9 +1,9 @@
-"""Declares the structs and arrays that kernels take.
+"""Structs and groups of arrays that kernels take as arguments.
 
-Structs of shared memory are in ``ascpipe.layout.structs``.  Here are private structs of workers, and the arrays that
-belong together; what a table worker knows of a table is in ``planner_memory`` and ``tier_memory``.  A kernel names a
-field by ``record["field"]``, with the JIT on and off; numba reads it from the struct's address, so nothing is copied.
-``signatures`` has the numba type of each.
+``ascpipe.layout.structs`` has the structs of shared memory, ``planner_memory`` and ``tier_memory`` have the state of a
+table worker for one table. All other private structs of workers are here. A kernel reads a field with
+``record["field"]``, with or without the JIT; numba reads it at the struct's address without a copy. ``signatures`` has
+the numba types.
 """
 from typing import Any, Dict, NamedTuple
 
@@ -15,105 +15,105 @@ from ascpipe.layout.structs import MAX_FRAMES
 
 LINE_KEYS = 5  #: keys in a line of the key index
 
-#: a line of the key index, which is a cache line
+#: a line of the key index: one cache line
 LINE = np.dtype([
     ("keys", "<i8", (LINE_KEYS,)),
     ("entries", "<i4", (LINE_KEYS,)),
-    ("count", "<i4"),  # how many keys the line holds
+    ("count", "<i4"),  # number of keys
 ])
 
-#: how far a key index extends, and which keys lie where; see ``index``
+#: size and progress of growth of a key index; see ``index``
 EXTENT = np.dtype([
-    ("keys", "<i8"),  # how many it holds
+    ("keys", "<i8"),
     ("lines", "<u8"),
-    ("lines_before", "<u8"),  # before it began to grow
-    ("frontier", "<u8"),  # keys with a hash below it still lie where ``lines_before`` has them
-    ("unmoved", "<i8"),  # how many lines these have, the first ones; 0 = it is not growing
-    ("room", "<i8"),  # lines that there is address space for
+    ("lines_before", "<u8"),  # number of lines before the index began to grow
+    ("frontier", "<u8"),  # keys with a hash below it have not moved: their home lines follow from ``lines_before``
+    ("unmoved", "<i8"),  # number of lines, from the first, that have not moved; 0 = the index is not growing
+    ("room", "<i8"),  # lines that have address space
     ("lines_at", "<i8"),  # LINE[room]
-    ("spread", "<u8", (3,)),  # that hashes depend on
+    ("spread", "<u8", (3,)),  # seed of the hash
 ])
 
-#: a row of the view: what plans ask of an entry; see ``view``
+#: a row of the view: the values of an entry that plans read; see ``view``
 ROW = np.dtype([
     ("mask", "<u8"),  # bit p: the frame at position p of the ring holds the entry, or its record changes it
     ("count", "<i8"),
     ("slot", "<i4"),
     ("home", "<i4"),
     ("frequency", "<i4"),
-    ("entry", "<i4"),  # its number, -1 = the row is free
+    ("entry", "<i4"),  # entry number, -1 = the row is free
 ])
 
-#: what a row was before a record changed it; see ``view``
+#: values of a row before a record changed it; see ``view``
 CHANGE = np.dtype([
     ("count", "<i8"),
     ("slot", "<i4"),
     ("home", "<i4"),
     ("frequency", "<i4"),
-    ("row", "<i4"),  # its number
+    ("row", "<i4"),  # number of the row
 ])
 
-#: the run and the late slots of the victim order: where each begins and ends; see ``victims``
+#: state of the victim order: its run and its late slots; see ``victims``
 ORDER = np.dtype([
-    ("bound", "<i8"),  # every slot that is in with a score up to here has a number in one of the two
+    ("bound", "<i8"),  # every slot of the order with a score up to the bound is in the run or late
     ("run_next", "<i8"),
     ("run_end", "<i8"),
     ("late_next", "<i8"),
     ("late_end", "<i8"),
-    ("late_sorted", "<i8"),  # end of those that are in order
+    ("late_sorted", "<i8"),  # end of the sorted late slots
 ])
 
-#: one table in its ring: what was seen of it and what it has to do next
+#: state of one table in its ring, and its next action
 TURN = np.dtype([
-    ("planner_at", "<i8"),  # PLANNER of the table; 0 for a reader
-    ("column", "<i8"),  # of the table in the ring
+    ("planner_at", "<i8"),  # PLANNER of the table; 0 = the ring is only read
+    ("column", "<i8"),  # column of the table in the ring
     ("head", "<i8"),  # number of the oldest frame
-    ("count", "<i8"),  # how many frames there are
+    ("count", "<i8"),  # number of frames in the ring
     ("wanted", "<i8"),  # index of the newest frame that a claim waits for, or -1
-    ("cut_asked", "<i8"),  # 1 = a change waits to be applied
-    ("touch_blocked", "<i8"),  # as the planner's, before the look
-    ("is_loading", "<i8"),  # as the planner's, before the look
-    ("action", "<i8"),  # what to do: see ``next_action``
-    ("number", "<i8"),  # the frame to do it with
-    ("plans", "<i8"),  # how many stand unclaimed
-    ("lacks", "<i8"),  # what the action lacks: see ``batch_steps``
-    ("done", "<i8"),  # 1 = it was carried out
-    ("words", "<i8", (MAX_FRAMES,)),  # state of each frame, the oldest first
+    ("cut_asked", "<i8"),  # 1 = a requested cut is not applied yet
+    ("touch_blocked", "<i8"),  # copied from the planner before the look
+    ("is_loading", "<i8"),  # copied from the planner before the look
+    ("action", "<i8"),  # next action; see ``next_action``
+    ("number", "<i8"),  # number of the action's frame
+    ("plans", "<i8"),  # number of unclaimed plans
+    ("lacks", "<i8"),  # LACKS_* of the action; see ``asks``
+    ("done", "<i8"),  # 1 = the action was carried out
+    ("words", "<i8", (MAX_FRAMES,)),  # word of each frame, the oldest first
     ("closed", "<i8", (MAX_FRAMES,)),  # 1 = the frame can no longer be trained
     ("trained", "<i8", (MAX_FRAMES,)),  # 1 = some table claimed the frame
 ])
 
-#: how far a table worker is with the tables of a ring; see ``ring_rounds.take_step``
+#: progress of a table worker with the tables of a ring; see ``ring_rounds.take_step``
 ROUNDS = np.dtype([
-    ("at", "<i8"),  # the next step
-    ("left", "<i8"),  # rounds until its caller looks after other things
+    ("at", "<i8"),
+    ("left", "<i8"),  # rounds left before the loop returns
     ("acted", "<i8"),  # actions of this round
     ("done", "<i8"),  # actions of all rounds since the caller set it to 0
-    ("plans", "<i8"),  # that stood unclaimed for each table at least
+    ("plans", "<i8"),  # lowest number of unclaimed plans of any table
 ])
 
-#: how far a key worker is with the frames of a ring; see ``ring_scan.take_frame_step``
+#: progress of a key worker with the frames of a ring; see ``ring_scan.take_frame_step``
 CLAIMS = np.dtype([
-    ("at", "<i8"),  # the next step
-    ("left", "<i8"),  # frames until its caller looks after other things
-    ("done", "<i8"),  # frames that were published since the caller set it to 0
-    ("number", "<i8"),  # of the frame that is claimed
-    ("parts", "<i8"),  # how many of its parts are deduplicated
-    ("largest", "<i8"),  # ids of the largest of these
-    ("generation", "<u4"),  # of the key worker
+    ("at", "<i8"),
+    ("left", "<i8"),  # frames left before the loop returns
+    ("done", "<i8"),  # frames published since the caller set it to 0
+    ("number", "<i8"),  # number of the claimed frame
+    ("parts", "<i8"),  # number of its parts to deduplicate
+    ("largest", "<i8"),  # ids of the largest of these parts
+    ("generation", "<u4"),  # generation of the key worker
     ("unused", "<u4"),
 ])
 
-#: a bell that a compiled call looks at, instead of ringing it
+#: a bell that a compiled call checks but does not ring
 LISTENER = np.dtype([
     ("bell_at", "<i8"),  # BELL
-    ("may_pause", "<i8"),  # 1 = it is not rung while its owner pauses
-    ("waits", "<i8"),  # 1 = it must be rung
+    ("may_pause", "<i8"),  # 1 = do not ring while the owner pauses
+    ("waits", "<i8"),  # 1 = the bell must be rung
 ])
 
 
 def _flat(struct: np.dtype) -> np.dtype:
-    """A struct in which the fields of an inner struct stand as its own."""
+    """Replace each inner struct by its fields."""
     fields: Dict[str, Any] = {}
     for name in struct.names:
         kind, offset = struct.fields[name][:2]
@@ -125,18 +125,17 @@ def _flat(struct: np.dtype) -> np.dtype:
                      "offsets": [offset for _, offset in fields.values()], "itemsize": struct.itemsize})
 
 
-IMAGE = _flat(structs.IMAGE)  #: numba reads no struct inside a struct in place
+IMAGE = _flat(structs.IMAGE)  #: flat, because numba cannot read a struct inside a struct in place
 
 
 class Record(NamedTuple):
-    """The plan of one batch: absolute values of entries, and the rows that move; arrays of one part of a frame.
+    """The plan of one batch: absolute values of entries, and rows that move. The arrays belong to one part of a frame.
 
     Attributes:
-        held, slots, homes, counts, frequencies: int32[n], int32[n], int32[n], int64[n], int32[n]; entry number
-            and absolute new values of each key; a slot or home row of -1 leaves what was there.
-        move_in: int32[m]; indexes of the keys that get a slot or a home row: first those whose rows are new,
-            then those whose rows come from home.
-        out_slots, out_entries, out_homes: int32[k]; victims; the last k of ``move_in`` get their slots.
+        held, slots, homes, counts, frequencies: int32[n], int32[n], int32[n], int64[n], int32[n]; entry number and new
+            values of each key. A slot or home row of -1 leaves the old one.
+        move_in: int32[m]; indexes of the keys that get a slot or a home row: first new rows, then rows from home.
+        out_slots, out_entries, out_homes: int32[k]; victims, whose slots go to the last k keys of ``move_in``.
     """
 
     held: np.ndarray
@@ -155,9 +154,9 @@ class Dedup(NamedTuple):
 
     Attributes:
         keys: int64[n].
-        unique: int64[>= n]; its first items are the distinct keys in order of first appearance, the others undefined.
+        unique: int64[>= n]; the first items are the distinct keys in order of first appearance, the rest is undefined.
         restore: int32[>= n]; the restore index: ``unique[restore[i]] == keys[i]``.
-        occurrences: int32[>= n]; how often each distinct key occurs.
+        occurrences: int32[>= n]; occurrences of each distinct key.
         cells: int32[>= scratch_cells(n)]; scratch, any contents.
     """
 
@@ -172,7 +171,7 @@ class Index(NamedTuple):
     """A key index; see ``index``.
 
     Attributes:
-        extent: EXTENT[1]; numba keeps no record in a tuple.
+        extent: EXTENT[1]; an array, because numba allows no record in a tuple.
         lines: LINE[room].
     """
 
@@ -186,7 +185,7 @@ class View(NamedTuple):
     Attributes:
         rows: ROW[capacity]; in any order.
         changes: CHANGE[a power of two]; the ring of changes.
-        row_of: int32[capacity]; by entry number: one more than the number of its row, 0 = it has none.
+        row_of: int32[capacity]; row number + 1 of each entry, 0 = it has no row.
     """
 
     rows: np.ndarray
@@ -194,12 +193,12 @@ class View(NamedTuple):
     row_of: np.ndarray
 
 
-MOST_SORTED = 1 << 16  #: about as many slots of a victim order are sorted at once: more would take long
+MOST_SORTED = 1 << 16  #: approximate number of slots of a victim order that are sorted at once, to bound the time
 
 
 @register_jitable
 def late_room(rows: int) -> int:
-    """Late slots that a victim order of ``rows`` slots has room for."""
+    """Return the capacity for late slots of a victim order of ``rows`` slots."""
     return 64 + min(rows, MOST_SORTED)
 
 
@@ -207,10 +206,11 @@ class Victims(NamedTuple):
     """The victim order of a table; see ``victims``.
 
     Attributes:
-        order: ORDER[1]; numba keeps no record in a tuple.
-        scores: int32[rows + 1]; of the slots that are in, ``NOT_IN`` for the others; the last is no slot's.
-        numbers: int64[2 * rows]; the run, and room to sort it.
-        late: int64[2 * late_room(rows)]; the late slots, and room to sort them.
+        order: ORDER[1]; an array, because numba allows no record in a tuple.
+        scores: int32[rows + 1]; score of each slot, ``NOT_IN`` if it is not in the order. The last item belongs to no
+            slot.
+        numbers: int64[2 * rows]; the run, and space to sort it.
+        late: int64[2 * late_room(rows)]; the late slots, and space to sort them.
     """
 
     order: np.ndarray
@@ -220,13 +220,13 @@ class Victims(NamedTuple):
 
 
 class DiskRoom(NamedTuple):
-    """Which slots of a row file are in use, and its blocks by how many of theirs are; see ``disk_slots``.
+    """Used slots of a row file, and lists of its blocks by number of used slots; see ``disk_slots``.
 
     Attributes:
-        masks: uint64[blocks * mask_words(slots of a block)]; of each block, bit s: its slot s is in use.
+        masks: uint64[blocks * mask_words(slots of a block)]; bit s of a block's mask: its slot s is in use.
         counts: int32[blocks]; slots in use.
-        following, before: int32[blocks]; the next and the previous block with the same count, -1 = there is none.
-        first: int32[slots of a block + 1]; the first block with each count, -1 = there is none.
+        following, before: int32[blocks]; next and previous block with the same count, -1 = none.
+        first: int32[slots of a block + 1]; first block with each count, -1 = none.
     """
 
     masks: np.ndarray
@@ -237,14 +237,14 @@ class DiskRoom(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The settings of a table that a plan of one batch depends on.
+    """Settings of a table that affect the plan of one batch.
 
     Attributes:
-        has_homes: 1 = a key's row has its home row, 0 = the table has none.
+        has_homes: 1 = the table has home rows.
         has_slots: 1 = rows are used on the device.
         threshold: occurrences before a key gets a row; -1 = no admission.
-        coefficient: how much an occurrence counts now.
-        now: sequence number of the ticket, -1 = use is not scored.
+        coefficient: number that each occurrence adds to the count.
+        now: sequence number of the ticket, -1 = frequencies are not updated.
     """
 
     has_homes: int

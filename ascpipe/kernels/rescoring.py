@@ -1,8 +1,8 @@
-"""Priority queue with lazy re-scoring: takes the rows that leave first, from the device or from memory.
+"""Priority queue with lazy re-scoring, from which the first rows to leave the device or memory are taken.
 
-The queue is ``victims``. It is exact for the scores that it holds. A score may be too low: a touch makes a row more
-valuable but does not change the score, so that a touch costs nothing. Few touched rows are ever taken. Each row that is
-taken out is therefore scored again. If its score was too low, it is put back with the right score, and so are the rows
+``victims`` is the queue. It is exact for the scores that it holds, but a score may be too low: a touch makes a row more
+valuable and does not update the score, so that it costs nothing. Only few touched rows are ever taken. Therefore each
+row that is taken is scored again. If its score was too low, it is put back with the right score, together with the rows
 that now come after it.
 
     score << 32 | slot, as one int64 that sorts by both:
@@ -15,7 +15,7 @@ that now come after it.
         -2^31 + 1 ... 0        idle: no frame ahead uses the row; by frequency, the least frequent first
         1 ... 2^31 - 1         used by a frame ahead; by its number, the farthest next use first
 
-A *frame ahead* is a frame in the window that still needs the row: for the device, a frame that is not planned yet; for
+A *frame ahead* is a frame of the window that still needs the row: for the device, a frame that is not planned yet; for
 memory, a frame that is not pinned yet. The readable version is ``tests/reference/rescoring.py``.
 """
 import numpy as np
@@ -29,39 +29,40 @@ from ascpipe.layout.structs import MAX_FRAMES
 
 _NONE = np.uint64(0)
 _TURN = np.uint64(63)
-AHEAD = 8  #: slots between the one at hand and the one whose memory is prefetched
-_LEAST_IDLE = 1 - 2**31  # score of an idle slot whose row has frequency 0; the most frequent one has 0
-_FIRST_USE = 2**31 - 1  # score of a slot that is used next by frame ``first_use``; later frames have less
-MOST_USES = 2**30  #: frames from ``first_use`` on, after which the queue is filled anew: their scores stay above 0
+AHEAD = 8  #: prefetch distance in slots
+_LEAST_IDLE = 1 - 2**31  # score of an idle slot whose row has frequency 0; the highest frequency has score 0
+_FIRST_USE = 2**31 - 1  # score of a slot that frame ``first_use`` uses next; later frames have lower scores
+MOST_USES = 2**30  #: frames after ``first_use`` until the queue is refilled, so that scores of used slots stay above 0
 
 
 @inner("int32(int32, uint64, int64, int64)")
 def score_of(frequency, uses, newest, first_use):
-    """Score of a row in the queue.
+    """Return the score of a row in the queue.
 
     Args:
-        frequency: of the row.
+        frequency: frequency of the row.
         uses: bits of the frames ahead that use the row; none = it is idle.
         newest: number of the newest frame of the window.
-        first_use: number of a frame, not above any in the window and about ``MOST_USES`` below at most.
+        first_use: frame number that scores are relative to: not above any frame of the window, and at most about
+            ``MOST_USES`` below.
     """
     if uses == _NONE:
         return np.int32(_LEAST_IDLE + np.int64(frequency))
     oldest = newest - MAX_FRAMES + 1
     turn = np.uint64(oldest % MAX_FRAMES)
-    turned = (uses >> turn) | (uses << ((np.uint64(MAX_FRAMES) - turn) & _TURN))  # the oldest frame's bit first
+    turned = (uses >> turn) | (uses << ((np.uint64(MAX_FRAMES) - turn) & _TURN))  # bit 0 is the oldest frame
     return np.int32(_FIRST_USE - (oldest + np.int64(lowest_bit(turned)) - first_use))
 
 
 @inner("int32(Planner, View, int64, uint64, int64)")
 def true_score(planner, view, owner, ahead, first_use):
-    """Score of the row of an entry as it is now.
+    """Return the current score of the row of an entry.
 
     Args:
-        planner, view: of the table.
+        planner, view: state of the table.
         owner: entry number.
         ahead: bits of the frames ahead.
-        first_use: that scores of the queue count from.
+        first_use: frame number that scores are relative to.
     """
     newest = planner["newest"]
     found = view.row_of[np.uint64(owner)]
@@ -73,30 +74,30 @@ def true_score(planner, view, owner, ahead, first_use):
 
 @inner("int64(Planner, int32[::1], uint64, int64, Victims, int64[::1])")
 def keep_least(planner, owners, ahead, first_use, victims, numbers):
-    """Of rows that were taken out of the queue, keep those that come before all that are still in it.
+    """Re-score rows taken out of the queue, and keep the rows that precede all rows still in it.
 
-    Put back are those whose score was too low, with the right one, and those that come after one of them.
+    A row whose score was too low is put back with the right score, and so are the rows that come after it.
 
     Args:
-        planner: of the table.
-        owners: int32[slots]; the entry whose row is in each.
+        planner: planner of the table.
+        owners: int32[slots]; entry whose row is in each slot.
         ahead: bits of the frames ahead.
-        first_use: that scores of the queue count from.
+        first_use: frame number that scores are relative to.
         victims: the queue.
-        numbers: int64[n]; scores and slots as ``take_least`` gives them; the first ones receive what is kept.
+        numbers: int64[n]; scores and slots from ``take_least``; the first items receive the kept ones.
 
     Returns:
-        How many are kept.
+        Number of kept rows.
     """
     entries = entries_of(planner)
     view = view_of(planner)
     n = numbers.shape[0]
     expect_slots(n, victims)
-    least = np.int64(2**63 - 1)  # of those that are put back
+    least = np.int64(2**63 - 1)  # lowest number that was put back
     kept = 0
     for i in range(n):
         later = np.uint64(numbers[np.uint64(min(i + AHEAD, n - 1))] & SLOT_MASK)
-        prefetch_end(entries, np.uint64(owners[later]))  # where the frequency is
+        prefetch_end(entries, np.uint64(owners[later]))  # line of the frequency
         prefetch(view.row_of, np.uint64(owners[later]))
         slot = numbers[i] & SLOT_MASK
         score = np.int64(true_score(planner, view, owners[slot], ahead, first_use))
@@ -117,11 +118,11 @@ def take_victims(planner, owners, ahead, first_use, victims, out_slots):
     """Take the rows that leave first.
 
     Args:
-        planner, owners, ahead, first_use, victims: as ``keep_least`` takes them.
+        planner, owners, ahead, first_use, victims: see ``keep_least``.
         out_slots: int64[n]; receives their slots, in order.
 
     Returns:
-        How many there are: n, or all that were in the queue if those are fewer.
+        Number of slots: n, or fewer if the queue had fewer.
     """
     n = out_slots.shape[0]
     chosen = np.int64(0)

@@ -1,7 +1,7 @@
-"""Assigns finished records to the truth, reads it for evaluations, drops old keys from it.
+"""Assignment of finished records to the truth, lookups in the truth for evaluations, and eviction of old keys.
 
-Every store assigns an absolute value, so it is idempotent: when a worker dies half-way, its successor assigns the same
-record again.  The readable version is ``tests/reference/retire.py``.
+Records hold absolute values, so assigning one is idempotent: if a worker dies halfway, its successor assigns the same
+record again. The readable version is ``tests/reference/retire.py``.
 """
 import numpy as np
 
@@ -14,16 +14,16 @@ from ascpipe.layout.words import FREE, HOME_DISK, HOME_NONE, NAMED, SLOT_DISK, S
 
 @inner("void(int32[::1], int32[::1], Entry[::1], int32[::1])")
 def assign_outs(out_slots, out_entries, entries, slot_entries):
-    """Assign the victims of a record to the truth, before its keys.
+    """Assign the victims of a record to the truth, before ``assign_keys`` gives their slots to other keys.
 
     Args:
-        out_slots, out_entries: int32[n]; slots that were given up, and the entries that had them.
+        out_slots, out_entries: int32[n]; slots of the victims, and their entries.
         entries: ENTRY[capacity].
         slot_entries: int32[device rows]; entry of each slot, -1 = empty.
     """
     n = out_slots.shape[0]
     for i in range(n):
-        prefetch_end(entries, np.uint64(out_entries[np.uint64(min(i + AHEAD, n - 1))]))  # where the slot is
+        prefetch_end(entries, np.uint64(out_entries[np.uint64(min(i + AHEAD, n - 1))]))  # line of the slot
         entries[out_entries[i]]["slot"] = -1
         slot_entries[out_slots[i]] = -1
 
@@ -33,12 +33,11 @@ def assign_keys(record, ticket, time, entries, slot_entries):
     """Assign the keys of a record to the truth.
 
     Args:
-        record: absolute values; a slot or home row of -1 leaves what was there.
-        ticket: the batch.
-        time: of the table after the batch; timestamp of the keys with trained state, also while nothing is counted.
+        record: the record; a slot or home row of -1 leaves the old one.
+        ticket: ticket of the batch.
+        time: time of the table after the batch; stored in trained keys even if occurrences are not counted.
         entries: ENTRY[capacity].
-        slot_entries: int32[device rows]; entry of each slot, -1 = empty.  Those of keys that move in are assigned, the
-            others know their entries.
+        slot_entries: int32[device rows]; entry of each slot, -1 = empty. Only slots of keys that move in change.
     """
     held = record.held
     slots = record.slots
@@ -69,10 +68,10 @@ def assign_keys(record, ticket, time, entries, slot_entries):
 
 @entry("void(int64, Entry[::1], int32[::1])")
 def occupy_slots(used, entries, slot_entries):
-    """Derive which entry each slot has from the slots that the entries say they have.
+    """Derive the entry of each slot from the slots of the entries.
 
     Args:
-        used: entries that were ever used.
+        used: number of entries that were ever used.
         entries: ENTRY[capacity].
         slot_entries: int32[device rows]; receives the entry of each slot, -1 = empty.
     """
@@ -85,14 +84,14 @@ def occupy_slots(used, entries, slot_entries):
 
 @entry("void(int32[::1], int64, Entry[::1], int32[::1], int32[::1], int32[::1])")
 def resolve_entries(found, threshold, entries, out_slots, out_disk_slots, out_generations):
-    """Write where the truth has the row of each key.
+    """Find the row of each key in the truth.
 
     Args:
         found: int32[n]; entry numbers, -1 = unknown key.
         threshold: occurrences before a key has a row; -1 = no admission.
         entries: ENTRY[capacity].
-        out_slots: int32[n]; receives a slot, or SLOT_HOME less the home row, or SLOT_NONE, or SLOT_DISK.
-        out_disk_slots, out_generations: int32[n]; receive disk slot and generation of what is on disk.
+        out_slots: int32[n]; receives a slot, SLOT_HOME - home row, SLOT_NONE or SLOT_DISK.
+        out_disk_slots, out_generations: int32[n]; receive disk slot and generation of rows on disk only.
     """
     for i in range(found.shape[0]):
         out_slots[i] = SLOT_NONE
@@ -113,31 +112,31 @@ def resolve_entries(found, threshold, entries, out_slots, out_disk_slots, out_ge
 
 @entry("int64(int64, int64, int64, View, Entry[::1], int32[::1])")
 def evict_entries(used, time, age, view, entries, slot_entries):
-    """Drop the trained state of every key that was not used for a while; idempotent, also when cut short.
+    """Drop the trained state of keys that were not used for a while. Idempotent, even if interrupted.
 
     Args:
-        used: entries that were ever used.
-        time: of the table.
-        age: a key is dropped if its timestamp lies as far back, or farther.
-        view: of the table: an entry that a frame holds stays a name.
+        used: number of entries that were ever used.
+        time: time of the table.
+        age: keys are dropped if ``time`` minus their timestamp is at least this.
+        view: view of the table. Entries that a frame holds become NAMED, other entries FREE.
         entries: ENTRY[capacity].
         slot_entries: int32[device rows]; entry of each slot, -1 = empty.
 
     Returns:
-        How many keys were dropped.
+        Number of dropped keys.
     """
     dropped = 0
     for number in range(used):
         known = entries[number]
         if known["state"] != TRAINED or time - known["timestamp"] < age:
             continue
-        known["timestamp"] = 0  # the lowest there is: the key stays old until it is dropped
+        known["timestamp"] = 0  # lowest value: if interrupted, the key is still old enough
         known["count"] = 0
         if known["slot"] >= 0:
             slot_entries[known["slot"]] = -1
         known["slot"] = -1
         known["frequency"] = 0
         state = NAMED if is_in_window(number, view) else FREE
-        store_home(known, state, known["generation"] + 1, HOME_NONE)  # last
+        store_home(known, state, known["generation"] + 1, HOME_NONE)  # last: the entry is no longer TRAINED
         dropped += 1
     return dropped

@@ -1,4 +1,4 @@
-"""Makes the structs and arrays of a ring segment, uint8[bytes], for kernels.  Each function is inlined."""
+"""Functions that return the structs and arrays of a ring segment, uint8[bytes], to kernels. All are inlined."""
 import numpy as np
 
 from ascpipe.kernels.compiler import register_jitable
@@ -9,50 +9,50 @@ from ascpipe.layout.structs import FRAME, MAX_FRAMES, PART, RING, RING_TABLE
 
 @register_jitable
 def start_of(memory):
-    """The address of a segment."""
+    """Return the address of a segment."""
     return np.int64(memory.ctypes.data)
 
 
 @register_jitable
 def ring_of(memory):
-    """RING."""
+    """Return the RING."""
     return array_at(start_of(memory), 1, RING)[0]
 
 
 @register_jitable
 def frame_of(memory, number):
-    """FRAME of a number."""
+    """Return the FRAME with a number."""
     return array_at(start_of(memory) + ring_of(memory)["frames_offset"], MAX_FRAMES, FRAME)[number % MAX_FRAMES]
 
 
 @register_jitable
 def table_of(memory, column):
-    """RING_TABLE of a column."""
+    """Return the RING_TABLE of a column."""
     ring = ring_of(memory)
     return array_at(start_of(memory) + ring["tables_offset"], ring["table_count"], RING_TABLE)[column]
 
 
 @register_jitable
 def part_of(memory, frame, column):
-    """PART of a table in a frame."""
+    """Return the PART of a table in a frame."""
     return array_at(start_of(memory) + frame["offset"], ring_of(memory)["table_count"], PART)[column]
 
 
 @register_jitable
 def ints_of(memory, frame, offset, n):
-    """int32[n] that begins at an offset of a frame."""
+    """Return int32[n] at an offset of a frame."""
     return array_at(start_of(memory) + frame["offset"] + offset, n, np.int32)
 
 
 @register_jitable
 def longs_of(memory, frame, offset, n):
-    """int64[n] that begins at an offset of a frame."""
+    """Return int64[n] at an offset of a frame."""
     return array_at(start_of(memory) + frame["offset"] + offset, n, np.int64)
 
 
 @register_jitable
 def record_of(memory, frame, part, keys, moves, outs):
-    """The record in a part: ``keys`` keys, ``moves`` rows that move in, ``outs`` victims."""
+    """Return the record of a part with ``keys`` keys, ``moves`` rows that move in and ``outs`` victims."""
     return Record(
         ints_of(memory, frame, part["entries"], keys), ints_of(memory, frame, part["slots"], keys),
         ints_of(memory, frame, part["homes"], keys), longs_of(memory, frame, part["counts"], keys),
@@ -63,5 +63,5 @@ def record_of(memory, frame, part, keys, moves, outs):
 
 @register_jitable
 def published_record(memory, frame, part):
-    """The record that a part holds."""
+    """Return the record of a part, with the sizes that the part states."""
     return record_of(memory, frame, part, part["held"], part["fresh_count"] + part["load_count"], part["out_count"])

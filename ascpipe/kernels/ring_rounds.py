@@ -1,8 +1,8 @@
-"""The loop of a table worker over the tables of a training ring: step after step, round after round.
+"""Loop of a table worker over the tables of a training ring.
 
-It returns when Python code has something to do; called again, it goes on with that very step.  So a worker that trains
-small batches hardly runs any Python.  The steps are in ``ring_steps``; loads and stores of shared memory have the same
-order whether the loop returns between them or not.
+It returns when Python code must act, and the next call continues where it stopped. So with small batches, little Python
+code runs. Loads and stores of shared memory have the same order whether the loop returns between them or not.
+``ring_steps`` has the steps.
 """
 from ascpipe.kernels.asks import CARRY_OUT, ENDED, GO_ON, PROVIDE, RING, look_at_bells
 from ascpipe.kernels.disk_steps import move_table_rows
@@ -19,9 +19,9 @@ from ascpipe.kernels.ring_steps import (
 )
 from ascpipe.layout.words import PLANNED, RETIRED, TOUCHED
 
-# The steps of a round, as ROUNDS has them.
+# Steps of a round, in ``ROUNDS["at"]``.
 LOOK = 0
-ASSIGN = 1  #: the records of finished frames to the truth
+ASSIGN = 1  #: assign records of finished frames to the truth
 STORE_RETIRED = 2
 LEAVE_WINDOW = 3
 MOVE_ROWS = 4  #: between memory and disk
@@ -35,12 +35,12 @@ END_ROUND = 10
 
 @inner("int64(Rounds, UniTuple(int64, 2), int64)")
 def count_step(rounds, made, then):
-    """Count the actions of a step, which is followed by ``then`` if no table lacks anything for it.
+    """Count the actions of a step, and continue with step ``then`` if no table lacks anything.
 
     Args:
-        rounds: of the worker.
-        made: (how many tables did it, how many lack something).
-        then: the next step.
+        rounds: ROUNDS of the worker.
+        made: (number of tables that carried out the action, number of tables that lack something).
+        then: next step.
 
     Returns:
         GO_ON or PROVIDE.
@@ -55,7 +55,7 @@ def count_step(rounds, made, then):
 
 @inner("boolean(Turn[::1])")
 def has_others(turns):
-    """Check whether a table has a rare action, or is granted to the trainer."""
+    """Check whether a table has a rare action or is granted to the trainer."""
     found = False
     for i in range(turns.shape[0]):
         found = found or turns[i]["action"] != NOTHING or turns[i]["is_loading"] != 0
@@ -64,9 +64,9 @@ def has_others(turns):
 
 @inner("int64(Rounds)")
 def end_round(rounds):
-    """End a round; returns whether there is another one: GO_ON or ENDED.
+    """End a round, and return GO_ON if another one follows, else ENDED.
 
-    A round in which no table did anything is the last one, also if some of them wait: they would wait in the next one.
+    A round without actions is the last one, even if some tables wait: they would wait in the next round too.
     """
     rounds["at"] = LOOK
     rounds["done"] += rounds["acted"]
@@ -81,13 +81,13 @@ def take_step(memory, turns, rounds, listeners):
     Args:
         memory: the ring.
         turns: TURN[tables].
-        rounds: how far the worker is.
-        listeners: LISTENER[2 or 3]; the bells of the trainer, of the pump and of the disk worker, if there is one;
-            receive whether they must be rung.
+        rounds: ROUNDS of the worker.
+        listeners: LISTENER[2 or 3]; the bells of the trainer, of the pump and, if there is one, of the disk worker;
+            ``waits`` receives whether the bell must be rung.
 
     Returns:
-        GO_ON; RING; PROVIDE: what some turns lack, then the step is taken again; CARRY_OUT: the actions that are left
-        and the loads, and add what was done to ``acted``; ENDED.
+        GO_ON; RING; PROVIDE: provide what turns lack, then the step is repeated; CARRY_OUT: carry out the remaining
+        actions and loads, and add their number to ``acted``; ENDED.
     """
     at = rounds["at"]
     if at == LOOK:
@@ -128,13 +128,13 @@ def take_step(memory, turns, rounds, listeners):
 
 @entry("int64(uint8[::1], Turn[::1], Rounds[::1], Listener[::1])")
 def run_tables(memory, turns, rounds, listeners):
-    """Take steps until Python code has something to do; returns what, as ``take_step``, but not GO_ON.
+    """Take steps until Python code must act; return the reason, see ``take_step``.
 
     Args:
         memory: the ring.
         turns: TURN[tables].
         rounds: ROUNDS[1].
-        listeners: LISTENER[2 or 3]; the bells of the trainer, of the pump, and of the disk worker.
+        listeners: LISTENER[2 or 3]; see ``take_step``.
     """
     asks = GO_ON
     while asks == GO_ON:

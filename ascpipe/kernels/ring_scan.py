@@ -1,6 +1,6 @@
-"""Reads the states of a ring's frames, claims frames for a key worker, deduplicates and publishes them.
+"""Kernels that read the states of a ring's frames, claim frames for a key worker, deduplicate and publish them.
 
-Each takes a ring segment, uint8[bytes].  ``dedup_frames`` is the loop of a key worker.
+``memory`` is a ring segment, uint8[bytes]. ``dedup_frames`` is the loop of a key worker.
 The readable version is ``tests/reference/ring_scan.py``.
 """
 import numpy as np
@@ -15,7 +15,7 @@ from ascpipe.kernels.unique import unique_keys, weigh_keys
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.words import DEDUPED, SUBMITTED
 
-# The steps of a frame, as CLAIMS has them.
+# Steps of a frame, in ``CLAIMS["at"]``.
 CLAIM = 0
 DEDUP = 1
 PUBLISH = 2
@@ -27,9 +27,9 @@ def look(memory, column, out_turn):
 
     Args:
         memory: the ring.
-        column: of the table in the ring.
-        out_turn: receives the number of the oldest frame, how many frames there are, the word of each, and which of
-            them a claim of the table waits for.
+        column: column of the table in the ring.
+        out_turn: receives the number of the oldest frame, the number of frames, the state of each, and the frame that a
+            claim of the table waits for.
     """
     ring = ring_of(memory)
     table = table_of(memory, column)
@@ -37,18 +37,18 @@ def look(memory, column, out_turn):
     closed = out_turn["closed"]
     trained = out_turn["trained"]
     while True:
-        # the tail first: the ring may move on in between, and the other way round would see too many frames
+        # Load the tail first: the ring may advance in between, and the opposite order would count too many frames.
         tail = load_acquire(ring, "tail", 0)  # SYNC frame-published: load
         head = load_acquire(ring, "head", 0)
         count = min(tail - head, MAX_FRAMES)
         for i in range(count):
             frame = frame_of(memory, head + i)
-            # closed before the others: once a ticket is closed, no table claims it and `trained` is final
+            # `closed` first: once a ticket is closed, no table claims it, and `trained` is final
             closed[i] = load_acquire(frame, "closed", 0)  # SYNC ticket-closed: load
             # SYNC deduplicated, plan-claimed, plan-done, keys-asked: load
             words[i] = load_acquire(table, "words", (head + i) % MAX_FRAMES)
             trained[i] = load_acquire(frame, "trained", 0)
-        # the pump moves the head before it fills a position anew, so an unmoved head proves the look
+        # The pump moves the head before it reuses a position, so the look is consistent if the head has not moved.
         if count >= 0 and load_acquire(ring, "head", 0) == head:
             break
     out_turn["head"] = head
@@ -63,7 +63,7 @@ def look(memory, column, out_turn):
 
 @entry("int64(uint8[::1])")
 def count_untrained(memory):
-    """Count the frames of a ring that training may still take and has not."""
+    """Count the frames of a ring that are neither closed nor trained."""
     ring = ring_of(memory)
     tail = load_acquire(ring, "tail", 0)  # SYNC frame-published: load
     count = 0
@@ -75,7 +75,7 @@ def count_untrained(memory):
 
 @entry("int64(uint8[::1])")
 def count_deduped(memory):
-    """Count the frames of a LOCAL ring that are deduplicated for every table, and whose tickets are not closed."""
+    """Count the open frames of a LOCAL ring that are DEDUPED for every table."""
     ring = ring_of(memory)
     tail = load_acquire(ring, "tail", 0)  # SYNC frame-published: load
     count = 0
@@ -89,9 +89,9 @@ def count_deduped(memory):
 
 @inner("int64(uint8[::1], uint32)")
 def claim_frame(memory, generation):
-    """Claim the oldest frame that no key worker has claimed; returns its number, or -1 if there is none.
+    """Claim the oldest unclaimed frame for the key worker of a generation; return its number, or -1 if there is none.
 
-    The pump clears the claim last, so a frame that was claimed is complete.  ``generation`` is the key worker's.
+    The pump clears the claim after it has filled the frame, so a claimed frame is complete.
     """
     ring = ring_of(memory)
     tail = load_acquire(ring, "tail", 0)  # SYNC frame-published: load
@@ -108,11 +108,11 @@ def submitted_parts(memory, number, out_columns):
 
     Args:
         memory: the ring.
-        number: of the frame.
+        number: number of the frame.
         out_columns: int64[tables of the ring]; receives the columns of their tables.
 
     Returns:
-        (how many there are, ids of the largest).
+        (number of parts, number of ids of the largest part).
     """
     count = largest = 0
     frame = frame_of(memory, number)
@@ -128,16 +128,16 @@ def submitted_parts(memory, number, out_columns):
 def dedup_parts(memory, number, columns, cells, spread, out_counts):
     """Deduplicate parts of a frame: write their distinct keys, restore indexes and occurrences.
 
-    They depend on the ids and weights alone. Distinct keys stand in order of first appearance; where the ring has a
-    ``rank_size``, those of one owner behind those of another.
+    The result depends only on ids and weights. Distinct keys are in order of first appearance. With several ranks
+    (``rank_size``), they are ordered by owner first.
 
     Args:
         memory: the ring.
-        number: of the frame.
-        columns: int64[n]; of the tables.
+        number: number of the frame.
+        columns: int64[n]; columns of the tables.
         cells: int32[>= cells_to_deal(most ids of a part, rank_size)]; scratch, any contents.
-        spread: three numbers (see ``hashing``); no result depends on them.
-        out_counts: int64[n]; receives how many distinct keys each part has.
+        spread: seed of the hash (see ``hashing``), which does not affect results.
+        out_counts: int64[n]; receives the number of distinct keys of each part.
     """
     frame = frame_of(memory, number)
     ranks = ring_of(memory)["rank_size"]
@@ -157,13 +157,13 @@ def dedup_parts(memory, number, columns, cells, spread, out_counts):
 
 @inner("void(uint8[::1], int64, int64[::1], int64[::1])")
 def publish_deduped(memory, number, columns, counts):
-    """Store how many distinct keys some parts of a frame have, and that they are DEDUPED, by a full fence.
+    """Store the number of distinct keys of some parts of a frame, then their word DEDUPED by a full fence.
 
     Args:
         memory: the ring.
-        number: of the frame.
-        columns: int64[n]; of the tables.
-        counts: int64[n]; distinct keys of each part.
+        number: number of the frame.
+        columns: int64[n]; columns of the tables.
+        counts: int64[n]; number of distinct keys of each part.
     """
     frame = frame_of(memory, number)
     for i in range(columns.shape[0]):
@@ -175,19 +175,19 @@ def publish_deduped(memory, number, columns, counts):
 
 @inner("int64(uint8[::1], Claims, int64[::1], int64[::1], int32[::1], Spread, Listener[::1])")
 def take_frame_step(memory, claims, columns, counts, cells, spread, listeners):
-    """Take one step of a frame: claim the oldest that is unclaimed, deduplicate it, publish it.
+    """Take one step of a frame: claim the oldest unclaimed frame, deduplicate it, or publish it.
 
     Args:
         memory: the ring.
-        claims: how far the worker is.
-        columns, counts: int64[tables of the ring]; receive the columns of the parts and their distinct keys.
+        claims: CLAIMS of the worker.
+        columns, counts: int64[tables of the ring]; receive columns and numbers of distinct keys of the parts.
         cells: int32[a power of two]; scratch, any contents.
-        spread: three numbers (see ``hashing``); no result depends on them.
-        listeners: LISTENER[n]; bells; receive whether they must be rung.
+        spread: seed of the hash (see ``hashing``), which does not affect results.
+        listeners: LISTENER[n]; bells; ``waits`` receives whether the bell must be rung.
 
     Returns:
-        GO_ON; RING; PROVIDE: more cells, for a part of ``largest`` ids, then the step is taken again: the frame stays
-        claimed; ENDED.
+        GO_ON; RING; PROVIDE: provide more cells, for a part of ``largest`` ids, then the step is repeated and the frame
+        stays claimed; ENDED.
     """
     number = claims["number"]
     if claims["at"] == CLAIM:
@@ -214,15 +214,12 @@ def take_frame_step(memory, claims, columns, counts, cells, spread, listeners):
 
 @entry("int64(uint8[::1], Claims[::1], int64[::1], int64[::1], int32[::1], Spread, Listener[::1])")
 def dedup_frames(memory, claims, columns, counts, cells, spread, listeners):
-    """Take steps until Python code has something to do; returns what, as ``take_frame_step``, but not GO_ON.
+    """Take steps until Python code must act; return the reason, see ``take_frame_step``.
 
     Args:
         memory: the ring.
         claims: CLAIMS[1].
-        columns, counts: int64[tables of the ring].
-        cells: int32[a power of two].
-        spread: three numbers.
-        listeners: LISTENER[n].
+        columns, counts, cells, spread, listeners: see ``take_frame_step``.
     """
     asks = GO_ON
     while asks == GO_ON:

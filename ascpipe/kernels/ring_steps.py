@@ -1,8 +1,8 @@
-"""The steps of all tables of a training ring: look, assign, leave, plan, touch; ``disk_steps`` has that of the disk.
+"""Steps of all tables of a training ring: look, assign, leave, plan, touch. ``disk_steps`` has the step for disks.
 
-Each takes the ring segment, uint8[bytes], and a TURN per table.  The steps of one table are in ``batch_steps``; this
-module reads and fills the parts of frames and the tables' headers.  A table whose turn lacks something is skipped until
-that is provided.  Words are stored last, by ``store_words``, when what they publish is written.
+Each step takes the ring segment, ``memory``: uint8[bytes], and a TURN per table. This module reads and fills parts of
+frames and headers of tables; ``batch_steps`` has the steps of one table. A table that lacks something is skipped until
+it is provided. ``store_words`` stores words last, after the data that they publish.
 """
 import numpy as np
 
@@ -30,7 +30,7 @@ from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.ticket import SEQUENCE_MASK
 from ascpipe.layout.words import PLAN_OK
 
-LEAVE = 32  #: the action of a table whose frame is retired and still has to leave the window
+LEAVE = 32  #: action of a table whose frame is retired but still in the window
 
 _MOST_INT32 = 2**31 - 1
 _NONE = np.uint64(0)
@@ -42,16 +42,16 @@ def look_at_tables(memory, turns):
 
     Args:
         memory: the ring.
-        turns: TURN[tables]; receive what was seen, and the action and the frame of each.
+        turns: TURN[tables]; receive the states, the actions and their frames.
 
     Returns:
-        (how many tables have something to do, how many plans stand unclaimed for each table at least).
+        (number of tables with an action, lowest number of unclaimed plans of any table).
     """
     for i in range(turns.shape[0]):
         turn = turns[i]
         planner = planner_at(turn["planner_at"])
         header = header_of(planner)
-        # before the look: a trainer that asks for a cut has closed the step before it, and the look must see that
+        # Load this before the look: a trainer closes its step and then requests a cut, and the look must see that step.
         asked = load_acquire(header, "cut_asked", 0)  # SYNC cut-asked: load
         turn["cut_asked"] = np.int64(asked > load_acquire(header, "cut_applied", 0))
         turn["touch_blocked"] = planner["touch_blocked"]
@@ -66,20 +66,20 @@ def look_at_tables(memory, turns):
 
 @inner("boolean(Turn, int64)")
 def is_due(turn, action):
-    """Check that a table still has to carry out this action, and lacks nothing for it."""
+    """Check whether a table still has to carry out this action and lacks nothing for it."""
     return turn["action"] == action and turn["done"] == 0 and turn["lacks"] == LACKS_NOTHING
 
 
 @inner("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
 def touch_frames(memory, turns):
-    """Find or name the entries of the frames whose action is TOUCH.
+    """Find or create the entries of the frames whose action is TOUCH.
 
     Args:
         memory: the ring.
         turns: TURN[tables]; receive what a touch lacks.
 
     Returns:
-        (how many were touched, how many lack something).
+        (number of touched frames, number of tables that lack something).
     """
     done = lacking = 0
     for i in range(turns.shape[0]):
@@ -103,14 +103,14 @@ def touch_frames(memory, turns):
 
 @inner("int64(uint8[::1], int64, Planner)")
 def base_of_plan(memory, column, planner):
-    """Return the last ticket that the table will have finished when the plan's turn comes.
+    """Return the ticket on which a plan is based: the last ticket that the table finishes before it.
 
-    The plan stands upon the view, which includes the newest pending record, whatever the words are now.
+    The plan is based on the view, which includes the newest pending record, whatever the words are now.
 
     Args:
         memory: the ring.
-        column: of the table.
-        planner: of the table.
+        column: column of the table.
+        planner: planner of the table.
     """
     if planner["next_record"] > planner["first_record"]:
         newest = planner["record_frame"][(planner["next_record"] - 1) % MAX_FRAMES]
@@ -120,17 +120,17 @@ def base_of_plan(memory, column, planner):
 
 @inner("UniTuple(int64, 6)(uint8[::1], int64, Frame, Part, Planner)")
 def draft_plan(memory, number, frame, part, planner):
-    """Draft the plan of one frame, which gives it no slots and no home rows yet.
+    """Draft the plan of one frame, without new slots and home rows.
 
     Args:
         memory: the ring.
-        number, frame: whose plan it is.
-        part: of the table in the frame.
-        planner: of the table.
+        number, frame: the frame.
+        part: part of the table in the frame.
+        planner: planner of the table.
 
     Returns:
-        (what the plan lacks, status, need, admitted, fresh, loads); if it lacks something, or its status is not
-        PLAN_OK, nothing has changed.
+        (LACKS_*, status, need, admitted, fresh, loads). Nothing has changed if the plan lacks something or its status
+        is not PLAN_OK.
     """
     n = part["unique_count"]
     none = np.int64(0)
@@ -161,15 +161,15 @@ def draft_plan(memory, number, frame, part, planner):
 
 @inner("int64(uint8[::1], Turn, Planner)")
 def plan_frame(memory, turn, planner):
-    """Make and write the plan of one frame, or the reason why there is none.
+    """Write the plan of one frame, or the reason why there is none.
 
     Args:
         memory: the ring.
-        turn: of the table.
-        planner: of the table.
+        turn: TURN of the table.
+        planner: planner of the table.
 
     Returns:
-        What the plan lacks; then nothing has changed.
+        LACKS_*. If the plan lacks something, nothing has changed.
     """
     number = turn["number"]
     column = turn["column"]
@@ -194,7 +194,7 @@ def plan_frame(memory, turn, planner):
     else:
         made = record_of(memory, frame, part, np.int64(0), np.int64(0), np.int64(0))
         admitted = fresh = loads = np.int64(0)
-    planner["home_memory_ended"] = 0  # the next plan asks anew
+    planner["home_memory_ended"] = 0  # the next plan tries again
     batch_steps.add_record(planner, number, made, rows, time)
     window.pass_by(planner, number)
     part["horizon"] = frame_of(memory, planner["newest"])["ticket"]
@@ -212,14 +212,14 @@ def plan_frame(memory, turn, planner):
 
 @inner("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
 def plan_frames(memory, turns):
-    """Make and write the plans of the frames whose action is PLAN.
+    """Write the plans of the frames whose action is PLAN.
 
     Args:
         memory: the ring.
         turns: TURN[tables]; receive what a plan lacks.
 
     Returns:
-        (how many were planned, how many lack something).
+        (number of planned frames, number of tables that lack something).
     """
     done = lacking = 0
     for i in range(turns.shape[0]):
@@ -229,7 +229,7 @@ def plan_frames(memory, turns):
             turn["lacks"] = plan_frame(memory, turn, planner)
             if planner["tier_at"] != 0:
                 note_wait(planner, turn)
-            if turn["lacks"] == LACKS_ROWS:  # they come by themselves
+            if turn["lacks"] == LACKS_ROWS:  # the disk worker provides them
                 turn["lacks"] = LACKS_NOTHING
                 turn["action"] = NOTHING
                 continue
@@ -241,12 +241,14 @@ def plan_frames(memory, turns):
 
 @inner("void(Table, Part, int64)")
 def count_batch(header, part, ticket):
-    """Add a batch to what ``ascpipe status`` shows; a kill right here counts the batch twice.
+    """Add a batch to the counters of ``ascpipe status``.
+
+    If the worker is killed before it stores ``retired``, the batch is counted twice.
 
     Args:
-        header: of the table.
-        part: of the batch.
-        ticket: the batch.
+        header: TABLE.
+        part: part of the batch.
+        ticket: ticket of the batch.
     """
     if header["retired"] >= ticket:
         return
@@ -261,12 +263,12 @@ def count_batch(header, part, ticket):
 
 @inner("int64(uint8[::1], Turn, Planner)")
 def assign_frame(memory, turn, planner):
-    """Assign the record of one frame to the truth, and take it out of the view; returns what this lacks.
+    """Assign the record of one frame to the truth, and drop its changes from the view; return LACKS_*.
 
     Args:
         memory: the ring.
-        turn: of the table.
-        planner: of the table.
+        turn: TURN of the table.
+        planner: planner of the table.
     """
     header = header_of(planner)
     frame = frame_of(memory, turn["number"])
@@ -295,7 +297,7 @@ def assign_frames(memory, turns):
         turns: TURN[tables]; receive what an assignment lacks.
 
     Returns:
-        (how many were assigned, how many lack something).
+        (number of assigned frames, number of tables that lack something).
     """
     done = lacking = 0
     for i in range(turns.shape[0]):
@@ -310,7 +312,7 @@ def assign_frames(memory, turns):
 
 @inner("void(Turn[::1], int64)")
 def leave_frames(turns, then):
-    """Take the frames whose action is LEAVE out of the window; their tables' action is ``then`` afterwards."""
+    """Remove the frames whose action is LEAVE from the window, and set the actions to ``then``."""
     for i in range(turns.shape[0]):
         turn = turns[i]
         if turn["action"] == LEAVE:
@@ -322,14 +324,14 @@ def leave_frames(turns, then):
 
 @inner("int64(uint8[::1], Turn[::1], int64, int64, uint32)")
 def store_words(memory, turns, action, then, word):
-    """Store the same word for each frame whose action was carried out, with a full fence; returns how many there are.
+    """Store a word for each frame whose action was carried out, by a full fence; return the number of frames.
 
     Args:
         memory: the ring.
         turns: TURN[tables].
-        action: of the turns, as far as it was carried out.
-        then: what the action is afterwards.
-        word: of the frames afterwards.
+        action: the action.
+        then: next action of these turns.
+        word: new word of the frames.
     """
     stored = 0
     for i in range(turns.shape[0]):

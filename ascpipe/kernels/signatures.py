@@ -1,4 +1,4 @@
-"""Has the numba types of the structs and arrays that kernels take, by the names that stand in their signatures."""
+"""numba types of the structs and arrays that kernels take, by their names in signatures."""
 import functools
 from typing import Any, Dict
 
@@ -16,7 +16,7 @@ _STRUCTS = (
 
 @functools.lru_cache(maxsize=None)
 def numba_types() -> Dict[str, Any]:
-    """The names that stand in signatures of kernels."""
+    """Return the types by name."""
     found = {name.title().replace("_", ""): from_dtype(getattr(module, name))
              for module, names in _STRUCTS for name in names.split()}
     ints, longs = (types.Array(kind, 1, "C") for kind in (types.int32, types.int64))

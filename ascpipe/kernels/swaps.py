@@ -1,12 +1,12 @@
-"""Chooses the rows that leave the device when a batch needs more slots than are free.
+"""Choice of the rows that leave the device when a batch needs more slots than are free.
 
-A slot is *idle* when no frame that is still to be planned uses its row.  Once a table has chosen victims, its victim
-order (see ``victims``) has all slots in use: first the idle ones, the least frequent first, then the others, the
-farthest next use first; equal ones by slot.
+A slot is *idle* if no frame that is still to be planned uses its row. After the first choice, the victim order (see
+``victims``) has all slots in use: first idle slots, the least frequent first, then other slots, the farthest next use
+first. Equal slots are ordered by number.
 
-When a frame is planned, its rows may go earlier than before: their slots are ranked anew at once.  When a frame is
-touched, its rows go later than before: their slots keep a score that is too low until they are taken out (see
-``rescoring``).  The readable version is ``tests/reference/swaps.py``.
+Planning a frame may move its slots forward in the order, so they are ranked again at once. Touching a frame moves its
+slots back: their scores stay too low until the slots are taken out (see ``rescoring``). The readable version is
+``tests/reference/swaps.py``.
 """
 import numpy as np
 
@@ -25,11 +25,11 @@ _NONE = np.uint64(0)
 
 @inner("void(Planner, int32[::1], uint64)")
 def rank_slots(planner, listed, future):
-    """Put the slots of some entries into the victim order, or move them to where they belong now, once there is one.
+    """Put the slots of some rows into the victim order or update their scores; do nothing before there is an order.
 
     Args:
-        planner: of the table.
-        listed: int32[n]; rows of the view; those without a slot are passed over.
+        planner: planner of the table.
+        listed: int32[n]; rows of the view; rows without a slot are skipped.
         future: bits of the frames that are still to be planned.
     """
     if planner["victims_filled"] == 0:
@@ -50,11 +50,7 @@ def rank_slots(planner, listed, future):
 
 @inner("void(Planner)")
 def rank_all(planner):
-    """Make the victim order: of all slots in use.
-
-    Args:
-        planner: of the table, which has memory for it.
-    """
+    """Make the victim order of all slots in use. The planner has memory for it."""
     entries = entries_of(planner)
     owners = slot_owners_of(planner)
     view = view_of(planner)
@@ -71,19 +67,14 @@ def rank_all(planner):
             put_slot(slot, score, True, victims)
     for number in range(planner["rows_used"]):
         row = view.rows[number]
-        if row["mask"] != _NONE and row["slot"] >= 0:  # what the truth says of it is old, or it is used
+        if row["mask"] != _NONE and row["slot"] >= 0:  # the truth is outdated, or a frame uses the row
             put_slot(row["slot"], score_of(row["frequency"], row["mask"] & planner["unplanned"], newest, first_use),
                      True, victims)
 
 
 @inner("void(Planner, int32[::1])")
 def drop_slots(planner, slots):
-    """Take slots out of the victim order, once there is one.
-
-    Args:
-        planner: of the table.
-        slots: int32[n]; -1 is passed over.
-    """
+    """Remove slots from the victim order if there is one; slots of -1 are skipped."""
     if planner["victims_filled"] != 0:
         victims = victims_of(planner)
         for i in range(slots.shape[0]):
@@ -92,23 +83,23 @@ def drop_slots(planner, slots):
 
 @inner("void(Planner, int64, Record, int32[::1])")
 def choose_victims(planner, number, record, out_slots):
-    """Choose rows that leave the device for those that move in.
+    """Choose rows that leave the device for rows that move in.
 
-    First rows that no other frame needs, the least frequent first, then the lowest slot; then those whose next use is
-    farthest, then the lowest slot.  The slots of the batch's own rows leave the order until the batch is planned.
+    Rows that no other frame needs come first, the least frequent first; then rows with the farthest next use. Equal
+    rows are ordered by slot. The slots of the batch's own rows leave the order until the batch is planned.
 
     Args:
-        planner: of the table, which has memory for a victim order.
-        number: of the frame.
-        record: its keys, and the slots of those that are on the device, -1 for the others.
-        out_slots: int32[n]; receives the slots; n rows can leave.
+        planner: planner of the table, with memory for a victim order.
+        number: number of the frame.
+        record: record with the keys, and slots of keys on the device, -1 for other keys.
+        out_slots: int32[n]; receives the slots. The caller ensures that n rows can leave.
     """
     future = planner["unplanned"] & ~frame_bit(number)
     victims = victims_of(planner)
     if planner["victims_filled"] == 0 or planner["newest"] - planner["first_use"] > MOST_USES:
         rank_all(planner)
     if header_of(planner)["access_threshold"] >= 0:
-        # a key of the batch that is not admitted, but has a row on the device, may lose its slot at once
+        # keys of the batch that are not admitted but have a slot may lose it at once
         rank_slots(planner, held_rows_of(planner, number)[record.slots < 0], future)
     drop_slots(planner, record.slots)
     n = out_slots.shape[0]

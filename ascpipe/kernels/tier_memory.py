@@ -1,30 +1,30 @@
-"""What a table worker knows of the home rows and disk slots of a table, beyond shared memory and its planner.
+"""The tier: private state of a table worker for the home rows and disk slots of one table.
 
-A home row is a buffer in host memory for one row. Its *status* says what it holds and which operation of the disk
-worker is in flight; requests have the number of their home row, so there is one at most.
+A home row is a buffer in host memory for one row. Its *status* is its content and the operation in flight. There is at
+most one operation, because a request has the number of its home row.
 
 ============  ==================================  ===========  =================================================
-status        what the home row holds             in flight    becomes
+status        content                             in flight    next status
 ============  ==================================  ===========  =================================================
 FREE          nothing, or a new row that only a   -            FETCHING (fetch), PINNED (a step trains it)
-              plan knows
+              plan refers to
 FETCHING      nothing yet                         READ         FETCHED, or FREE if no pinned frame needs it now
 FETCHED       clean copy of a row on disk         -            PINNED (a step trains it), FREE (unpinned before)
 PINNED        dirty row, which must stay          -            CANDIDATE (no pinned frame, no device slot)
 CANDIDATE     dirty row, in the victim order      -            SPILLING, PINNED (a frame with the key is pinned)
-SPILLING      dirty row, still the row            WRITE        QUARANTINED (written), CANCELLED (pinned again),
+SPILLING      dirty row, still valid              WRITE        QUARANTINED (written), CANCELLED (pinned again),
                                                                PINNED (the write failed)
 CANCELLED     dirty row, which stays              WRITE, void  PINNED
 DROPPED       row of a key that was dropped       WRITE, void  QUARANTINED
-QUARANTINED   a row that old readers may look at  -            FREE, when each of these readers has finished
+QUARANTINED   row that old readers may read       -            FREE (these readers have finished)
 ============  ==================================  ===========  =================================================
 
 *Dirty*: no disk slot has this version of the row. *Pinned*: the row must not leave memory, because a pinned frame needs
-it, its key has a device slot, or the table has not run short of home rows yet. While a key has a device slot, the
-newest version of its row is there, and the home row waits for it. *Quarantine*: epoch-based reclamation, see
-``quarantine``. Nothing here outlives the worker: ``deriving`` finds the statuses again after a restart.
+it, its key has a device slot, or the table had enough home rows so far. While a key has a device slot, the newest
+version of its row is on the device, and its home row is reserved. *Quarantine*: see ``quarantine``. The state ends with
+the worker; ``deriving`` derives the statuses again after a restart.
 
-The functions make arrays from the addresses in a TIER; each is inlined.
+The functions make arrays from the addresses in a TIER. All are inlined.
 """
 import numpy as np
 
@@ -44,65 +44,64 @@ FETCHED = 6
 QUARANTINED = 7
 DROPPED = 8
 
-# States of a fetch from disk, one for each row of the view.
+# States of a fetch, one for each row of the view.
 NO_FETCH = 0
-FETCH_QUEUED = 1  #: a pinned frame needs it, and no home row was free yet
-FETCH_TO = 2  #: and all above: less this, the home row that it is fetched to, or has been fetched to
+FETCH_QUEUED = 1  #: a pinned frame needs the row, but no home row was free yet
+FETCH_TO = 2  #: this or more: minus this, the home row that receives or has received the row
 
 #: a home row or disk slot in quarantine
 STAMP = np.dtype([
     ("number", "<i8"),
-    ("epoch", "<i8"),  # in which its entry gave it up
+    ("epoch", "<i8"),  # epoch in which it left its entry
 ])
 
-#: the arrays of a tier
 ARRAYS = (
     Lent("disk_table", DISK_TABLE, ""),
-    Lent("asks", np.int32),  # its asks_room: the ring of numbers of requests that are asked
+    Lent("asks", np.int32),  # [asks_room]: ring of the numbers of issued requests
     Lent("requests", REQUEST, "home_rows"),
     Lent("status", np.uint8, "home_rows"),
-    Lent("owners", np.int32, "home_rows"),  # the entry whose row each has, or gets, while its status says that it does
-    Lent("fetch", np.int32, "view_rows"),  # of each row of the view, whether it is fetched
-    Lent("fetch_queue", np.int32, "fetch_queue_room"),  # a ring: entries whose rows are FETCH_QUEUED
+    Lent("owners", np.int32, "home_rows"),  # entry whose row each home row has or receives, -1 = none
+    Lent("fetch", np.int32, "view_rows"),  # state of the fetch of each row of the view
+    Lent("fetch_queue", np.int32, "fetch_queue_room"),  # ring of entries whose rows are FETCH_QUEUED
     Lent("in_flight", np.int32, "home_rows"),  # numbers of requests that are not known to be complete
-    Lent("quarantined_homes", STAMP, "quarantined_homes_room"),  # rings, in the order of their epochs
+    Lent("quarantined_homes", STAMP, "quarantined_homes_room"),  # rings, ordered by epoch
     Lent("quarantined_slots", STAMP, "quarantined_slots_room"),
-    *VICTIM_ARRAYS,  # of home rows
-    Lent("masks", np.uint64),  # of the slots of the row files; see ``DiskRoom``
+    *VICTIM_ARRAYS,  # victim order of home rows
+    Lent("masks", np.uint64),  # used slots of the row files; see ``DiskRoom``
     Lent("counts", np.int32),
     Lent("following", np.int32),
     Lent("before", np.int32),
     Lent("first", np.int32),
 )
 
-#: what a table worker knows of a table's home rows and disk slots; numbers, and the addresses of its arrays
+#: private numbers for the home rows and disk slots of a table, and the addresses of the arrays
 TIER = np.dtype([
-    # what changes with each batch
-    ("newest_pinned", "<i8"),  # number of the newest pinned frame: rows of frames up to it are fetched
-    ("pinned_frames", "<u8"),  # bits of pinned frames, also of those that have a record
+    # state that changes with each batch
+    ("newest_pinned", "<i8"),  # number of the newest pinned frame; rows of frames up to it are fetched
+    ("pinned_frames", "<u8"),  # bits of pinned frames, including frames with a record
     ("lacking", "<i8"),  # keys of pinned frames that have no home row and no fetch in flight
     ("candidates", "<i8"),  # home rows that are CANDIDATE
     ("spilling", "<i8"),  # home rows that are SPILLING
-    ("fetch_queue_next", "<i8"),  # positions, which only grow, in the queue of entries that wait for a home row: first,
-    ("fetch_queue_end", "<i8"),  # and the end
-    ("fetch_end", "<i8"),  # rows of the view from here on were never fetched
-    ("in_flight", "<i8"),  # requests in their list
-    ("quarantined_homes_next", "<i8"),  # positions, which only grow, in the ring of quarantined home rows: the oldest,
-    ("quarantined_homes_end", "<i8"),  # and the end
-    ("quarantined_slots_next", "<i8"),  # the same for disk slots
+    ("fetch_queue_next", "<i8"),  # first item of the fetch queue; positions only grow
+    ("fetch_queue_end", "<i8"),
+    ("fetch_end", "<i8"),  # rows of the view from this number on were never fetched
+    ("in_flight", "<i8"),  # number of requests in the array ``in_flight``
+    ("quarantined_homes_next", "<i8"),  # oldest home row in quarantine; positions only grow
+    ("quarantined_homes_end", "<i8"),
+    ("quarantined_slots_next", "<i8"),  # oldest disk slot in quarantine; positions only grow
     ("quarantined_slots_end", "<i8"),
-    ("grace_epoch", "<i8"),  # readers of up to this epoch may look at any free row or slot; 0 = there are none
-    ("resident_frame", "<i8"),  # number of the frame whose rows were looked for last,
-    ("resident_keys", "<i8"),  # and how many of its keys, the first ones, have their rows in memory
-    ("ordered", "<i8"),  # 1 = the victim order has all candidates, and nothing else; 0 = there are no candidates yet
-    ("first_use", "<i8"),  # number of the frame that scores in the victim order count from
-    ("disk_rows", "<i8"),  # entries whose row is on disk
+    ("grace_epoch", "<i8"),  # readers with this or an earlier epoch may read any free row or slot; 0 = no such readers
+    ("resident_frame", "<i8"),  # number of the frame whose rows were checked last, -1 = none
+    ("resident_keys", "<i8"),  # number of its keys, from the first, whose rows are in memory
+    ("ordered", "<i8"),  # 1 = the victim order has exactly the candidates; 0 = there are no candidates yet
+    ("first_use", "<i8"),  # frame number that scores of the victim order are relative to
+    ("disk_rows", "<i8"),  # entries whose rows are on disk
     ("fetch_ahead", "<i8"),  # frames after the next one to plan that may be pinned
-    ("is_derived", "<i8"),  # 1 = all of this is
-    # errors of the disk
+    ("is_derived", "<i8"),  # 1 = this state was derived from entries and requests
+    # disk errors
     ("lost", "<i8"),  # number of a request that failed to read the row of an entry, -1 = none
     ("failed_writes", "<i8"),
-    ("last_error", "<i8"),  # of the failed writes
+    ("last_error", "<i8"),  # error of the last failed write
     # sizes
     ("home_rows", "<i8"),
     ("view_rows", "<i8"),
@@ -112,8 +111,8 @@ TIER = np.dtype([
     ("quarantined_homes_room", "<i8"),
     ("quarantined_slots_room", "<i8"),
     *addresses(ARRAYS),
-    # by position of the frame in the ring
-    ("new_keys", "<i8", (MAX_FRAMES,)),  # keys of the frame that count as lacking since they have no row at all
+    # arrays by position of the frame in the ring
+    ("new_keys", "<i8", (MAX_FRAMES,)),  # keys of the frame that count as lacking because they have no row
 ])
 
 disk_table_of = accessor(ARRAYS, "disk_table")
@@ -129,25 +128,25 @@ quarantined_slots_of = accessor(ARRAYS, "quarantined_slots")
 
 @register_jitable
 def tier_at(address):
-    """The TIER at an address."""
+    """Return the TIER at an address."""
     return array_at(address, 1, TIER)[0]
 
 
 @register_jitable
 def asks_of(tier):
-    """int32[a power of two]; the ring of numbers of requests that are asked."""
+    """Return the ring of the numbers of issued requests, int32[a power of two]."""
     return array_at(tier["asks_at"], disk_table_of(tier)["asks_room"], np.int32)
 
 
 @register_jitable
 def home_order_of(tier):
-    """The victim order of home rows."""
+    """Return the victim order of home rows."""
     return order_of(tier, tier["home_rows"])
 
 
 @register_jitable
 def room_of(tier):
-    """The slots of the row files."""
+    """Return the used slots of the row files."""
     blocks = tier["blocks"]
     per_block = tier["per_block"]
     return DiskRoom(array_at(tier["masks_at"], blocks * ((per_block + 63) // 64), np.uint64),

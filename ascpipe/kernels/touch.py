@@ -1,4 +1,4 @@
-"""Finds the entries of a frame's keys or names new ones, and keeps them while the frame is in the window.
+"""Kernels that find or create the entries of a frame's keys, and free them when the frame leaves the window.
 
 The readable version is ``tests/reference/touch.py``.
 """
@@ -12,17 +12,16 @@ from ascpipe.layout.words import FREE, NAMED
 
 @inner("int64(Planner, int64[::1], int64, Index, Entry[::1], int32[::1], int32[::1])")
 def name_keys(planner, unique, used, index, entries, free_stack, out_entries):
-    """Give each key without an entry one, as a name only.
+    """Create NAMED entries for keys that have none.
 
     Args:
-        planner: of the table; has how many they are; receives how many free entries are left in the stack, the top ones
-            are taken first.
+        planner: planner of the table; ``missing`` is the number of these keys, ``free_entries`` is updated.
         unique: int64[n]; distinct keys.
-        used: entries that were ever used; from here on they are taken when the stack is empty.
+        used: number of entries that were ever used; new entries are taken from here when the stack is empty.
         index: the key index.
         entries: ENTRY[capacity]; with room.
-        free_stack: int32[capacity]; entry numbers that were given back.
-        out_entries: int32[n]; entry of each key, -1 = it has none; receives the new ones.
+        free_stack: int32[capacity]; freed entry numbers, taken from the top.
+        out_entries: int32[n]; entry of each key, -1 = none; receives the new ones.
 
     Returns:
         ``used`` afterwards.
@@ -45,7 +44,7 @@ def name_keys(planner, unique, used, index, entries, free_stack, out_entries):
             named["slot"] = -1
             named["frequency"] = 0
             named["home"] = -1
-            named["state"] = NAMED  # last: a restart believes what is not FREE
+            named["state"] = NAMED  # last: a restarted worker trusts entries that are not FREE
             insert_key(unique[i], number, index)
             out_entries[i] = number
     planner["free_entries"] = top
@@ -54,19 +53,18 @@ def name_keys(planner, unique, used, index, entries, free_stack, out_entries):
 
 @inner("int64(Planner, View, int32[::1], uint64, Entry[::1], int64[::1], int32[::1])")
 def leave_window(planner, view, listed, bit, entries, out_keys, free_stack):
-    """Clear a frame's bit; entries that are only a name and that no frame needs any more are freed.
+    """Clear a frame's bit, and free NAMED entries that no frame needs any more.
 
     Args:
-        planner: of the table; receives the height of the stack of free entries.
-        view: of the table.
-        listed: int32[n]; rows that the frame took; one may occur twice.
-        bit: the frame's bit.
+        planner, view: state of the table; ``rows_held`` and ``free_entries`` are updated.
+        listed: int32[n]; rows of the frame, possibly with duplicates.
+        bit: bit of the frame.
         entries: ENTRY[capacity].
-        out_keys: int64[>= n]; receives the keys whose entries were freed, to be removed from the index.
-        free_stack: int32[capacity]; the free entry numbers, to which they are added.
+        out_keys: int64[>= n]; receives the keys of the freed entries; the caller removes them from the index.
+        free_stack: int32[capacity]; receives the numbers of the freed entries.
 
     Returns:
-        How many entries were freed.
+        Number of freed entries.
     """
     rows = view.rows
     freed = 0
@@ -79,8 +77,8 @@ def leave_window(planner, view, listed, bit, entries, out_keys, free_stack):
         mask = row["mask"]
         row["mask"] = mask & keep
         gone += np.int64(mask == bit)
-        # No short-circuit: its branch would often be mispredicted.  What no frame needs is in the view as it is in the
-        # truth, and there a name has neither count nor row; so few entries have to be read.
+        # No short-circuit: its branch would often be mispredicted. A row that no frame needs equals the truth, where
+        # NAMED entries have neither count nor row. So only few entries must be read.
         if ((mask == bit) & (row["count"] == 0) & (row["slot"] & row["home"] == -1)
                 and entries[np.uint64(row["entry"])]["state"] == NAMED):
             number = np.uint64(row["entry"])

@@ -1,12 +1,13 @@
-"""Deduplicates a batch: distinct keys, how often each occurs, and the restore index that undoes it.
+"""Deduplication of a batch: distinct keys, occurrences, and the restore index.
 
-The readable version is ``tests/reference/unique.py``.
+The readable version is ``tests/reference/unique.py``. These choices make it fast:
 
-It is fast because cells of four bytes hold an index into ``unique`` instead of the key; home cells are computed in a
-pass of their own, which tells the cell to prefetch for a later key; and no branch depends on whether a key is new,
-unless nearly all keys of the block before were new, or hardly any: then the processor predicts the branch.
-Cells for twice the batch, emptied at each call, were measured to be faster than fewer cells that grow with the
-distinct keys: emptying is cheap, and searches that go past the first cell are not.
+* Cells of four bytes hold an index into ``unique`` instead of the key.
+* Home cells are computed in a separate pass, so that the cells of later keys can be prefetched.
+* No branch depends on whether a key is new. The exception: if nearly all or hardly any keys of the previous block were
+  new, the processor predicts this branch.
+* There are two cells per key of the batch, emptied at each call. Fewer cells that grow with the distinct keys were
+  slower, because searches past the first cell cost more than emptying.
 """
 import numpy as np
 
@@ -15,22 +16,22 @@ from ascpipe.kernels.hashing import home_cells
 from ascpipe.kernels.prefetch import prefetch
 
 _ONE = np.uint64(1)
-_AHEAD = 24  # keys between the one at hand and the one whose cell is prefetched
-_BLOCK = 1024  # keys between two choices of how to find them
-_FEW_NEW = _BLOCK // 8  # of a block; with fewer than these the next one is taken with a branch,
-_MANY_NEW = _BLOCK * 7 // 8  # and with more
+_AHEAD = 24  # prefetch distance in keys
+_BLOCK = 1024  # keys between two choices of the method
+_FEW_NEW = _BLOCK // 8  # with fewer new keys in a block, the next block uses a branch
+_MANY_NEW = _BLOCK * 7 // 8  # with more new keys, too
 _SIGN = np.int64(63)
 _MOST = 2**31 - 1
 
 
 def scratch_cells(n: int) -> int:
-    """Cells that ``unique_keys`` needs for n keys: a power of two, at least 2 n."""
+    """Return the number of cells for n keys: a power of two, at least 2 n."""
     return 1 << max(0, 2 * n - 1).bit_length()
 
 
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
 def _find_indexes(dedup, block, n_unique, mask):
-    """Replace the home cells of a block in ``restore`` by indexes; returns how many distinct keys there are then."""
+    """Replace the home cells of a block in ``restore`` by indexes; return the new number of distinct keys."""
     keys, unique, restore, _, cells = dedup
     i, end, ahead = block
     while i < end:
@@ -39,14 +40,14 @@ def _find_indexes(dedup, block, n_unique, mask):
         cell = np.uint64(restore[i])
         found = np.int64(cells[cell])
         new = found >> _SIGN  # all bits are set if the cell is empty, else none
-        # For an empty cell the first key is read, in vain: the new key's item would make the read wait for a write.
+        # If the cell is empty, unique[0] is read in vain: the item of the new key would make the read wait for a write.
         while (unique[np.uint64(found & ~new)] ^ key) & ~new:
             cell = (cell + _ONE) & mask
             found = np.int64(cells[cell])
             new = found >> _SIGN
         index = n_unique if found < 0 else found  # a selection, no branch
         cells[cell] = np.int32(index)
-        unique[np.uint64(n_unique)] = key  # if it is not new, the next one that is overwrites it
+        unique[np.uint64(n_unique)] = key  # if the key is not new, the next new key overwrites it
         restore[i] = np.int32(index)
         n_unique -= new
         i += _ONE
@@ -55,7 +56,7 @@ def _find_indexes(dedup, block, n_unique, mask):
 
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
 def _find_and_count(dedup, block, n_unique, mask):
-    """Do what ``_find_indexes`` does, and count the block: faster where nearly all keys are new, or nearly none."""
+    """Do the same as ``_find_indexes``, and count; faster if nearly all keys are new, or hardly any."""
     keys, unique, restore, occurrences, cells = dedup
     i, end, ahead = block
     while i < end:
@@ -81,7 +82,7 @@ def _find_and_count(dedup, block, n_unique, mask):
 
 @inner("void(int64, int64, int64, int64, int32[::1], int32[::1])")
 def _count(begin, end, known, n_unique, restore, out_occurrences):
-    """Count keys whose indexes are known; distinct keys from ``known`` on were found among them."""
+    """Count keys whose indexes are known. Counts of distinct keys from ``known`` on start at 0."""
     out_occurrences[known:n_unique] = 0
     for j in range(begin, end):
         out_occurrences[np.uint64(restore[np.uint64(j)])] += np.int32(1)
@@ -89,12 +90,12 @@ def _count(begin, end, known, n_unique, restore, out_occurrences):
 
 @inner("void(int32[::1], int32[::1], int32[::1])")
 def weigh_keys(weights, restore, out_occurrences):
-    """Store how often distinct keys occur where an id counts more than once.
+    """Store the sums of weights as occurrences of distinct keys.
 
     Args:
-        weights: int32[n]; how often each id counts; one below 0 counts as 0.
-        restore: int32[n]; the index of its distinct key.
-        out_occurrences: int32[distinct keys]; receives the sums of weights, at most 2^31 - 1.
+        weights: int32[n]; weight of each id; a negative weight counts as 0.
+        restore: int32[n]; index of the id's distinct key.
+        out_occurrences: int32[distinct keys]; receives the sums, at most 2^31 - 1.
     """
     out_occurrences[:] = 0
     for j in range(weights.shape[0]):
@@ -108,32 +109,31 @@ def unique_keys(dedup, spread):
     """Write the distinct keys in order of first appearance.
 
     Args:
-        dedup: keys, any values, duplicates allowed; receives the distinct keys, the restore index and how often each
-            distinct key occurs.
-        spread: three numbers (see ``hashing``); no result depends on them.
+        dedup: keys, any values, duplicates allowed; receives distinct keys, restore index and occurrences.
+        spread: seed of the hash (see ``hashing``), which does not affect results.
 
     Returns:
-        How many distinct keys there are, 0 to n.
+        Number of distinct keys, 0 to n.
     """
     keys, _, out_restore, out_occurrences, cells = dedup
     n = keys.shape[0]
-    in_use = 1  # a power of two, at least 2 n: as scratch_cells
+    in_use = 1  # a power of two, at least 2 n; see ``scratch_cells``
     bits = 0
     while in_use < 2 * n:
         in_use *= 2
         bits += 1
-    home_cells(keys, min(bits, 31), spread, out_restore)  # where they stay until their own turn
+    home_cells(keys, min(bits, 31), spread, out_restore)  # each stays there until its key is processed
     cells[:in_use] = -1
     mask = np.uint64(in_use - 1)
     n_unique = 0
-    counted = 0  # keys that are in out_occurrences
-    counted_unique = 0  # distinct ones among them
-    new = _BLOCK // 2  # of the block before; not known yet
+    counted = 0  # counted keys
+    counted_unique = 0  # distinct keys among them
+    new = _BLOCK // 2  # new keys of the previous block; not known yet
     for begin in range(0, n, _BLOCK):
         end = min(begin + _BLOCK, n)
         block = np.uint64(begin), np.uint64(end), np.uint64(min(_AHEAD, n - end))
         before = n_unique
-        if _FEW_NEW <= new <= _MANY_NEW:  # counted together when all are found, and the cells are not needed any more
+        if _FEW_NEW <= new <= _MANY_NEW:  # counted later, several blocks at once
             n_unique = _find_indexes(dedup, block, n_unique, mask)
         else:
             _count(counted, begin, counted_unique, n_unique, out_restore, out_occurrences)

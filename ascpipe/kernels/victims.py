@@ -1,13 +1,13 @@
-"""The victim order: slots in the order in which their rows leave, by scores (see ``rescoring``, with a picture).
+"""The victim order: slots in the order in which their rows leave, by score (``rescoring`` has a picture).
 
-The order is exact: by score, equal scores by slot.  To put a slot in or to drop it is one store: of its score.  Nothing
-is sorted until a slot is taken.  Then the slots whose scores are at most a *bound*, about one in eight, are collected
-and sorted: the *run*.  Slots that are put in below the bound afterwards are *late*; they are sorted when slots are
-taken next.  The least slot is the first of the run or the first late one.
+The order is exact: by score, then by slot. Adding or dropping a slot stores one score. Nothing is sorted until a slot
+is taken. Then the slots with scores up to a *bound*, about one in eight, are collected and sorted: the *run*. Slots
+that are added up to the bound afterwards are *late*. They are sorted when slots are taken next. The least slot is the
+first of the run or the first late slot.
 
-Both hold numbers, score and slot in one.  A number whose slot has another score by now is passed over, so nothing is
-ever searched for.  When both are used up, or there are too many late slots, a new bound is chosen from a sample of the
-scores.  It decides how much is collected, never which slot is the least.
+Run and late slots are stored as numbers: score and slot in one int64. A number is skipped if its slot now has another
+score, so no search is needed. When both are used up, or there are too many late slots, a new bound is chosen from a
+sample of the scores. The bound determines how much is collected, but never which slot is the least.
 
 The readable version is ``tests/reference/victims.py``.
 """
@@ -18,30 +18,26 @@ from ascpipe.kernels.prefetch import prefetch
 from ascpipe.kernels.records import MOST_SORTED
 
 NOT_IN = np.int32(-2**31)  #: score of a slot that is not in the order
-_PART = 8  # one slot in eight is collected, in a large table about MOST_SORTED
-_RANK = 32  # scores of the sample that lie below the bound
-_AHEAD = 8  # numbers between the one at hand and the one whose score is prefetched
+_PART = 8  # about one slot in eight is collected, in a large table about MOST_SORTED slots
+_RANK = 32  # scores of the sample below the bound
+_AHEAD = 8  # prefetch distance in numbers
 _DIGIT_BITS = 8
 _DIGITS = 1 << _DIGIT_BITS
 _FEW = 64  # fewer numbers are sorted without counting
-SLOT_MASK = np.int64(0xFFFFFFFF)  #: the lower half of a number: its slot
+SLOT_MASK = np.int64(0xFFFFFFFF)  #: the slot in a number
 _END = np.int64(2**63 - 1)  # above every number
 
 
 @inner("void(Victims)")
 def clear_order(victims):
-    """Start with no slot in.
-
-    Args:
-        victims: of any contents.
-    """
+    """Remove all slots from an order of any content."""
     victims.scores[:] = NOT_IN
     _forget_numbers(victims.order[0])
 
 
 @inner("void(Order)")
 def _forget_numbers(order):
-    """Go on without run and late slots: whatever is in will be collected anew."""
+    """Drop run and late slots; slots of the order are collected again later."""
     order["bound"] = NOT_IN
     order["run_next"] = 0
     order["run_end"] = 0
@@ -52,12 +48,7 @@ def _forget_numbers(order):
 
 @inner("void(int64, Victims)")
 def expect_slots(n, victims):
-    """Make sure that n slots can be put in.
-
-    Args:
-        n: 0 or more.
-        victims: the order.
-    """
+    """Make room to add n slots."""
     order = victims.order[0]
     if 2 * (order["late_end"] + n) >= victims.late.shape[0]:
         _forget_numbers(order)
@@ -65,14 +56,14 @@ def expect_slots(n, victims):
 
 @inner("void(int64, int64, boolean, Victims)")
 def put_slot(slot, score, yes, victims):
-    """Put a slot into the order, which was told to expect it; one that is in moves to its new score.
+    """Add a slot to the order or update its score, after ``expect_slots``.
 
-    There is no branch: in most batches about half of all slots are put in, in no order.
+    There is no branch, because ``yes`` is hard to predict: it is true for about half of all slots.
 
     Args:
-        slot: 0 to rows - 1, or anything if it is not put in.
+        slot: 0 to rows - 1; any number if ``yes`` is false.
         score: any int32 above ``NOT_IN``.
-        yes: whether to put it in.
+        yes: whether to add the slot.
         victims: the order.
     """
     order = victims.order[0]
@@ -85,20 +76,15 @@ def put_slot(slot, score, yes, victims):
 
 @inner("void(int64, Victims)")
 def drop_slot(slot, victims):
-    """Take a slot out of the order.  Idempotent.
-
-    Args:
-        slot: 0 to rows - 1, or -1 for none.
-        victims: the order.
-    """
+    """Remove a slot, -1 for none, from the order. Idempotent."""
     victims.scores[np.uint64(slot if slot >= 0 else victims.scores.shape[0] - 1)] = NOT_IN
 
 
 @inner("void(int64, int64, int64[::1])")
 def _sort(n, low, numbers):
-    """Sort the first n numbers, which are in order as far as their bits below ``low`` go, by a radix sort.
+    """Sort the first n numbers, which are already sorted by their bits below ``low``, by a radix sort.
 
-    Digits that all numbers share are skipped.  The second half of ``numbers`` is scratch.
+    Digits that all numbers share are skipped. The second half of ``numbers`` is scratch.
     """
     if n < _FEW:
         numbers[:n].sort()
@@ -111,7 +97,7 @@ def _sort(n, low, numbers):
     for shift in range(low, 64, _DIGIT_BITS):
         if (different >> shift) & (_DIGITS - 1) == 0:
             continue
-        # the highest digit has the sign: those below 0 come before the others
+        # the highest digit has the sign: negative numbers come first
         lift = _DIGITS // 2 if shift + _DIGIT_BITS == 64 else 0
         counts = np.zeros(_DIGITS, np.int64)
         begin = target
@@ -131,14 +117,14 @@ def _sort(n, low, numbers):
 
 @inner("void(Victims)")
 def _sort_late(victims):
-    """Put the late slots in order, those that are still in."""
+    """Sort the late slots, and drop those that have left the order or changed their scores."""
     order = victims.order[0]
     scores = victims.scores
     late = victims.late
     n = 0
     for i in range(order["late_next"], order["late_end"]):
         number = late[np.uint64(i)]
-        late[np.uint64(n)] = number  # the next one overwrites it if it is not counted: no branch
+        late[np.uint64(n)] = number  # overwritten by the next number if it is not counted: no branch
         n += np.int64(scores[np.uint64(number & SLOT_MASK)] == number >> 32)
     _sort(n, 0, late)
     order["late_next"] = 0
@@ -148,11 +134,7 @@ def _sort_late(victims):
 
 @inner("int64(Victims)")
 def _collect(victims):
-    """Choose a bound and make the run: the slots whose scores it does not exceed, in order.
-
-    Returns:
-        How many there are: 0 if no slot is in.
-    """
+    """Choose a bound and make the run of the slots up to it; return their number, 0 if the order is empty."""
     order = victims.order[0]
     scores = victims.scores
     numbers = victims.numbers
@@ -184,7 +166,7 @@ def take_least(out_numbers, victims):
         victims: the order.
 
     Returns:
-        How many were taken: n, or all that were in if those are fewer.
+        Number of slots: n, or fewer if the order had fewer.
     """
     order = victims.order[0]
     _, scores, numbers, late = victims
@@ -193,7 +175,7 @@ def take_least(out_numbers, victims):
     taken = np.int64(0)
     run = order["run_next"]
     of_late = order["late_next"]
-    # in registers: to the compiler, a store could change them
+    # in registers: the compiler must assume that a store changes the fields
     run_end = order["run_end"]
     late_end = order["late_end"]
     while taken < out_numbers.shape[0]:

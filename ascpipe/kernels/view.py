@@ -1,16 +1,16 @@
-"""The view of a table: the truth as it will be after the newest record, as far as the window is concerned.
+"""The view of a table: the truth plus all records that are not retired. It has rows for entries in the window.
 
-A row (see ``records.ROW``) has what plans read of an entry, and its window mask: bit p is set while the frame at
-position p of the ring holds the entry, or has a record that changes it.  Only such entries need a row: of all others
-the truth is the view.  A number for each entry leads to its row, and the frames of the window have lists of theirs.  A
-row that no frame needs any more stays, and says what the truth says, until it is used for another entry; the next one
-is found by a hand that goes round.  So there are four times as many rows, of 32 bytes each, as the window needs,
-however large the table is, and a key that occurs often has one already.
+A row (see ``records.ROW``) has the values of an entry that plans read, and its window mask. Bit p is set while the
+frame at position p of the ring holds the entry or has a record that changes it. Only such entries need a row: for all
+other entries, the view is the truth. ``row_of`` maps entries to rows, and each frame of the window has a list of rows.
 
-A record assigns its rows in place.  What they were is kept in a ring of *changes*, in the order of their records; the
-change of number n, which only grows, is item ``n & (room - 1)``.  So the newest record is taken off again in as many
-steps as it has keys, and the oldest, once it is assigned to the truth, is dropped by moving the ring's end.  Both ends
-of the ring are fields of the planner.
+A row that no frame needs any more stays, with the values of the truth, until it is reused for another entry. A hand
+that cycles through the rows finds the next one. There are four times as many rows as the window needs, of 32 bytes
+each, regardless of the size of the table. So a key that occurs often already has a row.
+
+A record changes its rows in place. The old values are stored in a ring of *changes*, in the order of records. Numbers
+of changes only grow; change n is item ``n & (room - 1)``. So undoing the newest record takes one step per key, and the
+changes of the oldest record are dropped by moving an end of the ring. The planner has both ends.
 
 The readable version is ``tests/reference/view.py``.
 """
@@ -20,31 +20,31 @@ from ascpipe.kernels.door import entry, inner
 from ascpipe.kernels.prefetch import prefetch, prefetch_end
 from ascpipe.layout.words import FREE, HOME_NONE, NAMED, TRAINED
 
-AHEAD = 24  #: keys between the one at hand and the one whose row is prefetched
+AHEAD = 24  #: prefetch distance in keys
 
-_FAR = 64  # the same, for what is met alone
-_ROWS_PER_HELD = 4  # rows for each that the window needs
+_FAR = 64  # prefetch distance in keys for ``row_of``
+_ROWS_PER_HELD = 4  # rows of the view per row that the window needs
 _NONE = np.uint64(0)
 
 
 @inner("void(int32[::1], int64, Row[::1])")
 def prefetch_row(listed, i, rows):
-    """Prefetch the row that comes ``AHEAD`` rows after row i of a list.
+    """Prefetch the row ``AHEAD`` items after item i of a list.
 
     Args:
-        listed: int32[n]; numbers of rows.
+        listed: int32[n]; row numbers.
         i: 0 to n - 1.
-        rows: of the view.
+        rows: rows of the view.
     """
     prefetch(rows, np.uint64(listed[np.uint64(min(i + AHEAD, listed.shape[0] - 1))]))
 
 
 @inner("void(int32[::1], int64, Entry[::1])")
 def prefetch_entry(numbers, i, entries):
-    """Prefetch entry i of a list, both lines if it lies in two.
+    """Prefetch entry i of a list; an entry may extend over two cache lines.
 
     Args:
-        numbers: int32[n]; of entries.
+        numbers: int32[n]; entry numbers.
         i: 0 to n - 1.
         entries: ENTRY[capacity].
     """
@@ -55,12 +55,12 @@ def prefetch_entry(numbers, i, entries):
 
 @inner("void(Planner, Row, uint64)")
 def mark_row(planner, row, bit):
-    """Set a frame's bit.
+    """Set a frame's bit in a row.
 
     Args:
-        planner: of the table; counts the rows that some frame needs.
-        row: of the view.
-        bit: the frame's bit.
+        planner: planner of the table; ``rows_held`` is updated.
+        row: row of the view.
+        bit: bit of the frame.
     """
     mask = row["mask"]
     planner["rows_held"] += np.int64(mask == _NONE)
@@ -69,7 +69,7 @@ def mark_row(planner, row, bit):
 
 @inner("void(Entry, Row)", "void(Change, Row)")
 def say_as(known, row):
-    """Make a row say what an entry says, or what it said before a change."""
+    """Copy the values of an entry or of a change to a row."""
     row["count"] = known["count"]
     row["slot"] = known["slot"]
     row["home"] = known["home"]
@@ -78,11 +78,11 @@ def say_as(known, row):
 
 @inner("void(Planner, View, int32[::1])")
 def choose_rows(planner, view, out_rows):
-    """Choose rows for entries that have none: new ones, or such as no frame needs, whose entries have none then.
+    """Choose rows for entries without one: new rows, or rows that no frame needs, which are removed from their entries.
 
     Args:
-        planner, view: of the table.
-        out_rows: int32[n]; receives the numbers of free rows.
+        planner, view: state of the table.
+        out_rows: int32[n]; receives the row numbers.
     """
     rows = view.rows
     row_of = view.row_of
@@ -97,7 +97,7 @@ def choose_rows(planner, view, out_rows):
     chosen = new
     while chosen < n:
         hand = hand + 1 if hand < last else np.int64(0)
-        out_rows[np.uint64(chosen)] = hand  # the next one overwrites it if it is needed: no branch
+        out_rows[np.uint64(chosen)] = hand  # overwritten by the next row if a frame needs this one: no branch
         chosen += np.int64(rows[np.uint64(hand)]["mask"] == _NONE)
     planner["row_hand"] = hand
     for i in range(new, n):
@@ -110,13 +110,13 @@ def choose_rows(planner, view, out_rows):
 
 @inner("void(View, int64, int64, uint64, Entry)")
 def fill_row(view, number, of_entry, bit, known):
-    """Make a free row that of an entry, which one frame needs.
+    """Assign a free row to an entry that one frame needs.
 
     Args:
-        view: of the table.
-        number: of the row.
+        view: view of the table.
+        number: number of the row.
         of_entry: number of the entry.
-        bit: the frame's bit.
+        bit: bit of the frame.
         known: the entry.
     """
     row = view.rows[np.uint64(number)]
@@ -128,14 +128,14 @@ def fill_row(view, number, of_entry, bit, known):
 
 @inner("void(Planner, View, Entry[::1], uint64, int32[::1], int32[::1], int32[::1])")
 def hold_entries(planner, view, entries, bit, numbers, out_listed, scratch):
-    """Set a frame's bit in the rows of some entries; those that have none get one.
+    """Set a frame's bit in the rows of some entries. Entries without a row get one.
 
     Args:
-        planner, view: of the table.
+        planner, view: state of the table.
         entries: ENTRY[capacity].
-        bit: the frame's bit.
-        numbers: int32[n]; of the entries.
-        out_listed: int32[>= n]; receives the numbers of their rows.
+        bit: bit of the frame.
+        numbers: int32[n]; entry numbers.
+        out_listed: int32[>= n]; receives the row numbers.
         scratch: int32[>= 2 n].
     """
     row_of = view.row_of
@@ -149,7 +149,7 @@ def hold_entries(planner, view, entries, bit, numbers, out_listed, scratch):
         prefetch(row_of, np.uint64(numbers[np.uint64(min(j + _FAR, n - 1))]))
         found = row_of[np.uint64(numbers[i])] - np.int32(1)
         out_listed[i] = found
-        # the next one overwrites it if it is not counted: no branch, which would often be mispredicted
+        # overwritten by the next item if it is not counted: a branch would often be mispredicted
         scratch[np.uint64(without)] = j
         scratch[np.uint64(n + marked)] = found
         without += np.int64(found < 0)
@@ -174,11 +174,7 @@ def hold_entries(planner, view, entries, bit, numbers, out_listed, scratch):
 
 @entry("void(Planner, View)")
 def clear_rows(planner, view):
-    """Take every frame out of the window; no entry has a row then.
-
-    Args:
-        planner, view: of the table.
-    """
+    """Remove every frame from the window. Afterwards no entry has a row."""
     for number in range(planner["rows_used"]):
         row = view.rows[number]
         row["mask"] = _NONE
@@ -200,19 +196,19 @@ def is_in_window(number, view):
 
 @entry("UniTuple(int64, 2)(Planner, View, int64, Entry[::1], int32[::1])")
 def derive_view(planner, view, used, entries, free_stack):
-    """Rebuild the rows of a table whose records are all assigned, and collect its free entries.
+    """Reset the rows of a table whose records are all assigned, and collect its free entries.
 
-    Names that no frame holds are freed.
+    NAMED entries that no frame holds are freed.
 
     Args:
-        planner: of the table.
-        view: of the table; the rows that the window needs receive what the truth says, the others are free then.
-        used: entries that were ever used.
+        planner, view: state of the table. Rows that the window needs receive the values of the truth, other rows are
+            freed.
+        used: number of entries that were ever used.
         entries: ENTRY[capacity]; the truth.
         free_stack: int32[capacity]; receives the free entries, the lowest on top.
 
     Returns:
-        (how many entries are free, how many trained keys have a row).
+        (number of free entries, number of trained keys that have a row).
     """
     has_homes = planner["home_rows"] > 0
     for number in range(planner["rows_used"]):
@@ -240,16 +236,16 @@ def derive_view(planner, view, used, entries, free_stack):
 
 @inner("void(int64, Row, int64, Change[::1])")
 def keep_row(number, row, change, changes):
-    """Keep what a row is that a record is about to change.
+    """Store the values of a row before a record changes them.
 
     Args:
-        number: of the row.
-        row: of the view.
+        number: number of the row.
+        row: row of the view.
         change: number of the change.
-        changes: of the view.
+        changes: changes of the view.
     """
     kept = changes[np.uint64(change) & np.uint64(changes.shape[0] - 1)]
-    # read first: to the compiler, a store could change what is read after it
+    # read first: the compiler must assume that a store changes the row
     count = row["count"]
     slot = row["slot"]
     home = row["home"]
@@ -263,12 +259,11 @@ def keep_row(number, row, change, changes):
 
 @inner("void(Planner, View, int32[::1], int32[::1])")
 def put_outs(planner, view, listed, out_homes):
-    """Put the victims of a record upon the view: their rows leave the device.
+    """Apply the victims of a record to the view: their rows leave the device.
 
     Args:
-        planner: of the table.
-        view: of the table, with room for n more changes.
-        listed: int32[n]; their rows of the view.
+        planner, view: state of the table, with room for n more changes.
+        listed: int32[n]; rows of the victims.
         out_homes: int32[n]; receives their home rows.
     """
     n = listed.shape[0]
@@ -284,13 +279,12 @@ def put_outs(planner, view, listed, out_homes):
 
 @inner("void(Planner, View, int32[::1], Record)")
 def put_keys(planner, view, listed, record):
-    """Put the keys of a record upon the view.
+    """Apply the keys of a record to the view.
 
     Args:
-        planner: of the table.
-        view: of the table, with room for n more changes.
-        listed: int32[n]; rows of its keys.
-        record: of n keys; a slot and a home row that are both -1 leave the row where it was.
+        planner, view: state of the table, with room for n more changes.
+        listed: int32[n]; rows of the keys.
+        record: record of n keys; if slot and home row are both -1, the row stays where it was.
     """
     n = listed.shape[0]
     change = planner["next_change"]
@@ -300,7 +294,7 @@ def put_keys(planner, view, listed, record):
         keep_row(listed[i], row, change + i, view.changes)
         row["count"] = record.counts[i]
         row["frequency"] = record.frequencies[i]
-        if record.slots[i] >= 0 or record.homes[i] >= 0:  # a table without slots, or home rows, has one of the two
+        if record.slots[i] >= 0 or record.homes[i] >= 0:  # in a table without slots or home rows, one is -1
             row["slot"] = record.slots[i]
             row["home"] = record.homes[i]
     planner["next_change"] = change + n
@@ -308,12 +302,12 @@ def put_keys(planner, view, listed, record):
 
 @inner("void(Record, int32[::1], Row[::1])")
 def put_moves(record, listed, rows):
-    """Put the new slots and home rows of a drafted record upon the view.
+    """Apply the new slots and home rows of a drafted record to the view.
 
     Args:
-        record: its keys that move in.
+        record: record with the keys that move in.
         listed: int32[n]; rows of all its keys.
-        rows: of the view.
+        rows: rows of the view.
     """
     for i in range(record.move_in.shape[0]):
         moved = np.uint64(record.move_in[i])
@@ -324,11 +318,11 @@ def put_moves(record, listed, rows):
 
 @inner("void(Planner, View, int64)")
 def undo_changes(planner, view, n):
-    """Take the newest changes off the view.
+    """Undo the n newest changes of the view.
 
     Args:
-        planner, view: of the table.
-        n: how many changes.
+        planner, view: state of the table.
+        n: number of changes.
     """
     last = np.uint64(view.changes.shape[0] - 1)
     for _ in range(n):
@@ -342,8 +336,8 @@ def move_changes(planner, changes, new_changes):
     """Move all changes to a larger ring.
 
     Args:
-        planner: of the table.
-        changes, new_changes: CHANGE[a power of two], CHANGE[a greater one]; the ring, and the larger one.
+        planner: planner of the table.
+        changes, new_changes: CHANGE[a power of two]; the ring, and the larger one.
     """
     for number in range(planner["oldest_change"], planner["next_change"]):
         new_changes[number & (new_changes.shape[0] - 1)] = changes[number & (changes.shape[0] - 1)]

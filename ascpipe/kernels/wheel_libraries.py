@@ -1,8 +1,8 @@
-"""Makes the libraries of a wheel, one for each level of x86-64.
+"""Build the libraries of a wheel, one for each level of x86-64.
 
     python -m ascpipe.kernels.wheel_libraries FOLDER
 
-Libraries that FOLDER has for the same sources are kept; libraries of other sources are removed.
+Libraries in FOLDER are kept if they have the same sources, and removed otherwise.
 """
 import os
 import sys
@@ -12,7 +12,7 @@ from ascpipe.layout.kernel_library import LEVELS, file_name
 
 
 def main() -> None:
-    """The last line of stderr says why it cannot be done."""
+    """Build missing libraries. On failure, the last line of stderr has the reason."""
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
     wanted = {file_name(level): level for level in LEVELS}

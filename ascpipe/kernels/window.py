@@ -1,4 +1,4 @@
-"""The window of one table: frames that are touched and not retired yet, and the entries that each keeps.
+"""The window of one table: frames that are touched and not retired, and the entries that each frame holds.
 
 The readable version is ``tests/reference/window.py``.
 """
@@ -29,11 +29,11 @@ _NONE = np.uint64(0)
 
 @entry("void(Planner, int64, int32[::1])")
 def take_into_window(planner, number, held):
-    """Take a frame whose entries are found into the window, which keeps them.
+    """Add a frame whose entries were found to the window, which holds them from then on.
 
     Args:
-        planner: of the table; there is scratch for the frame.
-        number: of the frame.
+        planner: planner of the table, with scratch for the frame.
+        number: number of the frame.
         held: int32[n]; its entry numbers.
     """
     bit = frame_bit(number)
@@ -48,12 +48,12 @@ def take_into_window(planner, number, held):
 
 @inner("void(Planner, int64, int32[::1])")
 def hold_others(planner, number, numbers):
-    """Give rows to further entries that the record of a frame changes, until the frame leaves the window.
+    """Hold further entries that the record of a frame changes, until the frame leaves the window.
 
     Args:
-        planner: of the table.
-        number: of the frame.
-        numbers: int32[n]; of the entries, which may be among those that the frame holds.
+        planner: planner of the table.
+        number: number of the frame.
+        numbers: int32[n]; entry numbers; the frame may already hold some.
     """
     listed = planner["listed_count"][number % MAX_FRAMES]
     scratch = array_at(planner["lists_scratch_at"], 2 * planner["list_room"], np.int32)
@@ -64,12 +64,7 @@ def hold_others(planner, number, numbers):
 
 @entry("void(Planner, int64)")
 def pass_by(planner, number):
-    """Mark a frame as no longer to be planned: its rows may be victims of later plans.  Idempotent.
-
-    Args:
-        planner: of the table.
-        number: of the frame.
-    """
+    """Mark a frame as no longer to be planned, so that its rows may be victims of later plans. Idempotent."""
     bit = frame_bit(number)
     if planner["unplanned"] & bit != _NONE:
         planner["unplanned"] &= ~bit
@@ -78,12 +73,7 @@ def pass_by(planner, number):
 
 @inner("void(Planner, int64)")
 def drop_others(planner, number):
-    """Let go of the entries that only the record of a frame changed, which is taken back; their slots are ranked.
-
-    Args:
-        planner: of the table.
-        number: of the frame.
-    """
+    """Release the entries that only the record of a frame changed, because it is taken back, and rank their slots."""
     rows = view_of(planner).rows
     held = held_rows_of(planner, number)
     others = other_rows_of(planner, number)
@@ -91,7 +81,7 @@ def drop_others(planner, number):
     for i in range(others.shape[0]):
         rows[others[i]]["mask"] &= ~bit
         planner["rows_held"] -= np.int64(rows[others[i]]["mask"] == _NONE)
-    for i in range(held.shape[0]):  # some are both
+    for i in range(held.shape[0]):  # the frame also holds some of the others
         mark_row(planner, rows[held[i]], bit)
     rank_slots(planner, others, planner["unplanned"])
     planner["listed_count"][number % MAX_FRAMES] = held.shape[0]
@@ -99,12 +89,7 @@ def drop_others(planner, number):
 
 @entry("void(Planner, int64)")
 def leave(planner, number):
-    """Take a retired frame out of the window, which frees its entries.  Idempotent.
-
-    Args:
-        planner: of the table.
-        number: of the frame.
-    """
+    """Remove a retired frame from the window, and free its entries. Idempotent."""
     bit = frame_bit(number)
     if planner["touched"] & bit == _NONE:
         return

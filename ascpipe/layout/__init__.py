@@ -1,1 +1,1 @@
-"""What processes and languages agree on: bytes, states, codes.  numpy and nothing else; every layer may import it."""
+"""Bytes, states and codes that processes and languages share. It imports only numpy, so every layer may import it."""

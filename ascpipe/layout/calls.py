@@ -1,12 +1,12 @@
-"""Declares structs for calls from Python into our libraries that take many arguments.
+"""Structs for calls from Python into the C++ libraries that take many arguments.
 
-C++ gets the same structs (``calls.gen.h``).  Pointers are valid during the call only.
+C++ has the same structs in ``calls.gen.h``. Pointers are valid during the call only, unless a struct says otherwise.
 """
 import ctypes
 
 
 class TableArguments(ctypes.Structure):
-    """A table, as ``asc_pipeline_add_table`` takes it."""
+    """Arguments of ``asc_pipeline_add_table``: a table."""
 
     _fields_ = (
         ("number", ctypes.c_int),
@@ -18,21 +18,21 @@ class TableArguments(ctypes.Structure):
         ("padding_count", ctypes.c_int64),
         ("padding_keys", ctypes.POINTER(ctypes.c_int64)),  # int64[padding_count]
         ("seed", ctypes.c_uint64),
-        ("initial_kind", ctypes.c_int),  # of ascpipe/layout/initial_kinds.py
+        ("initial_kind", ctypes.c_int),  # see ascpipe/layout/initial_kinds.py
         ("a", ctypes.c_double),
         ("b", ctypes.c_double),
         ("scale", ctypes.c_double),
-        ("averages", ctypes.c_int),  # 1 = its gradients are divided by the number of ranks
-        ("fd", ctypes.c_int),  # of the segment; stays the caller's
+        ("averages", ctypes.c_int),  # 1 = gradients are divided by the number of ranks
+        ("fd", ctypes.c_int),  # of the segment; owned by the caller
         ("bytes", ctypes.c_int64),
-        ("directories", ctypes.c_char_p),  # of its row files, for errors: "/a, /b"; null: no row goes to disk
+        ("directories", ctypes.c_char_p),  # of row files, for errors: "/a, /b"; null: no row is stored on disk
     )
 
 
 class DiskBatch(ctypes.Structure):
-    """Rows to read or write of a row file, as ``asc_disk_submit`` takes them; the arrays stay until the batch is over.
+    """Argument of ``asc_disk_submit``: rows to read or write. The arrays must stay valid until the batch has finished.
 
-    A result is 0, an errno, or what stands in the slot instead (``Damage`` of ``tfops/src/disk/row_format.h``).
+    A result is 0, an errno, or the content of the slot (``Damage`` of ``tfops/src/disk/row_format.h``).
     """
 
     _fields_ = (
@@ -40,20 +40,20 @@ class DiskBatch(ctypes.Structure):
         ("slots", ctypes.POINTER(ctypes.c_int64)),  # int64[count]: disk slots
         ("keys", ctypes.POINTER(ctypes.c_int64)),  # int64[count]
         ("generations", ctypes.POINTER(ctypes.c_uint32)),  # uint32[count]
-        ("rows", ctypes.POINTER(ctypes.c_void_p)),  # address[count]: where each row goes to, or comes from
+        ("rows", ctypes.POINTER(ctypes.c_void_p)),  # address[count]: destination or source of each row
         ("alone", ctypes.POINTER(ctypes.c_uint8)),  # uint8[count]: 1 = no other row of its block is in use; or null
         ("results", ctypes.POINTER(ctypes.c_int32)),  # int32[count]: filled
-        ("requests", ctypes.POINTER(ctypes.c_void_p)),  # address[count]: REQUEST that ends with each result; or null
-        ("bell", ctypes.c_void_p),  # BELL that is rung when some of them have; or null
+        ("requests", ctypes.POINTER(ctypes.c_void_p)),  # address[count]: REQUEST that receives each result; or null
+        ("bell", ctypes.c_void_p),  # BELL to ring when some rows have finished; or null
     )
 
 
 class DiskFile(ctypes.Structure):
-    """A row file, as ``asc_disk_describe`` fills it."""
+    """Result of ``asc_disk_describe``: a row file."""
 
     _fields_ = (
-        ("fd", ctypes.c_int),  # stays the engine's
-        ("is_direct", ctypes.c_int),  # 1 = past the page cache
+        ("fd", ctypes.c_int),  # owned by the engine
+        ("is_direct", ctypes.c_int),  # 1 = direct I/O, without the page cache
         ("file_system", ctypes.c_int),  # FileSystemKind of tfops/src/disk/file_system.h
         ("file_system_name", ctypes.c_char_p),
         ("blocks", ctypes.c_int64),
@@ -63,22 +63,22 @@ class DiskFile(ctypes.Structure):
 
 
 class DiskFigures(ctypes.Structure):
-    """What a device has done since its first file was opened, as ``asc_disk_figures`` fills it."""
+    """Result of ``asc_disk_figures``: statistics of a disk since its first file was opened."""
 
     _fields_ = (
-        ("queued", ctypes.c_int64),  # operations that no thread has begun
+        ("queued", ctypes.c_int64),  # operations that no thread has started
         ("under_way", ctypes.c_int64),
-        ("deepest", ctypes.c_int64),  # most that were under way together
-        ("delayed", ctypes.c_int64),  # operations that waited for another one of their block
+        ("deepest", ctypes.c_int64),  # maximum of ``under_way``
+        ("delayed", ctypes.c_int64),  # operations that waited for another operation on their block
         ("reads", ctypes.c_int64),
         ("writes", ctypes.c_int64),
         ("read_bytes", ctypes.c_int64),
         ("written_bytes", ctypes.c_int64),
         ("rows_read", ctypes.c_int64),
         ("rows_written", ctypes.c_int64),
-        ("rows_failed", ctypes.c_int64),  # by an error of the disk
+        ("rows_failed", ctypes.c_int64),  # by disk errors
         ("rows_damaged", ctypes.c_int64),
-        ("damaged_neighbours", ctypes.c_int64),  # torn slots in blocks that were read to be written
+        ("damaged_neighbours", ctypes.c_int64),  # torn slots in blocks that were read before a write
         ("read_p50_us", ctypes.c_int64),
         ("read_p99_us", ctypes.c_int64),
         ("write_p50_us", ctypes.c_int64),

@@ -1,18 +1,18 @@
-"""Declares the error codes that C++ raises.
+"""Error codes that C++ raises.
 
-An op or a call fails with a class of TensorFlow's, and the text begins with the code.  C++ has the codes as constants
-(``error_codes.gen.h``); all other codes are in ``ascpipe/errors``.
+An op or a call fails with a status of TensorFlow, and its text begins with the code. C++ has the codes as constants in
+``error_codes.gen.h``. All other codes are in ``ascpipe/errors``.
 """
 from typing import NamedTuple, Tuple
 
 
 class NativeError(NamedTuple):
-    """One code.
+    """An error code.
 
     Attributes:
-        code: what the text begins with.
-        status: TensorFlow's code, as ``tf.errors`` calls it.
-        what: when it is raised.
+        code: first word of the error text.
+        status: TensorFlow's code, as in ``tf.errors``.
+        what: cause of the error.
     """
 
     code: str
@@ -42,6 +42,6 @@ NATIVE_ERRORS: Tuple[NativeError, ...] = (
     SUPERVISOR_GONE, WAITED_LONG, FORKED, NOT_STARTED, DAMAGED_TABLE, RANKS_LATE, RANKS_POISONED, RANKS_ENDED,
     RANKS_DIFFER, RANKS_APART, TABLE_FULL, NO_MEMORY_LEFT, OUT_OF_TURN, BATCH_TOO_LARGE, BAD_BAGS, ROW_UNREADABLE)
 
-#: the text of E110, on both sides
+#: text of E110 in Python and C++
 SUPERVISOR_GONE_TEXT = ("ascpipe supervisor (pid {pid}) is gone. No batch was half-applied. What was trained since the "
                         "last checkpoint is lost. Restart the program")

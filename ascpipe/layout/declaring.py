@@ -1,16 +1,16 @@
-"""Declares a struct of shared memory, with what is known of its fields, and keeps all that were declared."""
+"""Declaration of structs in shared memory, with comments on their fields."""
 from typing import Dict, Tuple, Union
 
 import numpy as np
 
-#: name in C++ -> dtype, in the order of their declarations
+#: name in C++ -> dtype, in declaration order
 STRUCTS: Dict[str, np.dtype] = {}
-#: name in C++ -> what is known of each field: its writers, then what it holds
+#: name in C++ -> comment on each field: its writers, then its content
 COMMENTS: Dict[str, Dict[str, str]] = {}
 
 
 def struct(name: str, itemsize: int, **fields: Tuple[Union[str, np.dtype], int, str]) -> np.dtype:
-    """A struct of ``itemsize`` bytes with ``name=(type, offset in bytes, comment)`` for each field."""
+    """Declare a struct of ``itemsize`` bytes; each field is ``name=(type, offset in bytes, comment)``."""
     dtype = np.dtype({
         "names": list(fields), "formats": [field[0] for field in fields.values()],
         "offsets": [field[1] for field in fields.values()], "itemsize": itemsize,

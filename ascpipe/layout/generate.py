@@ -1,7 +1,7 @@
-"""Generates the C++ side of this package: ``python -m ascpipe.layout.generate FOLDER``.
+"""Generate the C++ headers of this package: ``python -m ascpipe.layout.generate FOLDER``.
 
-It writes FOLDER/core/layout.gen.h (structs, states, constants), error_codes.gen.h and calls.gen.h.  The build of the
-ops calls it and puts FOLDER on the include path.
+The headers are layout.gen.h (structs, states, constants), error_codes.gen.h and calls.gen.h in FOLDER/core. The build
+of the ops runs this program and adds FOLDER to the include path.
 """
 import ctypes
 import sys
@@ -26,7 +26,7 @@ _CALL_TYPES = {ctypes.c_int: "int", ctypes.c_int64: "std::int64_t", ctypes.c_uin
 
 
 def _integers(module: ModuleType, *names: str, prefix: str = "") -> Dict[str, int]:
-    """Constants of a module by name: those given, or all that begin with ``prefix``."""
+    """Return the integer constants of a module with these names or this prefix."""
     return {name: value for name, value in vars(module).items()
             if isinstance(value, int) and (name in names or bool(prefix) and name.startswith(prefix))}
 
@@ -77,12 +77,11 @@ namespace ascpipe {{
 
 
 def cpp_name(name: str) -> str:
-    """The constant ``SLOT_NONE`` in C++: ``kSlotNone``."""
+    """Return the C++ name of a constant: ``kSlotNone`` for ``SLOT_NONE``."""
     return "k" + name.title().replace("_", "")
 
 
 def _member(name: str, kind: np.dtype) -> str:
-    """The declaration of a field."""
     if kind.char == "S":
         return "char {}[{}];".format(name, kind.itemsize)
     if kind.subdtype is not None:
@@ -109,7 +108,7 @@ def _struct(struct: str) -> Iterator[str]:
 
 
 def layout_header() -> str:
-    """The text of ``layout.gen.h``."""
+    """Return the text of ``layout.gen.h``."""
     lines = ["namespace layout {", ""]
     lines += ["constexpr {} {} = {};".format(kind, cpp_name(name), getattr(module, name))
               for kind, module, names in _CONSTANTS for name in names]
@@ -130,7 +129,7 @@ def layout_header() -> str:
 
 
 def error_codes_header() -> str:
-    """The text of ``error_codes.gen.h``."""
+    """Return the text of ``error_codes.gen.h``."""
     lines = [""] + ['constexpr ErrorCode k{0.code} = {{Code::{1}, "{0.code}"}};  // {0.what}'.format(
         error, cpp_name(error.status)) for error in codes.NATIVE_ERRORS]
     before, after = codes.SUPERVISOR_GONE_TEXT.split("{pid}")
@@ -140,7 +139,7 @@ def error_codes_header() -> str:
 
 
 def calls_header() -> str:
-    """The text of ``calls.gen.h``."""
+    """Return the text of ``calls.gen.h``."""
     lines = [""]
     for structure in calls.STRUCTURES:
         lines += ["struct {} {{".format(structure.__name__)]
@@ -150,7 +149,7 @@ def calls_header() -> str:
 
 
 def generate(folder: Path) -> None:
-    """Write the headers below ``folder``; a header with the same text is not written again."""
+    """Write the headers below ``folder``; do not rewrite unchanged headers."""
     texts: Dict[str, str] = {"layout.gen.h": layout_header(), "error_codes.gen.h": error_codes_header(),
                              "calls.gen.h": calls_header()}
     (folder / "core").mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""How the library of compiled kernels is named, which processors it is for, and how a process learns its path.
+"""Name and location of the library of compiled kernels, and the processors that it supports.
 
-A library depends on the sources of the kernels, on the C interface of Python, and on the instructions of the processor.
-It has numba's C helpers in it and needs no numba; numpy's C interface is the same in all versions that are allowed.
+A library depends on the sources of the kernels, the C API of Python and the instructions of the processor. It contains
+numba's C helpers and does not need numba. All allowed versions of numpy have the same C API.
 """
 import functools
 import hashlib
@@ -9,21 +9,21 @@ import sysconfig
 from pathlib import Path
 from typing import Collection, Dict, List, NamedTuple
 
-VARIABLE = "KERNEL_LIBRARY"  #: of the environment: path of a library; empty or unset = numba has it, or compiles
-NUMBA_FOLDER = "numba"  #: below NUMBA_CACHE_DIR: what numba keeps of kernels
-COMPILERS = ("gcc", "cc", "clang")  #: of C; the first of them that is on the path links it
-NATIVE = "native"  #: in place of a level: for the processor that compiles it and no other
-_DESCRIBED = 1 << 14  # bytes of /proc/cpuinfo: the first processor, and not all of a hundred
+VARIABLE = "KERNEL_LIBRARY"  #: environment variable with the library's path; empty or unset: numba provides kernels
+NUMBA_FOLDER = "numba"  #: folder of numba's kernels below NUMBA_CACHE_DIR
+COMPILERS = ("gcc", "cc", "clang")  #: C compilers; the first one in PATH links the library
+NATIVE = "native"  #: instead of a level: only for the processor that compiles it
+_DESCRIBED = 1 << 14  # bytes of /proc/cpuinfo: enough for the first processor
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 class Level(NamedTuple):
-    """A level of x86-64, as the psABI defines it.
+    """A level of x86-64, as defined by the psABI.
 
     Attributes:
-        processor: the oldest one of that level that LLVM 11 knows: LLVM 12 was the first to know the levels.
-        without: what that processor has beyond the level, for LLVM.
-        flags: what /proc/cpuinfo says of a processor of that level.
+        processor: oldest processor of that level in LLVM 11, because only LLVM 12 and later know the levels.
+        without: features of that processor beyond the level, disabled for LLVM.
+        flags: flags in /proc/cpuinfo that the level requires.
     """
 
     processor: str
@@ -41,12 +41,12 @@ LEVELS = {
 
 
 def levels_of(flags: Collection[str]) -> List[str]:
-    """Levels whose code runs on a processor with these flags of /proc/cpuinfo, the best one first."""
+    """Return the levels that run on a processor with these flags of /proc/cpuinfo, the best one first."""
     return [name for name, level in LEVELS.items() if not set(level.flags) - set(flags)]
 
 
 def described_processor() -> Dict[str, str]:
-    """The lines of /proc/cpuinfo about the first processor; empty where there is no such file."""
+    """Return the lines of /proc/cpuinfo about the first processor; empty if there is no such file."""
     try:
         with open("/proc/cpuinfo", "rb") as file:
             text = file.read(_DESCRIBED).decode("ascii", "replace").split("\n\n")[0]
@@ -56,7 +56,7 @@ def described_processor() -> Dict[str, str]:
 
 
 def file_name(level: str) -> str:
-    """Of the library for a level, for the sources as they are and this Python.
+    """Return the file name of the library for a level, the current sources and this Python.
 
     Args:
         level: one of LEVELS, or NATIVE.
@@ -69,13 +69,13 @@ def file_name(level: str) -> str:
 
 
 def installed_folder() -> str:
-    """Where an installed package has libraries."""
+    """Return the folder of the libraries of an installed package."""
     return str(_PACKAGE / "kernels")
 
 
 @functools.lru_cache(maxsize=None)
 def sources_digest() -> str:
-    """16 hexadecimal digits over every source that workers compile, and what these take constants from."""
+    """Return 16 hexadecimal digits of a hash of the sources that workers compile, and of their constants' sources."""
     digest = hashlib.sha256()
     for path in sources():
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -83,6 +83,6 @@ def sources_digest() -> str:
 
 
 def sources() -> List[Path]:
-    """The files that ``sources_digest`` reads."""
+    """Return the files that ``sources_digest`` reads."""
     return [path for folder in ("kernels", "layout") for ending in ("*.py", "*.c")
             for path in sorted((_PACKAGE / folder).glob(ending))]

@@ -1,10 +1,10 @@
-"""Lays out a ring segment and its frames: where the pieces lie and how many bytes they take."""
+"""Sizes and offsets of a ring segment and its frames."""
 from typing import NamedTuple, Tuple
 
 from ascpipe.layout.structs import FRAME, MAX_FRAMES, PAGE, PART, RING, RING_TABLE, SPEC, align
 
-#: arrays of a part in the order in which they lie in a frame: name of the offset field, bytes per id; weights lie
-#: where counts will: a table worker plans a part when its key worker is done with them
+#: arrays of a part in the order of a frame: name of the offset field, bytes per id. Weights share the memory of counts,
+#: because a table worker plans a part after its key worker has finished.
 PART_ARRAYS = (
     ("ids", 8), ("unique", 8), ("restore", 4), ("occurrences", 4), ("entries", 4), ("slots", 4), ("counts", 8),
     ("frequencies", 4), ("move_in", 4), ("out_slots", 4), ("out_entries", 4), ("homes", 4), ("out_homes", 4),
@@ -12,17 +12,17 @@ PART_ARRAYS = (
 
 
 def part_bytes(id_count: int, spec_count: int) -> int:
-    """Bytes that the specs and arrays of one part take in a frame (without its PART)."""
+    """Return the bytes of the specs and arrays of one part in a frame, without its PART."""
     return spec_count * SPEC.itemsize + sum(align(size * id_count) for _, size in PART_ARRAYS)
 
 
 def frame_bytes(parts: Tuple[Tuple[int, int], ...]) -> int:
-    """Bytes of a frame whose parts are (id_count, spec_count)."""
+    """Return the bytes of a frame whose parts are (id_count, spec_count)."""
     return len(parts) * PART.itemsize + sum(part_bytes(*part) for part in parts)
 
 
 class RingShape(NamedTuple):
-    """Where the pieces of a ring segment lie, all in bytes."""
+    """Offsets and size of a ring segment, in bytes."""
 
     frames_offset: int
     tables_offset: int
@@ -31,7 +31,7 @@ class RingShape(NamedTuple):
 
 
 def ring_shape(table_count: int, arena_bytes: int) -> RingShape:
-    """Offsets of a ring segment for ``table_count`` tables and an arena of ``arena_bytes``."""
+    """Return the offsets of a ring segment for ``table_count`` tables and an arena of ``arena_bytes``."""
     frames = align(RING.itemsize)
     tables = frames + MAX_FRAMES * FRAME.itemsize
     arena = align(tables + table_count * RING_TABLE.itemsize, PAGE)

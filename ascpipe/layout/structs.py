@@ -1,41 +1,40 @@
-"""Declares every struct of shared memory: each field once, with its byte offset and its writers.
+"""All structs of shared memory: each field once, with its byte offset and its writers.
 
-C++ has the same structs: ``ascpipe/layout/generate.py`` writes them, with the comments, when the ops are built.
-All integers are little-endian.  ``version`` is written last by the creator: a reader that sees 0 is early, one that
-sees another number refuses.
+``ascpipe/layout/generate.py`` writes the same structs for C++, with the comments, when the ops are built. All integers
+are little-endian. The creator writes ``version`` last. 0 means that the segment is not ready; readers refuse other
+versions.
 
-Five kinds of memory:
+Kinds of memory:
 
-* the *session segment*: failure text and one bell per process (``SESSION``, ``BELL``);
-* a *ring segment* per stream: ``RING``, ``FRAME`` x MAX_FRAMES, ``RING_TABLE`` x tables, byte arena;
-* a *table segment* per table: ``TABLE``, slots, entries, home rows, a log of ``IMAGE``, and for a table with rows on
-  disk ``DISK_TABLE``, a ring of numbers, a ``REQUEST`` per home row; only as much of entries, home rows, log and
-  requests has memory as the header says, the rest of the segment is a hole;
-* the *exchange spans* of a rank, where they are kept: ``EXCHANGE_SPANS``, then ``EXCHANGE_SPAN`` x capacity;
-* a *frame*, inside the arena: ``PART`` per table, ``SPEC`` per feature, then the arrays of each part.
+* the *session segment*: failure text and one bell per process (``SESSION``, ``BELL``)
+* a *ring segment* per stream: ``RING``, ``FRAME`` x MAX_FRAMES, ``RING_TABLE`` x tables, byte arena
+* a *table segment* per table: ``TABLE``, slots, entries, home rows and a log of ``IMAGE``. With rows on disk, also
+  ``DISK_TABLE``, a ring of numbers, and a ``REQUEST`` per home row. Entries, home rows, log and requests have as much
+  memory as the header states; the rest of the segment is a hole.
+* the *exchange spans* of a rank, if they are recorded: ``EXCHANGE_SPANS``, then ``EXCHANGE_SPAN`` x capacity
+* a *frame*, inside the arena: ``PART`` per table, ``SPEC`` per feature, then the arrays of each part
 
 Each field's comment begins with its writers: P pump, K key worker, T trainer (plan op), W table worker, D disk worker,
-S supervisor.
-Of an offset in a ``PART``, which the pump writes with the frame, it is the writer of the array.
+S supervisor. The pump writes all offsets in a ``PART``; their comments name the writer of the array.
 """
 import hashlib
 
 from ascpipe.layout.declaring import STRUCTS, struct
 from ascpipe.layout.words import WORD_NAMES
 
-VERSION = 10  #: of this file; any change of a byte below raises it
+VERSION = 10  #: increment it with any change of bytes below
 MAGIC = 0x41534350  #: "PCSA" read as little-endian text
 CACHE_LINE = 64
 PAGE = 4096
 
-MAX_FRAMES = 64  #: frames of one ring; also bits of a window mask
+MAX_FRAMES = 64  #: frames of one ring; also the bits of a window mask
 MAX_KEY_WORKERS = 16
 MAX_TABLE_WORKERS = 16
 MAX_SPEC_RANK = 6
-DISK_READERS = 2  # of the rows of a table: an evaluation, and a save or a load
-DISK_READS = 1024  # rows that one of them reads at a time
+DISK_READERS = 2  # readers of a table's rows: an evaluation, and a save or a load
+DISK_READS = 1024  # rows that a reader reads at a time
 
-# Bells: each belongs to one waiting thread, so a plain flag says whether it sleeps.
+# Each bell belongs to one waiting thread, so a plain flag shows whether the thread sleeps.
 BELL_TRAINER = 0  #: the trainer's waiter thread
 BELL_PUMP = 1  #: the trainer's pump thread
 BELL_KEY_WORKERS = 2
@@ -106,7 +105,7 @@ DISK = struct(
     write_p99_us=("<i8", 104, "D"),
 )
 SESSION_DISKS_OFFSET = 6400
-MAX_DISKS = 6  #: that ``ascpipe status`` shows
+MAX_DISKS = 6  #: number of disks that ``ascpipe status`` shows
 SESSION_EXCHANGES_OFFSET = 7168
 SESSION_BYTES = 8192
 
@@ -238,7 +237,7 @@ TABLE = struct(
     snapshot_waits=("<i8", 464, "W: times it waited because the log was full"),
 )
 
-ENTRY = struct(  # W; between cut_granted and cut_filled T
+ENTRY = struct(  # written by W; by T between cut_granted and cut_filled
     "Entry", 48,
     key=("<i8", 0, "W"),
     count=("<i8", 8, "W: occurrences in trained batches"),
@@ -246,7 +245,7 @@ ENTRY = struct(  # W; between cut_granted and cut_filled T
     last=("<i8", 24, "W: last ticket that used it"),
     slot=("<i4", 32, "W: device slot or -1"),
     frequency=("<i4", 36, "W: decayed use, see kernels/frequency.py"),
-    # one word of 8 bytes from here on: one store changes all of it
+    # the next fields are one word of 8 bytes: one store changes all of them
     state=("<u2", 40, "W, last: FREE, NAMED or TRAINED"),
     generation=("<u2", 42, "W: 0; with rows on disk, how often the row was written there"),
     home=("<i4", 44, "W: home row, or -1 = none, or -2 - disk slot"),
@@ -333,7 +332,7 @@ PART = struct(
 
 
 def layout_hash() -> int:
-    """63-bit digest of every offset above; both sides exchange it before they map anything."""
+    """Return a 63-bit digest of all offsets, which both sides exchange before they map anything."""
     fields = [(name, made.itemsize, sorted((field, str(kind[0]), kind[1]) for field, kind in made.fields.items()))
               for name, made in sorted(STRUCTS.items())]
     text = repr((fields, sorted(WORD_NAMES.items()), VERSION))
@@ -341,5 +340,5 @@ def layout_hash() -> int:
 
 
 def align(size: int, unit: int = CACHE_LINE) -> int:
-    """The smallest multiple of ``unit`` (a power of two) that is at least ``size``."""
+    """Return the smallest multiple of ``unit`` (a power of two) that is at least ``size``."""
     return (size + unit - 1) & ~(unit - 1)

@@ -1,14 +1,14 @@
-"""Where the parts of a table segment lie."""
+"""Sizes and offsets of a table segment."""
 from typing import NamedTuple
 
 from ascpipe.layout.structs import DISK_READERS, DISK_READS, DISK_TABLE, ENTRY, IMAGE, PAGE, REQUEST, TABLE, align
 
-_LEAST_IMAGES = 1 << 16  # some batches
+_LEAST_IMAGES = 1 << 16  # several batches
 _MOST_ASKS = 1 << 16
 
 
 class TableShape(NamedTuple):
-    """Where the pieces of a table segment lie, all in bytes.  Those that grow begin on a page."""
+    """Offsets and size of a table segment, in bytes. Pieces that grow begin on a page."""
 
     slots_offset: int
     entries_offset: int
@@ -24,14 +24,15 @@ class TableShape(NamedTuple):
 
 def table_shape(device_rows: int, entry_capacity: int, home_capacity: int = 0, row_floats: int = 0,
                 disk_slots: int = 0) -> TableShape:
-    """Offsets of a table segment.
+    """Return the offsets of a table segment.
 
     Args:
-        device_rows: slots.
-        entry_capacity: entries at most.
-        home_capacity: home rows at most, 0 for a table on the device alone.
+        device_rows: number of slots.
+        entry_capacity: maximum number of entries.
+        home_capacity: maximum number of home rows, 0 for a table on the device alone.
         row_floats: floats of a home row.
-        disk_slots: at most, 0 for a table without rows on disk; then ``disk_offset`` and those after it mean nothing.
+        disk_slots: maximum number of disk slots, 0 for a table without rows on disk. In this case, ``disk_offset`` and
+            later offsets are undefined.
     """
     slots = align(TABLE.itemsize)
     entries = align(slots + 4 * device_rows, PAGE)
@@ -47,10 +48,10 @@ def table_shape(device_rows: int, entry_capacity: int, home_capacity: int = 0, r
 
 
 def asks_room(home_capacity: int) -> int:
-    """Numbers in the ring of requests of a table with rows on disk; a request that finds no room waits."""
+    """Return the size of the ring of request numbers of a table with rows on disk. Further requests wait."""
     return min(_MOST_ASKS, 2 << max(0, home_capacity - 1).bit_length())
 
 
 def log_capacity(entry_capacity: int) -> int:
-    """Images that the log of a table holds at most: what training changes while a snapshot of it is copied."""
+    """Return the maximum number of images in the log of a table: entries that training changes during a snapshot."""
     return min(entry_capacity, max(_LEAST_IMAGES, entry_capacity // 16))
