@@ -1,4 +1,4 @@
-"""Whether disks have room for all rows that tables may send to them."""
+"""Check that disks have room for all rows that tables may write to them."""
 import os
 from typing import Iterable, Mapping, NamedTuple, Optional
 
@@ -9,11 +9,11 @@ from ascpipe.layout.row_blocks import file_bytes
 
 
 class Need(NamedTuple):
-    """What a row file still may grow.
+    """The growth that a row file still needs.
 
     Attributes:
-        disk: number of the device that it lies on.
-        bytes: of growth.
+        disk: device number of its disk.
+        bytes: growth.
     """
 
     disk: int
@@ -21,10 +21,10 @@ class Need(NamedTuple):
 
 
 class Shortage(NamedTuple):
-    """A disk without room.
+    """A disk with too little room.
 
     Attributes:
-        disk: its number.
+        disk: device number.
         need, free: bytes.
     """
 
@@ -34,10 +34,10 @@ class Shortage(NamedTuple):
 
 
 def shortage(needs: Iterable[Need], free: Mapping[int, int]) -> Optional[Shortage]:
-    """The first disk that lacks room for what files on it may grow; None: all have it.
+    """Return the first disk whose free space is too small for the growth of its files, or None.
 
     Args:
-        free: of each disk, bytes.
+        free: free bytes by disk.
     """
     total = dict.fromkeys(free, 0)
     for need in needs:
@@ -47,15 +47,15 @@ def shortage(needs: Iterable[Need], free: Mapping[int, int]) -> Optional[Shortag
 
 def require_room(table: messages.Table, files: Mapping[int, Iterable[RowFile]],
                  tables: Mapping[int, messages.Table]) -> None:
-    """Refuse a table whose rows, with those of all others, have no room on its disks.
+    """Raise an error if the rows of a table, together with all other tables, do not fit on its disks.
 
     Args:
-        table: which is added.
-        files: of each table, by its number; ``table`` has them, too.
-        tables: by number.
+        table: the new table.
+        files: row files by table number, including those of ``table``.
+        tables: tables by number.
 
     Raises:
-        RowFileError: it names directory, need and room.
+        RowFileError: the message names the directory, the need and the free space.
     """
     needs = []
     free = {}
