@@ -50,11 +50,7 @@ class Child(subprocess.Popen):
 
 
 class Stops:
-    """Measures how long a process has been stopped by a signal.
-
-    Args:
-        pid: of the process; an invalid number is never stopped.
-    """
+    """Measures how long process ``pid`` has been stopped by a signal.  An invalid PID is never stopped."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

@@ -28,9 +28,9 @@ def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[
 
     Raises:
         NotRunningError: no daemon is running, or it exited before it replied.
-        RunDirError: other users have access to its directory.
-        NoAnswerError: the daemon did not reply within ``timeout_s``, or was stopped by a signal for ``TIMEOUT_S``.
-        MessageError: its reply is invalid.
+        RunDirError: other users can access its directory.
+        NoAnswerError: no reply within ``timeout_s``, or the daemon was stopped by a signal for ``TIMEOUT_S``.
+        MessageError: the reply is invalid.
         AscpipeError: the error that it replied.
     """
     with asked(run, body, timeout_s) as (answer, _):
@@ -70,7 +70,7 @@ def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float,
     try:
         fdsocket.connect(sock, run.control, max(0.001, deadline - time.monotonic()))
         sock.send(request, socket.MSG_NOSIGNAL)
-    except OSError:  # the daemon is starting, exiting or busy, or dropped the connection to make room
+    except OSError:  # the daemon is starting, exiting or busy
         return None
     pid, _, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     stops = Stops(pid)
@@ -89,7 +89,7 @@ def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float,
             return None
         if answer:
             return answer, fdsocket.descriptors(ancillary)
-        check_running(run)  # the request was read, but the daemon is exiting or could not reply
+        check_running(run)  # the request was read, but the daemon exits or could not reply
         time.sleep(_AGAIN_S)
     return None
 

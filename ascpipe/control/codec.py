@@ -51,7 +51,7 @@ def unpack(data: bytes, most_values: int = MAX_VALUES) -> Dict[str, Any]:
 
     Raises:
         MessageError: ``data`` is not one valid map within the limits.  Duplicate keys, keys that are not text, invalid
-            UTF-8, numbers that are not finite and unused msgpack types are invalid.
+            UTF-8, non-finite numbers and other msgpack types are invalid.
     """
     if len(data) > MESSAGE_BYTES:
         raise MessageError("it has {} bytes, at most {} are read".format(len(data), MESSAGE_BYTES))
@@ -116,7 +116,7 @@ class _Reader:
         return self._data[begin:self._at]
 
     def _enter(self, values: int, depth: int) -> None:
-        """Check the depth and the number of values of a list or map.  Each value takes at least one byte."""
+        """Check the limits of depth and values when a list or map begins.  Each value takes at least one byte."""
         if depth > MAX_DEPTH:
             raise MessageError("it is nested deeper than {}".format(MAX_DEPTH))
         if values > self.left():

@@ -2,9 +2,8 @@
 
     python -I -S exec_worker.py SUPERVISOR_PID OOM_SCORE_ADJ PROCESSOR COMMAND...
 
-PROCESSOR is the number of a processor to run on, or -1.
-
-It is a separate program, so that no code of the supervisor runs between fork and exec.  It imports no ascpipe module.
+PROCESSOR is the number of a processor to run on, or -1.  This is a separate program, so that no code of the supervisor
+runs between fork and exec.  It imports no ascpipe module.
 """
 import ctypes
 import os
@@ -15,7 +14,7 @@ import sys
 _PR_SET_PDEATHSIG = 1
 
 BROKEN_KERNELS = 74  #: exit code of a worker that could not read the compiled kernels (EX_IOERR)
-NO_ROOM_FOR_KERNELS = 73  #: exit code of a worker that could not store compiled kernels (EX_CANTCREAT)
+NO_ROOM_FOR_KERNELS = 73  #: exit code of a worker that could not store them (EX_CANTCREAT)
 
 
 def main() -> None:
@@ -33,7 +32,7 @@ def fence_in(supervisor: int, oom_score_adj: str, processor: int) -> None:
     """
     os.umask(0o077)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
-    for number in (signal.SIGTERM, signal.SIGINT):  # sent to the whole group, but only the supervisor may end a worker
+    for number in (signal.SIGTERM, signal.SIGINT):  # sent to the whole group; only the supervisor may end a worker
         signal.signal(number, signal.SIG_IGN)
     if os.getppid() != supervisor:  # it died before PR_SET_PDEATHSIG took effect
         sys.exit(1)
@@ -42,7 +41,7 @@ def fence_in(supervisor: int, oom_score_adj: str, processor: int) -> None:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write(oom_score_adj)
     except OSError:
-        pass  # forbidden in some containers; then the kernel chooses its victim by size
+        pass  # forbidden in some containers; then the kernel chooses by size
     if processor >= 0:
         os.sched_setaffinity(0, {processor})
 

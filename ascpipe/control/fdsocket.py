@@ -26,9 +26,7 @@ _LONGEST_POLL_S = 3600.0  # poll takes milliseconds in 32 bits
 
 
 def connect(sock: socket.socket, path: str, timeout_s: float) -> None:
-    """Connect a unix socket.  Wait if the listen queue is full.
-
-    ``sock.settimeout`` would not do: a non-blocking connect fails at once if the queue is full.
+    """Connect a unix socket.  Wait if the listen queue is full, which a non-blocking connect would not.
 
     Raises:
         BlockingIOError: the queue was full for ``timeout_s``.
@@ -79,7 +77,7 @@ def descriptors(ancillary: Sequence[Tuple[int, int, bytes]]) -> List[int]:
 
 
 def receive(sock: socket.socket, timeout_s: float) -> Tuple[Dict[str, Any], List[int]]:
-    """Receive one message and its descriptors, which are not inheritable and which the caller must close.
+    """Receive one message and its descriptors, which are not inheritable.  The caller must close them.
 
     The stream is unusable after an error, except after a MessageTimeoutError before the first byte.
 
@@ -102,7 +100,7 @@ def receive(sock: socket.socket, timeout_s: float) -> Tuple[Dict[str, Any], List
 
 
 def whole(data: bytes, most: int) -> Optional[Dict[str, Any]]:
-    """Decode a message from the bytes read so far, without waiting.  Return None if it is incomplete.
+    """Decode a message from the bytes read so far.  Return None if it is incomplete.
 
     Raises:
         MessageError: invalid message, more than one message, or more than ``most`` bytes.

@@ -93,7 +93,7 @@ def exact_bytes(size: int) -> Rule:
 
 
 def items(rule: Rule, longest: int, least: int = 1) -> Rule:
-    """Return the rule of a list of ``least`` to ``longest`` items that obey ``rule``.  The result is a tuple."""
+    """Return the rule of a list of ``least`` to ``longest`` items that obey ``rule``; it becomes a tuple."""
     is_list = of_type(list)
 
     def check(value: Any, where: str) -> Tuple[Any, ...]:

@@ -29,13 +29,7 @@ _PASSED_ON = frozenset({
 
 
 class Launched(NamedTuple):
-    """A daemon that is ready.
-
-    Attributes:
-        process: child process; the caller may wait for it or leave it running.
-        pid: of the daemon.
-        name: of the daemon.
-    """
+    """A daemon that is ready.  The caller may wait for ``process`` or leave it running."""
 
     process: "subprocess.Popen[bytes]"
     pid: int
@@ -57,7 +51,6 @@ class Launching:
     """A daemon that is starting, in its own session.  Call ``wait`` or ``end`` next.
 
     Args:
-        name: of the daemon.
         private: the daemon exits with the trainer that registers, or if none registers soon.
         options: settings from the command line.
 
@@ -70,7 +63,7 @@ class Launching:
         self._owner = os.getpid()
         self._read, write = os.pipe()
         self._environment = child_environment()
-        # the daemon multiplies no matrices, and starting a thread per processor takes time
+        # the daemon multiplies no matrices, and starting these threads takes time
         environment = {**self._environment, "OPENBLAS_NUM_THREADS": "1", **variables_for(options or {})}
         try:
             self._process = Child(

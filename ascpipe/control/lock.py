@@ -1,7 +1,6 @@
 """Lock of a run directory: the process that holds it is the daemon.  The kernel releases it when that process dies.
 
-Cleaners of /tmp or users may remove the lock file and sockets.  So a process that listens on the lifeline also counts
-as the daemon.
+Cleaners of /tmp or users may remove the lock file, so a process that listens on the lifeline also counts as the daemon.
 """
 import fcntl
 import os
@@ -16,7 +15,7 @@ _PAUSE_S = 0.01
 
 
 def try_acquire(run: RunDir) -> Optional[int]:
-    """Take the lock and return its descriptor, which is not inherited; None if a daemon holds it.  Closing it unlocks.
+    """Take the lock and return its descriptor, which is not inherited; None if a daemon holds it.
 
     Raises:
         OSError: the directory is missing, or the file cannot be opened (a symbolic link, for instance).

@@ -43,7 +43,7 @@ class Bye:
     """End the trainer's session.
 
     Attributes:
-        token: token of its ``Register``, required in each request that changes the session; other processes lack it.
+        token: token of its ``Register``; each request that changes the session needs it, and other processes lack it.
     """
 
     token: bytes = field(repr=False, metadata=_TOKEN)
@@ -54,10 +54,8 @@ class Register:
     """Register a trainer that has sent ``token`` over its lifeline.
 
     Attributes:
-        pid: of the trainer.
         layout: ``layout.layout_hash()`` of the trainer's build.
         version: version of its ascpipe, for the error message.
-        token: random bytes.
     """
 
     pid: int = field(metadata={RULE: integer(1, _INT31)})
@@ -173,7 +171,7 @@ Body = Union[Status, Stop, Bye, Register, Start, AddStream, AddTable, ReadTable,
 
 @dataclass(frozen=True)
 class Request:
-    """A request.  Its reply has the same ``id``."""
+    """A request; its reply has the same ``id``."""
 
     id: int
     verb: str
@@ -182,12 +180,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply.
-
-    Attributes:
-        body: empty for a failure.
-        error: the failure, or None.
-    """
+    """A reply.  ``error`` is None after success; ``body`` is empty after a failure."""
 
     id: int
     body: Dict[str, Any]

@@ -1,9 +1,9 @@
 """Server of the control plane: a SOCK_SEQPACKET unix socket, one request per connection.
 
-Requests wait in the kernel, charged to the senders, until they are read (ADR 46).  There are few connections, one
-message is read at a time, and messages of peers that are gone are not read.  Only the trainer may send long requests;
-others are limited to ``codec.FEW_VALUES``.  So the memory and work that all peers together can cause are bounded.  An
-invalid request raises nothing: it is counted and answered with an error.
+Requests wait in the kernel, charged to the senders, until they are read (ADR 46).  There are few connections, messages
+are read one at a time, and messages of dead peers are not read.  Only the trainer may send more than
+``codec.FEW_VALUES``.  So the memory and work that all peers can cause together are bounded.  An invalid request is
+counted and answered with an error; it raises nothing.
 """
 import os
 import select
@@ -44,7 +44,7 @@ class Server:
         OSError: the socket cannot be created.
 
     Attributes:
-        dropped: connections closed without a reply, because the peer was gone or sent nothing in time.
+        dropped: connections closed without a reply: the peer was gone or sent nothing in time.
         refused: invalid messages that were answered with an error.
     """
 
@@ -88,7 +88,7 @@ class Server:
         self._send(peer, messages.error_bytes(request_id, error))
 
     def close(self) -> None:
-        """Close the socket.  Sent replies can still be read, and the socket file is removed with the run directory."""
+        """Close the socket.  Sent replies can still be read; the socket file is removed with the run directory."""
         for peer in self._peers:
             peer.close()
         self._peers.clear()
@@ -100,7 +100,7 @@ class Server:
                 return
             try:
                 peer, _ = self._listener.accept()
-            except OSError:  # the peer is gone, or no descriptor is free: pending peers are accepted later
+            except OSError:  # the peer is gone, or no descriptor is free: it is accepted later
                 return
             peer.setblocking(False)
             credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -118,7 +118,6 @@ class Server:
         return False
 
     def _read(self, peer: Peer, most_values: int) -> Optional[messages.Request]:
-        """Return the request of a peer, or None if it was refused."""
         try:
             return messages.parse_request(peer.recv(codec.MESSAGE_BYTES + 1), most_values)
         except OSError:

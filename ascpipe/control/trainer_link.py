@@ -1,7 +1,6 @@
 """The trainer's connection to its daemon: find or start a daemon, register, receive the segments.
 
-Each side detects the death of the other by the lifeline's end of file: ``lifeline_fd`` gets POLLHUP if the supervisor
-is gone.
+Each side detects the death of the other by the lifeline's end of file (POLLHUP).
 """
 import contextlib
 import os
@@ -20,7 +19,7 @@ from ascpipe.ranks import LOCAL_RANK, daemon_of_this_rank, get_local_rank_size, 
 
 _START_TIMEOUT_S = 120.0  # allocating large segments takes time
 _LIFELINE_TIMEOUT_S = 10.0
-_SILENT_S = 1.0  # for the last reply of a daemon that did not answer the previous request
+_SILENT_S = 1.0  # for a daemon that did not answer the previous request
 
 #: descriptor and bytes of a segment
 Piece = Tuple[int, int]
@@ -49,7 +48,7 @@ class TrainerLink:
         run: run number, 1 to 32767; the upper 16 bits of every ticket.
         daemon_pid: PID of the supervisor.
         lifeline_fd: poll it for POLLHUP; owned by the link.
-        name: name of the daemon.
+        name: of the daemon.
         private: the daemon exits with this process.
         settings: settings of this process; those of a named daemon may differ.
     """
@@ -120,7 +119,6 @@ class TrainerLink:
             raise errors.WrongStateError(verb, "serving", "this is a forked child of the trainer")
 
     def _ask_for_segments(self, body: messages.Body, wanted: int) -> Tuple[Dict[str, Any], List[int]]:
-        """Send a request and return its reply and descriptors, which the link owns."""
         try:
             sizes = self._ask(body, _START_TIMEOUT_S)
             message, fds = fdsocket.receive(self._sock, _LIFELINE_TIMEOUT_S)
@@ -137,8 +135,7 @@ class TrainerLink:
     def close_segments(self) -> None:
         """Close the descriptors of the segments after mapping them.
 
-        Forked children inherit descriptors but not mappings, so a child that outlives this process would keep the
-        memory.
+        Forked children inherit descriptors but not mappings, so a surviving child would keep the memory.
         """
         for fd in self._fds:
             os.close(fd)
@@ -177,10 +174,9 @@ class TrainerLink:
 
 
 class Begun:
-    """A private daemon that starts while the trainer does other work.  ``begin`` creates it, ``connect`` takes it.
+    """A private daemon that starts while the trainer does other work; created by ``begin``, taken by ``connect``.
 
-    Args:
-        settings: settings in force at its start.
+    ``settings`` are in force at its start.
     """
 
     def __init__(self, settings: Settings) -> None:

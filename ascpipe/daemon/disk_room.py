@@ -9,24 +9,14 @@ from ascpipe.layout.row_blocks import file_bytes
 
 
 class Need(NamedTuple):
-    """The growth that a row file still needs.
-
-    Attributes:
-        disk: device number of its disk.
-        bytes: growth.
-    """
+    """The growth in bytes that a row file still needs, and the device number of its disk."""
 
     disk: int
     bytes: int
 
 
 class Shortage(NamedTuple):
-    """A disk with too little room.
-
-    Attributes:
-        disk: device number.
-        need, free: bytes.
-    """
+    """A disk (device number) with too little room: bytes needed and free."""
 
     disk: int
     need: int
@@ -34,11 +24,7 @@ class Shortage(NamedTuple):
 
 
 def shortage(needs: Iterable[Need], free: Mapping[int, int]) -> Optional[Shortage]:
-    """Return the first disk whose free space is too small for the growth of its files, or None.
-
-    Args:
-        free: free bytes by disk.
-    """
+    """Return the first disk whose free bytes are too few for the growth of its files, or None."""
     total = dict.fromkeys(free, 0)
     for need in needs:
         total[need.disk] += need.bytes
@@ -47,7 +33,7 @@ def shortage(needs: Iterable[Need], free: Mapping[int, int]) -> Optional[Shortag
 
 def require_room(table: messages.Table, files: Mapping[int, Iterable[RowFile]],
                  tables: Mapping[int, messages.Table]) -> None:
-    """Raise an error if the rows of a table, together with all other tables, do not fit on its disks.
+    """Raise an error if the rows of a new table, together with all other tables, do not fit on its disks.
 
     Args:
         table: the new table.
@@ -55,7 +41,7 @@ def require_room(table: messages.Table, files: Mapping[int, Iterable[RowFile]],
         tables: tables by number.
 
     Raises:
-        RowFileError: the message names the directory, the need and the free space.
+        RowFileError
     """
     needs = []
     free = {}

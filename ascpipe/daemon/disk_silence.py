@@ -8,7 +8,7 @@ from typing import Any, Mapping, Optional, Sequence
 
 from ascpipe.errors import DiskSilentError
 
-_LONGEST_LOOK_S = 2.0  # counted at most between two observations, which are made once a second
+_LONGEST_LOOK_S = 2.0  # counted at most between two observations, made once a second
 
 Lines = Sequence[Mapping[str, Any]]
 

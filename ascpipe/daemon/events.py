@@ -106,14 +106,14 @@ class AttachWorkers:
 
 @dataclass(frozen=True)
 class HandOutStream:
-    """Send the ring of a stream to all running workers.  Workers that start later get it when they are attached."""
+    """Send the ring of a stream to all running workers.  Later workers get it when they are attached."""
 
     stream: int
 
 
 @dataclass(frozen=True)
 class HandOutTable:
-    """Send the segment of a table to all running workers.  Workers that start later get it when they are attached."""
+    """Send the segment of a table to all running workers.  Later workers get it when they are attached."""
 
     table: int
 

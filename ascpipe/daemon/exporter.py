@@ -25,17 +25,13 @@ _LOG = "metrics-0"
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 _BACKLOG = 8
 _RENEWAL_S = 10.0  # minimum time between two starts
-_END_S = 3.0  # for its exit: it may wait two seconds for a reply of the daemon
+_END_S = 3.0  # for its exit: it may wait 2 s for a reply of the daemon
 
 _log = logging.getLogger("ascpipe.daemon")
 
 
 class Exporter:
-    """Starts the metrics process and restarts it when it exits, if metrics are enabled.
-
-    Args:
-        run: of the daemon.
-        settings: ``metrics_port``, ``metrics_address`` and ``metrics_file``.
+    """Starts the metrics process and restarts it when it exits, if ``settings`` enable metrics.
 
     Raises:
         MetricsMissingError: the required package is not installed.
@@ -62,11 +58,7 @@ class Exporter:
         return 0 if self._process is None else self._process.pid
 
     def look(self, now: float) -> None:
-        """Start the process if it does not run.
-
-        Args:
-            now: seconds, monotonic.
-        """
+        """Start the process if it does not run.  ``now``: seconds, monotonic."""
         if self._process is not None and self._process.poll() is not None:
             _log.warning("the process that exports metrics (pid %d) has ended with %d and is begun again", self.pid,
                          self._process.returncode)

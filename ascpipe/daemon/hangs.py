@@ -20,7 +20,6 @@ def awaited(waits_for: int, table: int, settings: Settings) -> FrozenSet[Worker]
     Args:
         waits_for: WAIT_*, from the trainer's bell.
         table: number of the table that the trainer waits for, or -1.
-        settings: of the daemon.
     """
     if waits_for == WAIT_KEYS:
         return frozenset(Worker(KEY, index) for index in range(settings.workers))
@@ -33,7 +32,6 @@ class Seen(NamedTuple):
     """Observed state of a process.
 
     Attributes:
-        pid: of the process.
         ticks: processor time that it has used.
         is_stopped: a signal has stopped it.
         is_awaited: another process waits for its work.

@@ -13,7 +13,7 @@ from ascpipe.directories import refusing
 from ascpipe.names import RunDir
 
 KEPT = 10  #: maximum number of directories
-MOST_BYTES = 8 << 20  #: maximum size of a copied log; only the end of a longer log is kept
+MOST_BYTES = 8 << 20  #: maximum size of a copied log; a longer log loses its beginning
 
 _CAUSE = re.compile(r" ERROR session failed: (.*)$", re.MULTILINE)
 
@@ -22,7 +22,6 @@ class KeptLogs(NamedTuple):
     """The kept logs of one daemon.
 
     Attributes:
-        name: of the daemon.
         path: the directory.
         ended: seconds since 1970.
         cause: error of the session; empty if the log has none, for example after SIGKILL.
@@ -93,7 +92,7 @@ def kept() -> List[KeptLogs]:
             ended = os.path.getmtime(path)
             with open(os.path.join(path, "daemon.log"), encoding="utf-8", errors="replace") as file:
                 causes = _CAUSE.findall(file.read())
-        except OSError:  # removed by another daemon, or the daemon was killed before it wrote a log
+        except OSError:  # removed by another daemon, or there is no log
             continue
         found.append(KeptLogs(name, path, ended, causes[-1] if causes else ""))
     return sorted(found, key=lambda one: one.ended, reverse=True)

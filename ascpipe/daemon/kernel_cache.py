@@ -1,8 +1,7 @@
 """Cache of compiled kernels: one directory for each version of their sources, with a seal of SHA-256 digests.
 
-numba checks only the time stamp of one source file, so it misses changes in files that this one calls.  Here each
-version of the sources has its own directory.  Its content is executed, so only this user and root may be able to change
-it or any parent directory.
+numba checks only the time stamp of one source file, so it misses changes in files that this one calls.  A directory's
+content is executed, so only this user and root may be able to change it or any parent directory.
 
 A full disk, a crash of the machine or a bad copy may leave damaged files.  ``SEAL`` lists the digests of intact files.
 A damaged file is recompiled and never executed; files that are not listed are new and left alone.
@@ -32,11 +31,11 @@ from ascpipe.layout.kernel_library import (
 )
 
 KEPT = 4  #: directories of other source versions to keep
-SEAL = "seal.json"  #: file that maps paths in the directory to SHA-256 digests
+SEAL = "seal.json"  #: file that maps paths to SHA-256 digests
 _PREFIX = "kernels-"
 _BY_NUMBA = (".nbi", ".nbc")
 _COMPILED = (*_BY_NUMBA, ".so")
-_OTHERWISE = ("NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK")  # settings that need kernels which no library has
+_OTHERWISE = ("NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK")  # settings with kernels that no library has
 
 
 def base_dir(setting: str) -> str:
@@ -83,7 +82,7 @@ def require_writable(folder: str) -> None:
 
     Raises:
         RunDirError: it is read-only or belongs to another user.
-        DirectoryFullError: it cannot have more files.
+        DirectoryFullError
     """
     try:
         tempfile.TemporaryFile(dir=folder).close()
@@ -172,7 +171,7 @@ def drop_damaged(folder: str) -> List[str]:
     damaged = [name for name in _compiled(folder) if name in sealed and _digest(folder, name) != sealed[name]]
     for name in damaged:
         os.unlink(os.path.join(folder, name))
-    if damaged:  # all files of these functions will be rewritten and get new digests
+    if damaged:  # these functions get new files and digests
         functions = {_function(name) for name in damaged}
         _write(folder, {name: digest for name, digest in sealed.items() if _function(name) not in functions})
     return damaged

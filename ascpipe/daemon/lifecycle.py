@@ -19,14 +19,14 @@ from ascpipe.errors import (
 )
 
 IDLE = "idle"  #: workers are waiting, no trainer
-REGISTERED = "registered"  #: a trainer has registered but not started
+REGISTERED = "registered"  #: registered, not started
 SERVING = "serving"  #: segments exist, workers are running
 FAILED = "failed"  #: the session has failed, its trainer is still connected
 STOPPED = "stopped"  #: exiting
 HAS_TRAINER = frozenset({REGISTERED, SERVING, FAILED})
 HAS_SEGMENTS = frozenset({SERVING, FAILED})
 
-BACKOFF_S = (0.0, 0.1, 0.5, 2.0)  #: delay before the first, second, ... restart within the window
+BACKOFF_S = (0.0, 0.1, 0.5, 2.0)  #: delay before the first, second, ... restart
 RESTARTS = 5  #: allowed restarts within the window
 WINDOW_S = 60.0
 PRIVATE_PATIENCE_S = 30.0  #: time in which the trainer of a private daemon must register
@@ -43,7 +43,7 @@ class _Place:
     restart_count: int = 0  # in total
     start_at: Optional[float] = None  # time of the next start, if one is scheduled
     restart: bool = False  # the next start replaces a worker that had segments
-    generation: int = 0  # generation of the running process, 0 if none
+    generation: int = 0  # of the running process, 0 if none
 
 
 class Lifecycle:
@@ -52,7 +52,6 @@ class Lifecycle:
     Invariants: a generation is used once; a claim is cleared after its worker was reaped.
 
     Args:
-        workers: all workers.
         private: the daemon exits with its trainer.
         now: seconds, monotonic, as in all methods.
     """
@@ -117,7 +116,6 @@ class Lifecycle:
         return [events.HandOutTable(event.table), *self._want_disk_worker(now, wanted=event.has_disk)]
 
     def _want_disk_worker(self, now: float, *, wanted: bool) -> List[events.Action]:
-        """Start the disk worker if it is needed and not running."""
         if not wanted or DISK_WORKER in self._places:
             return []
         self._places[DISK_WORKER] = _Place(start_at=now)

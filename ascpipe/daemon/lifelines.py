@@ -1,11 +1,11 @@
 """Lifelines: one unix stream socket per trainer, whose end of file means that the trainer is gone.
 
 A forked child of the trainer can keep the socket open, so a pidfd of the connecting process is also watched.  The
-daemon opens the pidfd before it sends its greeting, and the trainer sends its token only after the greeting.  So the
-pidfd belongs to the sender of the token and not to a later process with the same PID.
+trainer sends its token only after a greeting, which follows the opening of the pidfd.  So the pidfd belongs to the
+sender of the token and not to a later process with the same PID.
 
-Nothing blocks on a peer: incomplete messages are buffered.  The number of unregistered connections is limited, and each
-must register within ``PATIENCE_S``.  If there are too many, the process with the most connections loses its oldest one.
+Nothing blocks on a peer.  The number of unregistered connections is limited, and each must register within
+``PATIENCE_S``.  If there are too many, the process with the most connections loses its oldest one.
 """
 import errno
 import os
@@ -31,7 +31,6 @@ class Lifeline:
     """One connection.
 
     Attributes:
-        sock: the daemon's socket.
         pid: of the peer; 0 if it is in another PID namespace.
         token: token that the peer sent, or None.
         pidfd: readable when the peer has exited; -1 if the kernel does not support it.
@@ -94,8 +93,7 @@ class Lifeline:
 class Lifelines:
     """The listening socket and the unregistered connections.
 
-    Args:
-        path: path of the socket, in a locked directory that only this user can access.
+    ``path`` is the socket's path, in a locked directory that only this user can access.
     """
 
     def __init__(self, path: str) -> None:
@@ -141,7 +139,7 @@ class Lifelines:
     def _accept(self, now: float) -> None:
         try:
             sock, _ = self._listener.accept()
-        except OSError:  # the peer is gone, or no descriptor is free: pending peers are accepted later
+        except OSError:  # the peer is gone, or no descriptor is free: it is accepted later
             return
         pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         if uid != os.geteuid():

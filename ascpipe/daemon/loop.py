@@ -34,11 +34,8 @@ class Daemon:
     """A daemon that owns its run directory.
 
     Args:
-        owned: its run directory.
-        settings: settings in force.
         private_to: PID of the process that started a private daemon, 0 for others.  A private daemon exits with its
             trainer, or with this process if no trainer has registered.
-        supervisor: of its workers.
         watch: checks for hangs and lost files.
         cache_dir: compiled kernels; cleared if a worker cannot read them.
         places: where memory limits are read.
@@ -58,7 +55,7 @@ class Daemon:
         self._started = time.monotonic()
         self._tracing = Tracing(run, settings)
         self._hash_seed = settings.hash_seed or secrets.randbits(64)
-        self._newest = self._cleared_after = 0  # newest generation; newest generation when the kernels were cleared
+        self._newest = self._cleared_after = 0  # newest generation, now and when the kernels were cleared
         self._stop_reasons: List[str] = []
         self._is_over = False
         self._verbs: Dict[str, Callable[[Any], Dict[str, Any]]] = {
@@ -81,11 +78,7 @@ class Daemon:
         self._lost = ""
 
     def serve(self, ready: Callable[[], None]) -> None:
-        """Run until the daemon must exit.
-
-        Args:
-            ready: called once, when requests are answered.
-        """
+        """Run until the daemon must exit.  ``ready`` is called once, when requests are answered."""
         self._catch_signals()
         self._handle(events.Tick())
         ready()
@@ -186,7 +179,6 @@ class Daemon:
             self._do(action)
 
     def _do(self, action: events.Action) -> None:
-        """Execute an action.  Raises ``KeyError`` if ``events.Action`` does not list its type."""
         self._actions[type(action)](action)
 
     @property
@@ -194,7 +186,6 @@ class Daemon:
         return self._session.memory
 
     def _with_memory(self) -> SessionMemory:
-        """Return the session's memory.  Raises ``RuntimeError`` if there is no session."""
         if self._memory is None:
             raise RuntimeError("there is no session in state {!r}".format(self._life.state))
         return self._memory
@@ -251,7 +242,6 @@ class Daemon:
                                 memory.fds() + fds)
 
     def _note_pid(self, worker: Worker) -> None:
-        """Store the worker's PID at its bell in shared memory."""
         if self._memory is not None:
             self._memory.set_pid(bell_of(worker), self._supervisor.pid(worker))
 

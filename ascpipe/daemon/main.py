@@ -40,8 +40,6 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
     """Run the daemon ``name`` until it is stopped.
 
     Args:
-        name: of the daemon.
-        settings: settings in force.
         private_to: PID of the process that starts a private daemon, 0 for others.  A private daemon exits with the
             trainer that registers, or with this process if none has registered.
         ready: called with the name when requests are answered.
@@ -107,7 +105,7 @@ def _verified_kernels(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def _seal(folder: str) -> None:
-    """Seal the kernels.  A full disk is only a warning, because unsealed kernels remain usable."""
+    """Seal the kernels.  A full disk causes only a warning, because unsealed kernels remain usable."""
     try:
         kernel_cache.seal(folder)
     except OSError as error:
@@ -123,7 +121,6 @@ def _allow_many_files() -> None:
 
 
 def _redirect(path: str) -> None:
-    """Redirect all output, including that of C libraries, to the log."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -151,7 +148,7 @@ def serve(name: str, *, private_to: int, ready_fd: int, **replaced: Any) -> None
 
     if ready_fd >= 0:
         os.set_inheritable(ready_fd, False)
-    gc.freeze()  # modules are permanent, so collections need not scan them
+    gc.freeze()  # modules are permanent: exclude them from collections
     try:
         run(name, load_settings(), private_to=private_to, ready=ready, log_to_file=True, **replaced)
     except AscpipeError as error:

@@ -39,7 +39,6 @@ def ring_sizes(settings: Settings, *, private: bool, places: memory.Places) -> R
     """Return the sizes of the rings of a new session.
 
     Args:
-        settings: of the daemon.
         private: the daemon serves the trainer that started it.
         places: where memory limits are read.
     """

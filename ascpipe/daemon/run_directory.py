@@ -19,10 +19,7 @@ _log = logging.getLogger("ascpipe.daemon")
 
 
 class OwnedRunDir:
-    """A locked run directory.  It is owned until ``leave``, unless others remove its files.
-
-    Args:
-        name: of the daemon.
+    """A locked run directory, owned until ``leave`` unless others remove its files.
 
     Attributes:
         run: its paths.
@@ -68,7 +65,7 @@ class OwnedRunDir:
         return next((path for path, identity in self._sockets.items() if _identity(path) != identity), "")
 
     def keep_from_cleaners(self) -> None:
-        """Touch the daemon's files, because cleaners of temporary directories remove files untouched for days."""
+        """Touch the daemon's files, because cleaners remove temporary files untouched for days."""
         for path in (self.run.lock, self.run.owner, *self._sockets):
             with contextlib.suppress(OSError):
                 os.utime(path, follow_symlinks=False)
@@ -94,8 +91,7 @@ class OwnedRunDir:
     def leave(self, *, keep_log: bool) -> None:
         """Remove the daemon's files, unless the lock file was replaced, and release the lock.
 
-        Args:
-            keep_log: keep the log and the directory.
+        ``keep_log`` keeps the log and the directory.
         """
         if lock.is_current(self._lock_fd, self.run):
             if self._failed:
@@ -139,13 +135,9 @@ def sweep_dead_runs(own_name: str) -> List[str]:
 
 
 def remove_dead_runs(*, dry_run: bool) -> List[str]:
-    """Remove the run directories of dead daemons, with the logs of named ones.  The logs of private ones are kept.
+    """Remove the run directories of dead daemons and return their paths.  ``dry_run`` removes nothing.
 
-    Args:
-        dry_run: remove nothing.
-
-    Returns:
-        The paths.
+    The logs of named daemons are removed; the logs of private ones are kept elsewhere.
     """
     removed = []
     for run in map(RunDir, names.known_names()):
@@ -203,7 +195,7 @@ def _is_dead(run: RunDir) -> bool:
 
 
 def _lock(run: RunDir) -> int:
-    for _ in range(100):  # another daemon's sweep may remove the directory between the two steps
+    for _ in range(100):  # another daemon's sweep may remove the directory in between
         names.make_private_dir(run.path)
         try:
             fd = lock.try_acquire(run)
@@ -221,7 +213,6 @@ def _already_runs(run: RunDir) -> AlreadyRunsError:
 
 
 def _identity(path: str) -> Tuple[int, int]:
-    """Return device and inode; zeros if the file is missing."""
     try:
         status = os.lstat(path)
     except OSError:

@@ -13,13 +13,7 @@ from ascpipe.shm import segment
 
 
 class Segment(NamedTuple):
-    """A mapped segment.
-
-    Attributes:
-        fd: descriptor, owned by the supervisor.
-        size: bytes.
-        array: uint8[size].
-    """
+    """A mapped segment: its descriptor, owned by the supervisor, size in bytes, and uint8[size]."""
 
     fd: int
     size: int

@@ -23,7 +23,6 @@ class Session:
     """The registered trainer, if any, and the memory of its session after ``start``.
 
     Args:
-        run: directory of the daemon.
         lifelines: connections of processes that may register.
         tracing: decides what the trainer records.
         life: state of the daemon.
@@ -76,7 +75,7 @@ class Session:
             self._trainer = None
         self._handle(events.TrainerGone())
         if self._life.state == IDLE:
-            gc.collect()  # each session leaves 1 to 2 KB of garbage that Python would keep for long
+            gc.collect()  # each session leaves 1 to 2 KB of garbage, which Python would keep
 
     def close_memory(self) -> None:
         """Release the segments, if any."""
@@ -155,7 +154,6 @@ class Session:
             raise
 
     def _trainer_with(self, verb: str, token: bytes) -> Lifeline:
-        """Return the registered trainer if ``token`` is its token."""
         if self._trainer is None:
             raise errors.WrongStateError(verb, self._life.state, "no trainer is registered")
         if not secrets.compare_digest(self._trainer.token or b"", token):
@@ -166,7 +164,6 @@ class Session:
         return self._trainer
 
     def _serving(self, verb: str, token: bytes) -> Tuple[SessionMemory, Lifeline]:
-        """Return the running session and the trainer that sent the request."""
         trainer = self._trainer_with(verb, token)
         if self._life.error is not None:
             raise self._life.error

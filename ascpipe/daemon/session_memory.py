@@ -26,9 +26,8 @@ class SessionMemory:
 
     Args:
         start: streams and tables that the trainer requests.
-        settings: sizes.
         run: run number, the upper bits of each ticket.
-        places: where memory limits are read; tests use files of their own.
+        places: where memory limits are read.
         private: the trainer started the daemon for itself.
 
     Raises:
@@ -103,7 +102,7 @@ class SessionMemory:
 
         Raises:
             MessageError: as ``messages.with_table``.
-            OutOfSharedMemoryError: nothing was allocated; the session is unchanged.
+            OutOfSharedMemoryError: as ``add_stream``.
         """
         messages.with_table(self.start, table)
         shape = shape_of(table)
@@ -158,7 +157,7 @@ class SessionMemory:
                 "spin_us": self._settings.spin_us, "streams": self._stream_fields(), "tables": self._table_fields()}
 
     def table_body(self, number: int, *, with_files: bool) -> Tuple[Dict[str, Any], List[int]]:
-        """Return the message about an added table, with its descriptors: the segment and, if wanted, its row files."""
+        """Return the message about an added table, and descriptors of its segment and, if wanted, its row files."""
         files, fds = self.row_files(number) if with_files else ([], [])
         return {"verb": "add_table", "row_files": files, **self._table_fields()[number]}, [self.tables[number].fd, *fds]
 
@@ -170,10 +169,7 @@ class SessionMemory:
         return told, [file.fd for _, file in files]
 
     def _make_row_files(self, table: messages.Table, tables: Sequence[messages.Table]) -> None:
-        """Create the row files of a table.
-
-        Args:
-            tables: all tables; of two with the same number the later one counts.
+        """Create the row files of a table.  Of two ``tables`` with the same number, the later one counts.
 
         Raises:
             RowFileError: a file cannot be created in a directory, or its disk has too little room.
@@ -201,7 +197,7 @@ class SessionMemory:
                 for table, made in zip(self.start.tables, self.tables)]
 
     def stream_body(self, number: int) -> Tuple[Dict[str, Any], List[int]]:
-        """Return the message about an added stream, with the descriptor of its ring."""
+        """Return the message about an added stream, and the descriptor of its ring."""
         place = [stream.stream for stream in self.start.streams].index(number)
         return {"verb": "add_stream", **self._stream_fields()[place]}, [self.rings[place].fd]
 
@@ -212,9 +208,7 @@ class SessionMemory:
     def fail(self, error: AscpipeError, logs: str) -> None:
         """Store that the session has failed, and ring all bells.  The first failure is kept.
 
-        Args:
-            error: the failure.
-            logs: directory of the logs, appended to the text; empty: none.
+        ``logs`` is the directory of the logs, appended to the text unless it is empty.
         """
         header = self.session.view(structs.SESSION)[0]
         if header["failed"]:
@@ -238,7 +232,7 @@ class SessionMemory:
                 for stream, frames, place in self._claimed(generation)]
 
     def _claimed(self, generation: int) -> Iterator[Tuple[int, Any, int]]:
-        """Yield stream, frames and position of each frame that this key worker claimed and did not finish."""
+        """Yield (stream, frames of its ring, position) for each unfinished frame that this key worker claimed."""
         for stream, ring in zip(self.start.streams, self.rings):
             shape = self._ring_shape(stream)  # not from the header, which a faulty worker may have overwritten
             frames = ring.view(structs.FRAME, shape.frames_offset, structs.MAX_FRAMES)

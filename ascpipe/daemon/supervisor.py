@@ -28,7 +28,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     kind: (sys.executable, "-m", "ascpipe.workers.loading", kind) for kind in (KEY, TABLE, DISK)}
 _OOM_SCORE_ADJ = {KEY: "500", TABLE: "100", DISK: "100"}  # stateless key workers are killed first if memory runs out
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-_RENEWAL_S = 10.0  # minimum time between two starts of a template: one that cannot load takes 1 s of processor time
+_RENEWAL_S = 10.0  # minimum time between two starts of a template; a failing one takes 1 s of processor time
 _END_S = 5.0  # for a killed process to exit; one that waits for a disk exits later
 _PAUSE_S = 0.002
 TEMPLATE = "template"  #: its name among the watched processes
@@ -59,8 +59,8 @@ class Supervisor:
         environment: their environment.
         commands: commands that execute workers, by kind; ``--channel --index --generation --title`` are appended.
         processors: processors that workers are bound to.
-        template: forks the workers when it has loaded; it is restarted if it exits, and killed by ``close``.  None:
-            workers are executed.
+        template: forks the workers when it has loaded; restarted if it exits, killed by ``close``.  None: workers are
+            executed.
     """
 
     def __init__(self, run: RunDir, environment: Mapping[str, str],
@@ -99,15 +99,11 @@ class Supervisor:
         return self._template is not None and self._template.state == LOADING and self._template.begun == 1
 
     def template_state(self) -> str:
-        """Return LOADING, READY or GONE; GONE also without a template."""
+        """Return the template's state; GONE also without a template."""
         return GONE if self._template is None else self._template.state
 
     def renew_template(self, now: float) -> bool:
-        """Restart the template if it has exited, at most every ``_RENEWAL_S``.  Return True if it was restarted.
-
-        Args:
-            now: seconds, monotonic.
-        """
+        """Restart the template if it has exited, at most every ``_RENEWAL_S``.  Return True if it was restarted."""
         if self._template is None or self._template.state != GONE or now < self._renewal_at:
             return False
         self._renewal_at = now + _RENEWAL_S
@@ -133,7 +129,6 @@ class Supervisor:
             os.close(log)
 
     def _begin(self, process: _Process) -> None:
-        """Fork or execute the process of a worker.  Raises ``OSError``."""
         worker = process.worker
         theirs = process.theirs
         if theirs is None:
@@ -162,7 +157,7 @@ class Supervisor:
         return child
 
     def _open_log(self, name: str) -> int:
-        """Open the log of a worker.  If that fails, as in a full directory, return a copy of this process's stderr."""
+        """Open the log of a worker.  Return a copy of this process's stderr if that fails, as in a full directory."""
         try:
             return os.open(self._run.worker_log(name), _LOG_FLAGS, 0o600)
         except OSError:
@@ -216,11 +211,7 @@ class Supervisor:
         return begun
 
     def watched(self, awaited: Collection[Worker]) -> Dict[Hashable, Seen]:
-        """Return the observed state of each worker, and of the template under the name TEMPLATE.
-
-        Args:
-            awaited: workers that the trainer waits for.
-        """
+        """Return the observed state of each worker, and of the template under the name TEMPLATE."""
         asked: Dict[Hashable, Any] = {worker: (self.pid(worker), worker in awaited and worker.kind != DISK)
                                       for worker in self._processes}
         if self._template is not None:

@@ -16,11 +16,6 @@ from ascpipe.layout.words import TRAIN
 def opened(memory: Optional[SessionMemory], name: str, state: str) -> Iterator[Tuple[Dict[str, Any], List[int]]]:
     """Yield the reply to ``read_table``, and descriptors of the table's segment and of its training ring, if any.
 
-    Args:
-        memory: memory of the session, or None.
-        name: of the table.
-        state: of the daemon, for error messages.
-
     Raises:
         WrongStateError: there is no session, or no such table.
     """

@@ -1,8 +1,8 @@
 """The supervisor's handle of the template, the process that workers are forked from (``ascpipe.workers.template``).
 
-The template saves the time in which a worker loads its code.  It is optional: without it, workers are executed.  A
-daemon starts it before it loads its own modules (``ascpipe.daemon.start``), because a trainer that waits for the daemon
-also waits for the workers.
+Forking saves the time in which a worker loads its code.  The template is optional: without it, workers are executed.
+A daemon starts it before it loads its own modules (``ascpipe.daemon.start``), because a trainer that waits for the
+daemon also waits for the workers.
 """
 import contextlib
 import os
@@ -17,8 +17,8 @@ from ascpipe.control.child import Child, kill
 from ascpipe.errors import MessageError, MessageTimeoutError
 
 _COMMAND = (sys.executable, "-m", "ascpipe.workers.template")
-_OOM_SCORE_ADJ = "100"  # same as a table worker, which is forked from it
-_FORK_S = 5.0  # a fork takes milliseconds, but longer on a busy machine
+_OOM_SCORE_ADJ = "100"  # as a table worker, which is forked from it
+_FORK_S = 5.0  # a fork takes milliseconds, longer on a busy machine
 
 LOADING = "loading"
 READY = "ready"
@@ -27,9 +27,6 @@ GONE = "gone"
 
 class Adopted:
     """A process that was forked from the template and adopted by this one, with part of ``Popen``'s interface.
-
-    Args:
-        pid: of the process.
 
     Attributes:
         returncode: as in ``Popen``: None while it runs, an exit code, or a negative signal number.
@@ -155,7 +152,6 @@ class Template:
         return self._answer(_FORK_S)
 
     def _answer(self, timeout_s: float) -> Optional[Adopted]:
-        """Return the worker of its reply; None without a valid reply."""
         try:
             return Adopted(int(_expected("forked", fdsocket.receive_body(self._channel, timeout_s))["pid"]))
         except (MessageError, ChildProcessError):
@@ -164,7 +160,7 @@ class Template:
 
 @contextlib.contextmanager
 def running_template(environment: Mapping[str, str]) -> Iterator[Optional[Template]]:
-    """Yield a template that is killed at the end of the block; None if no more processes or files are available."""
+    """Yield a template that is killed at the end of the block; None if no process or file is available."""
     def begin() -> _Begun:
         return _start(environment)
 

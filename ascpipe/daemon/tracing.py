@@ -1,7 +1,7 @@
 """Recording of spans for ``ascpipe timeline``.
 
 Workers are notified when recording starts and stops, so it costs nothing while it is off.  A trainer with several ranks
-receives the file for its exchanges with its segments.  It always records, and the timeline shows the requested period.
+always records its exchanges, in a file that it receives with its segments.
 """
 import contextlib
 import logging
@@ -22,12 +22,7 @@ _EXCHANGES = 20_000  # spans of exchanges, unless the setting has another number
 
 
 class Tracing:
-    """Decides what is recorded.  Recording starts at once if the setting ``timeline_spans`` is not 0.
-
-    Args:
-        run: run directory, for the files.
-        settings: of the daemon.
-    """
+    """Decides what is recorded.  Recording starts at once if the setting ``timeline_spans`` is not 0."""
 
     def __init__(self, run: RunDir, settings: Settings) -> None:
         self._run = run

@@ -36,15 +36,12 @@ class Warm(NamedTuple):
 
 
 def warm_up(cache_dir: str) -> Warm:
-    """Compile missing or damaged kernels, and seal them.
-
-    Args:
-        cache_dir: setting of this name.
+    """Compile missing or damaged kernels, and seal them.  ``cache_dir`` is the setting of this name.
 
     Raises:
         RunDirError: other users could change the directory, or it is not writable.
         DirectoryFullError: there is no room for the kernels.
-        WorkerError: the kernels cannot be compiled; the message has the reason.
+        WorkerError: the kernels cannot be compiled.
     """
     folder = kernel_cache.prepare(cache_dir)
     with refusing(folder):

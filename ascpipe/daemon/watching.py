@@ -24,12 +24,6 @@ _log = logging.getLogger("ascpipe.daemon")
 class Watch:
     """Performs its checks once a second; it is called more often.
 
-    Args:
-        supervisor: of the workers.
-        owned: run directory of the daemon.
-        settings: of the daemon.
-        exporter: of the daemon's metrics.
-
     Attributes:
         hanging: seconds for which each hanging worker has hung.
         silent: error that must end the session because its disks no longer respond, or None.
@@ -51,10 +45,6 @@ class Watch:
 
     def look(self, awaited: Callable[[], Collection[Worker]], memory: Optional[SessionMemory]) -> str:
         """Log or end hanging processes, and restart the template or the metrics process if it has exited.
-
-        Args:
-            awaited: returns the workers that the trainer waits for.
-            memory: memory of the session, or None.
 
         Returns:
             Path of a file of the daemon that was removed or replaced; empty if there is none.
@@ -79,7 +69,7 @@ class Watch:
         watched = self._supervisor.watched(awaited)
         self.hanging = self._hangs.look(watched, now)
         for name, seconds in self.hanging.items():
-            if name == TEMPLATE:  # it is not needed, and starting workers may wait for it
+            if name == TEMPLATE:  # workers can start without it, but may be waiting for it
                 if seconds >= NAMED_AFTER_S:
                     _log.warning("the template (pid %d) has not moved for %.0f s and is ended", watched[name].pid,
                                  seconds)

@@ -15,12 +15,7 @@ _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Warning
 
 
 class WorkerEnds:
-    """Determines why workers ended.
-
-    Args:
-        run: run directory of their logs.
-        cache_dir: directory of the compiled kernels.
-    """
+    """Determines why workers ended.  ``cache_dir`` is the directory of compiled kernels."""
 
     def __init__(self, run: RunDir, cache_dir: str) -> None:
         self._run = run
@@ -36,7 +31,7 @@ class WorkerEnds:
         return "exit code {}{}".format(code, " ({})".format(last) if last else "")
 
     def _oom(self) -> str:
-        """Return a text if the OOM killer has killed a process of our control group since the last call; else empty."""
+        """Return a text if the OOM killer has killed a process of our control group since the last call."""
         before, self._oom_kills = self._oom_kills, memory.oom_kills() or 0
         return "" if self._oom_kills <= before else (
             " as memory ran out: the control group is at its limit, and the kernel has ended {} of its processes in all"
@@ -64,8 +59,7 @@ class WorkerEnds:
 def met_broken_kernels(code: int, loaded: bool = False) -> bool:
     """Return True if a process ended because it could not read compiled kernels.
 
-    A damaged kernel either raises an exception in numba, which the process reports by its exit code, or crashes the
-    process while it loads.
+    A damaged kernel raises an exception in numba, which the process reports by its exit code, or crashes the process.
 
     Args:
         code: exit code, or negative signal number.

@@ -2,18 +2,15 @@
 
 A bell belongs to one waiting thread, its owner.  A publisher rings the bell of each thread that may wait for the
 change, *after* publishing with a full fence (``exchange``, ``compare_exchange``).  The owner sets `waiting` with a full
-fence before its last check.  So either the publisher sees `waiting`, or the owner sees the published change (label
-``bell``).  The futex is a separate word.  It is incremented before the wake, so a ring between the owner's check and
-its sleep ends the sleep at once.
+fence before its last check.  So either the publisher sees `waiting`, or the owner sees the change (label ``bell``).
+The futex is a separate word, incremented before the wake: a ring between the last check and the sleep ends the sleep.
 
 An owner that is far enough ahead of the trainer *pauses*: it sleeps briefly to let work accumulate.  A process that
-publishes work does not wake a pausing owner (``ring_unless_pausing``); a process that waits for the owner does
-(``ring``).
+publishes work does not wake a pausing owner (``ring_unless_pausing``); a process that waits for it does (``ring``).
 
 Sleeping and waking take longer than many waits.  So the owner spins before it sleeps, for up to twice the time of the
-last wait, and not at all after a long wait.  No thread sleeps while batches arrive in quick succession, and a thread
-that waits for a training step frees its core.  A spinning owner yields the processor between checks: if there are more
-busy threads than processors, spinning would slow down training steps.
+last wait, and not at all after a long wait.  Threads thus stay awake while batches arrive in quick succession, and
+sleep during a training step.  A spinning owner yields between checks, so that it does not slow down busy threads.
 
 The C++ twin is ``tfops/src/core/bell.h``.
 """
@@ -26,14 +23,13 @@ import numpy as np
 from ascpipe.layout import bells, structs
 from ascpipe.shm import syscalls
 
-SLICE_S = bells.SLICE_MS / 1000  #: longest sleep without checking `stop`, unless the owner allows longer ones
+SLICE_S = bells.SLICE_MS / 1000  #: longest default sleep without checking `stop`
 _GRACE_S = bells.GRACE_MS / 1000
 _FUTEX = structs.BELL.fields["futex"][1] // 4
 _WAITING = structs.BELL.fields["waiting"][1] // 4
 
 
 def _bell_words(session: "np.ndarray[Any, Any]", index: int) -> "np.ndarray[Any, Any]":
-    """Return the words of a bell, uint32[16], in a session segment of uint8[session bytes]."""
     if not 0 <= index < structs.BELLS:
         raise IndexError("bell {} is outside [0, {})".format(index, structs.BELLS))
     start = structs.SESSION_BELLS_OFFSET + index * structs.BELL.itemsize
@@ -41,9 +37,9 @@ def _bell_words(session: "np.ndarray[Any, Any]", index: int) -> "np.ndarray[Any,
 
 
 def ring_plain(session: "np.ndarray[Any, Any]", index: int) -> None:
-    """Ring a bell without compiled atomics and without checking `waiting`.  The supervisor uses it.
+    """Ring a bell from the supervisor, without compiled atomics and without checking `waiting`.
 
-    The kernel increments the word atomically, which is a full fence after everything published before.
+    The kernel increments the word atomically, which is a full fence.
     """
     words = _bell_words(session, index)
     syscalls.futex_bump_and_wake(words.ctypes.data + 4 * _FUTEX)
@@ -58,13 +54,13 @@ class Bell:
     """One bell of a session segment, for its owner (``wait``, ``pause``, ``says``) or for other threads (``ring``).
 
     Args:
-        session_buffer: uint8[structs.SESSION_BYTES], the mapped session segment.
+        session_buffer: uint8[structs.SESSION_BYTES], the session segment.
         index: ``structs.BELL_*``.
         spin_us: maximum time in microseconds that ``wait`` spins before it sleeps.
     """
 
     def __init__(self, session_buffer: "np.ndarray[Any, Any]", index: int, spin_us: int = 0) -> None:
-        # Imported here because the supervisor imports this module and must not load numba.
+        # the supervisor imports this module and must not load numba
         from ascpipe.kernels import atomics
 
         self._atomics = atomics
@@ -89,7 +85,7 @@ class Bell:
         syscalls.futex_wake(self._futex_address)
 
     def says(self, waits_for: int, table: int = -1, ticket: int = 0) -> None:
-        """Store what the owner waits for, for ``ascpipe status``: ``structs.WAIT_*``, table number, ticket."""
+        """Store for ``ascpipe status`` what the owner waits for: ``structs.WAIT_*``, table number, ticket."""
         self._fields["waits_table"] = table
         self._fields["waits_ticket"] = ticket
         self._fields["waits_for"] = waits_for
@@ -127,7 +123,6 @@ class Bell:
                 return ready()
 
     def _sleep_once(self, ready: Callable[[], bool], stop: Callable[[], bool], longest_s: float) -> bool:
-        """Sleep once.  Return True if the condition holds afterwards."""
         words = self._words
         load = self._atomics.load_acquire_u32
         self._atomics.exchange_u32(words, _WAITING, bells.ASLEEP)  # SYNC bell: store
@@ -144,7 +139,7 @@ class Bell:
             if not ready():
                 return False
             if not woken and load(words, _FUTEX) == seen:
-                # The owner was not woken: a lost wake-up, unless the publisher is just about to ring.
+                # Lost wake-up, unless the publisher is just about to ring.
                 syscalls.futex_wait(self._futex_address, seen, _GRACE_S)
                 if load(words, _FUTEX) == seen:
                     self._fields["late"] += 1
@@ -158,7 +153,7 @@ class Bell:
         A ring during the call of ``look`` ends the sleep at once.
 
         Returns:
-            True if it slept; False if ``look`` returned 0 because there is no reason to pause.
+            False if ``look`` returned 0, that is, if there is no reason to pause.
         """
         seen = self._atomics.load_acquire_u32(self._words, _FUTEX)
         self._atomics.exchange_u32(self._words, _WAITING, bells.PAUSING)  # SYNC bell: store

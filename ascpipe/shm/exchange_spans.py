@@ -1,7 +1,7 @@
 """File in which a trainer with several ranks records its exchanges with other ranks.
 
-The daemon creates and removes the file.  The trainer gets its descriptor and writes the spans
-(``tfops/src/peers/span_ring.cc``).  Times use the clock of TensorFlow's traces: nanoseconds since 1970.
+The daemon creates and removes the file; the trainer writes the spans (``tfops/src/peers/span_ring.cc``).  Times use the
+clock of TensorFlow's traces: nanoseconds since 1970.
 """
 import os
 from typing import List, NamedTuple, Optional, Tuple
@@ -39,12 +39,7 @@ class ExchangeSpan(NamedTuple):
 
 
 class RecordedExchanges(NamedTuple):
-    """The recorded exchanges of a rank, oldest first.
-
-    Attributes:
-        rank, pid: of the trainer.
-        spans: the last exchanges.
-    """
+    """The newest recorded exchanges of a trainer, oldest first."""
 
     rank: int
     pid: int
@@ -52,12 +47,7 @@ class RecordedExchanges(NamedTuple):
 
 
 def create(path: str, capacity: int, pid: int) -> Tuple[int, int]:
-    """Create the file.
-
-    Args:
-        path: path that must not exist.
-        capacity: maximum number of spans.
-        pid: of the trainer.
+    """Create the file for ``capacity`` spans of trainer ``pid``.
 
     Returns:
         The descriptor, which the caller owns, and the size in bytes.
@@ -82,10 +72,10 @@ def create(path: str, capacity: int, pid: int) -> Tuple[int, int]:
 
 
 def read(path: str) -> Optional[RecordedExchanges]:
-    """Read the recorded exchanges while the trainer writes them.  Return None if the trainer has not started recording.
+    """Read the exchanges while the trainer records them.  Return None if it has not started.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError
         ValueError: the file is not a file of exchange spans.
     """
     header, spans = last_spans(path, structs.EXCHANGE_SPANS, structs.EXCHANGE_SPAN,

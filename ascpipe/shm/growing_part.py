@@ -1,8 +1,8 @@
 """Parts of a segment that grow: the segment has its full size from the start, and memory is allocated in steps.
 
-A growing table therefore needs no new mapping, address or descriptor.  The process that needs memory allocates it in
-steps of a quarter of the present size, then stores the new size in the table's header.  If it dies in between, its
-successor allocates the same memory again, which is idempotent.
+A growing table thus needs no new mapping, address or descriptor.  The process that needs memory allocates a quarter of
+the present size, then stores the new size in the table's header.  If it dies in between, its successor repeats the
+allocation, which is idempotent.
 """
 import os
 
@@ -13,7 +13,7 @@ MIN_STEP_BYTES = 1 << 20
 
 
 def step(ready: int, wanted: int, limit: int, item_bytes: int) -> int:
-    """Return the number of items that should have memory, so that ``wanted`` have it and growth is rare.
+    """Return how many items should have memory, so that ``wanted`` have it and growth is rare.
 
     Args:
         ready: items that have memory.
@@ -42,10 +42,7 @@ class GrowingPart:
         self._limit = limit
 
     def ready(self, ready: int, wanted: int) -> int:
-        """Allocate memory for ``wanted`` items.
-
-        Args:
-            ready: items that have memory.
+        """Allocate memory for ``wanted`` items, of which ``ready`` have it.
 
         Returns:
             The number of items that have memory now: fewer than ``wanted`` beyond the limit, or if memory is exhausted.

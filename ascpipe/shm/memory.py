@@ -7,7 +7,7 @@ Four limits apply:
 - the available memory of the machine
 - the address space of this process (``ulimit -v``)
 
-The kernel kills a process that exceeds a control group's limit.  So all limits are checked before the first allocation.
+All are checked before the first allocation, because the kernel kills a process that exceeds a control group's limit.
 """
 import os
 import re
@@ -23,7 +23,7 @@ _NO_LIMIT = 1 << 62  # cgroup v1 writes a number near 2**63 for "no limit"
 
 
 class Places(NamedTuple):
-    """The files in which the kernel reports memory.  Tests use files of their own."""
+    """The files in which the kernel reports memory; tests replace them."""
 
     shm_dir: str = segment.SHM_DIR
     meminfo: str = "/proc/meminfo"
@@ -51,10 +51,10 @@ def preflight(need_bytes: int, what: str, places: Places = Places()) -> bool:  #
     """Choose the kind of memory for segments of ``need_bytes`` in total.
 
     Returns:
-        True: use memfds, because /dev/shm is too small.  False: use POSIX shared memory.
+        True: memfds, because /dev/shm is too small.  False: POSIX shared memory.
 
     Raises:
-        OutOfSharedMemoryError: neither kind has that much memory; the message names every limit.
+        OutOfSharedMemoryError: neither kind has that much memory.
     """
     require(need_bytes, what, places=places)
     return needs_memfd(need_bytes, places)
@@ -146,7 +146,7 @@ def oom_kills(places: Places = Places()) -> Optional[int]:  # noqa: B008  (immut
 
 
 def _groups(places: Places) -> Iterator[Tuple[bool, List[str]]]:
-    """Yield for each group that may limit our memory: True for cgroup v2, and the directories of it and its parents."""
+    """Yield (is cgroup v2, directories of the group and its parents) for each group that may limit our memory."""
     for line in (_read(places.own_groups) or "").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
@@ -157,7 +157,6 @@ def _groups(places: Places) -> Iterator[Tuple[bool, List[str]]]:
 
 
 def _limits(places: Places) -> List[Room]:
-    """Return the known limits except /dev/shm."""
     return [room for room in [*group_rooms(places), machine_room(places.meminfo), process_room(places)]
             if room is not None]
 
@@ -185,7 +184,6 @@ def _group_room(directory: str, names: Tuple[str, str]) -> Optional[Room]:
 
 
 def _reclaimable(directory: str) -> int:
-    """Return the bytes of page cache that the kernel would reclaim first."""
     stat = _read(directory + "/memory.stat") or ""
     fields = dict(line.split() for line in stat.splitlines() if len(line.split()) == 2)
     return int(fields.get("total_inactive_file", fields.get("inactive_file", "0")))

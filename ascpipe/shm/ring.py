@@ -1,7 +1,7 @@
 """Numpy views of ring segments and table segments, for the workers.
 
 A ring is a byte arena with up to ``MAX_FRAMES`` frames, numbered without gaps.  The trainer's pump fills it; key and
-table workers process the frames in place.  The views neither wait nor make decisions.
+table workers process the frames in place.
 """
 from typing import Any, List, NamedTuple, Sequence
 
@@ -84,7 +84,6 @@ class RingView:
         memory: uint8[bytes of the segment], writable.
 
     Attributes:
-        memory: the whole segment.
         header: the RING fields, readable by name.
         frames: FRAME[MAX_FRAMES].
         tables: RING_TABLE[table_count].
@@ -140,7 +139,7 @@ class RingView:
         atomics.exchange_u32(self._words[column], number % structs.MAX_FRAMES, word)
 
     def replace_word(self, number: int, column: int, expected: int, word: int) -> bool:
-        """Replace the word of a frame for a table if it equals ``expected``.  Return True if it was replaced."""
+        """Replace the word of a frame for a table if it equals ``expected``.  Return True if it did."""
         return bool(atomics.compare_exchange_u32(self._words[column], number % structs.MAX_FRAMES, expected, word))
 
     def finished(self, column: int) -> int:
@@ -148,7 +147,7 @@ class RingView:
         return int(atomics.load_acquire_i64(self._finished, column))
 
     def store_finished(self, column: int, ticket: int) -> None:
-        """Store the last ticket that a table has finished.  Call it before the frame's word is stored."""
+        """Store the last ticket that a table has finished.  Call this before storing the frame's word."""
         atomics.store_release_i64(self._finished, column, ticket)
 
 
@@ -160,7 +159,7 @@ class TableInRing(NamedTuple):
 
 
 class TableView:
-    """A mapped table segment.
+    """A mapped table segment.  Arrays for rows on disk exist only if rows go to disk.
 
     Args:
         memory: uint8[bytes of the segment], writable.
@@ -169,15 +168,13 @@ class TableView:
         directories: directories of its row files.
 
     Attributes:
-        memory: the whole segment.
-        name, directories: as given.
         header: the TABLE fields, readable and writable by name.
         header_at: address of the header.
-        disk_table: the DISK_TABLE fields, readable and writable by name; None if the table has no rows on disk.
-        asks: int32[asks room]; only if rows go to disk.
+        disk_table: the DISK_TABLE fields, readable and writable by name; None if no rows go to disk.
+        asks: int32[asks room].
         requests: REQUEST[home capacity], of which ``header["homes_ready"]`` have memory; None if no rows go to disk.
-        reads: REQUEST[DISK_READERS, DISK_READS]; only if rows go to disk.
-        read_rows: float32[DISK_READERS, DISK_READS, row floats]; only if rows go to disk.
+        reads: REQUEST[DISK_READERS, DISK_READS].
+        read_rows: float32[DISK_READERS, DISK_READS, row floats].
         entries: ENTRY[capacity], of which ``header["entries_ready"]`` have memory.
         slot_entries: int32[device rows]; entry of each slot, -1 = empty.
         homes: float32[home capacity, row floats], of which ``header["homes_ready"]`` have memory.
@@ -238,11 +235,11 @@ class TableView:
         return int(atomics.load_acquire_i64(self._reads_asked, reader))
 
     def ready_entries(self, count: int) -> bool:
-        """Allocate memory for ``count`` entries, in steps.  Return False if out of memory."""
+        """Allocate memory for ``count`` entries.  Return False if out of memory."""
         return self._ready(self._growing_entries, "entries_ready", count)
 
     def ready_homes(self, count: int) -> bool:
-        """Allocate memory for ``count`` home rows and their requests, in steps.  Return False if out of memory."""
+        """Allocate memory for ``count`` home rows and their requests.  Return False if out of memory."""
         if self.disk_table is None:
             return self._ready(self._growing_homes, "homes_ready", count)
         before = int(self.header["homes_ready"])
@@ -252,7 +249,7 @@ class TableView:
         return ready >= count
 
     def ready_log(self, count: int) -> bool:
-        """Allocate memory for ``count`` images in the log, in steps.  Return False if out of memory."""
+        """Allocate memory for ``count`` images in the log.  Return False if out of memory."""
         return self._ready(self._growing_log, "snapshot_log_ready", count)
 
     def _ready(self, part: GrowingPart, field: str, count: int) -> bool:

@@ -1,11 +1,10 @@
 """Create, validate and map segments of shared memory.
 
-The supervisor creates a segment and passes its descriptor to the other processes.  The segment is unlinked at once,
-so the kernel frees it when the last process that uses it exits.
+The supervisor creates a segment, unlinks it at once, and passes its descriptor to the other processes.  The kernel
+frees it when the last process that uses it exits.
 
-All pages are allocated at creation, except growing parts (``growing_part``), which are not accessed before they have
-memory.  A lack of memory therefore raises an error with numbers, in ``create`` or earlier in ``memory.preflight``.
-It never causes a SIGBUS later.
+All pages are allocated at creation, except growing parts (``growing_part``).  So a lack of memory raises an error with
+numbers, in ``create`` or earlier in ``memory.preflight``, and never causes a SIGBUS later.
 """
 import contextlib
 import errno
@@ -42,7 +41,7 @@ def create(size: int, what: str, *, use_memfd: bool, present: Optional[int] = No
         present: bytes to allocate at the start of the segment; all by default.
 
     Raises:
-        OutOfSharedMemoryError: the kernel has too little memory although the preflight succeeded.
+        OutOfSharedMemoryError: too little memory although the preflight succeeded.
     """
     fd = syscalls.memfd_create("ascpipe") if use_memfd else _open_unlinked()
     try:
@@ -60,7 +59,7 @@ def fill(fd: int, offset: int, size: int, what: str) -> None:
     """Allocate memory for a part of a segment.  Pages that already have memory keep their content.
 
     Raises:
-        OutOfSharedMemoryError: the kernel has too little memory.
+        OutOfSharedMemoryError
     """
     try:
         os.posix_fallocate(fd, offset, size)
@@ -83,7 +82,7 @@ def _open_unlinked() -> int:
 
 
 def sweep(shm_dir: str = SHM_DIR) -> List[str]:
-    """Unlink segments of this user whose creator died between creating and unlinking them.  Return their names.
+    """Unlink segments of this user whose creator died before unlinking them.  Return their names.
 
     Unlinking a segment that is just being created is harmless, because its name is not used again.
     """
@@ -104,7 +103,7 @@ def map(fd: int, size: int) -> "np.ndarray[Any, Any]":  # noqa: A001  (read as s
     The memory is unmapped when the array and all its views are deleted.  The caller keeps ``fd``.
 
     Raises:
-        SegmentError: the descriptor is not a valid segment of exactly ``size`` bytes.
+        SegmentError: ``check`` refused the descriptor.
     """
     check(fd, size)
     mapping = _Mapping(syscalls.map_shared(fd, size), size)
@@ -113,8 +112,6 @@ def map(fd: int, size: int) -> "np.ndarray[Any, Any]":  # noqa: A001  (read as s
 
 
 class _Mapping:
-    """A mapping that lives as long as any numpy array that uses it."""
-
     def __init__(self, address: int, size: int) -> None:
         self.address = address
         self._size = size

@@ -1,7 +1,7 @@
 """Ring of spans: the work of one worker, in a file that the worker maps and other processes read.
 
 A span is written before the count that includes it, so readers never see an incomplete span.  A reader skips spans that
-are overwritten while it reads.  Times use the clock of TensorFlow's traces: nanoseconds since 1970.
+are overwritten during the read.  Times use the clock of TensorFlow's traces: nanoseconds since 1970.
 """
 import io
 import mmap
@@ -38,12 +38,7 @@ class Span(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """The spans of one worker, oldest first.
-
-    Attributes:
-        kind, number: kind ("key" or "table") and number of the worker.
-        pid: of its last process.
-    """
+    """The spans of the worker with this kind and number, oldest first.  ``pid`` is its last process."""
 
     kind: str
     number: int
@@ -55,7 +50,7 @@ class SpanRing:
     """The span file of a worker, opened for writing.
 
     Args:
-        path: the file; an existing file of the right size is continued, otherwise a new one is created.
+        path: an existing file of the right size is continued, otherwise a new one is created.
         capacity: maximum number of spans.
         kind, index: kind and number of the worker.
     """
@@ -94,7 +89,7 @@ def read(path: str) -> Recorded:
     """Read the spans of a file while its worker writes to it.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError
         ValueError: the file is not a span file.
     """
     header, spans = last_spans(path, _HEADER, _SPAN, magic=MAGIC)
@@ -110,15 +105,15 @@ def last_spans(path: str, header_type: np.dtype, span_type: np.dtype, **ours: in
         path: file with a header and ``capacity`` spans; span n is at index n % capacity.
         header_type: dtype of the header, with the fields ``capacity`` and ``count``.
         span_type: dtype of a span.
-        ours: values that header fields must have.
+        ours: required values of header fields.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is not a span file.
+        FileNotFoundError
+        ValueError: the file is not such a file.
     """
     with io.FileIO(path) as file:
-        # The order of the three system calls matters: spans below the first count are complete, and spans that may have
-        # been overwritten according to the second count are skipped.  SYNC exchange-spans: load
+        # The order of the three system calls matters: spans below the first count are complete, and spans overwritten
+        # according to the second count are skipped.  SYNC exchange-spans: load
         head = file.read(header_type.itemsize)
         data = file.readall()
         file.seek(header_type.fields["count"][1])
@@ -131,7 +126,7 @@ def last_spans(path: str, header_type: np.dtype, span_type: np.dtype, **ours: in
     if any(header[name] != value for name, value in ours.items()) or len(data) != capacity * span_type.itemsize:
         raise ValueError("{}: not a file of spans".format(path))
     spans = np.frombuffer(data, span_type)
-    oldest = max(0, newest - capacity + 1)  # skip the span that may be in the process of being written
+    oldest = max(0, newest - capacity + 1)  # skip the span that may be being written
     return header, [spans[number % capacity] for number in range(oldest, count)]
 
 

@@ -62,7 +62,6 @@ _FUTEX = _NUMBERS.get(platform.machine(), {}).get("futex", -1)  # looked up once
 
 
 def _checked(result: int, what: str) -> int:
-    """Return ``result``, or raise OSError with a text that begins with ``what`` if it is negative."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, "{}: {}".format(what, os.strerror(number)))
@@ -73,7 +72,7 @@ def futex_wait(address: int, expected: int, timeout_s: float) -> bool:
     """Sleep while the 32-bit word at ``address`` equals ``expected``, for at most ``timeout_s`` (monotonic clock).
 
     Returns:
-        False if the time is over; True after a wake-up, a spurious one, or if the word differed already.
+        False after a timeout; True after a wake-up, a spurious one, or if the word differed already.
     """
     whole = int(timeout_s)
     limit = _Timespec(whole, int((timeout_s - whole) * 1e9))
@@ -95,7 +94,7 @@ def futex_wake(address: int) -> int:
 def futex_bump_and_wake(address: int) -> int:
     """Add 1 to the word at ``address`` atomically in the kernel, then wake all threads that sleep on it.
 
-    The supervisor needs it because it does not load numba and so has no compiled atomics.
+    The supervisor needs it because it loads no numba and so has no compiled atomics.
     """
     return _checked(_libc.syscall(
         ctypes.c_long(_FUTEX), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_WAKE_OP), ctypes.c_int(_ALL_WAITERS),
@@ -128,7 +127,7 @@ def pidfd_open(pid: int) -> int:
     """Return a descriptor that becomes readable when the process exits.
 
     Raises:
-        ProcessLookupError: no such process.
+        ProcessLookupError
         OSError: ENOSYS on kernels before 5.3.
     """
     number = ctypes.c_long(_number("pidfd_open"))
@@ -166,7 +165,7 @@ def exchange_names(directory_fd: int, one: str, other: str) -> None:
     """Exchange two names in a directory atomically (renameat2).
 
     Raises:
-        OSError: EINVAL or ENOSYS if the file system or the kernel does not support it.
+        OSError: EINVAL or ENOSYS if it is not supported.
     """
     directory = ctypes.c_int(directory_fd)
     _checked(_libc.syscall(

@@ -1,10 +1,10 @@
 """Read the state of a table's keys while its worker changes them, without disturbing the worker.
 
 The reader uses system calls and never maps the segment.  So reading a page without memory allocates none, and the
-reader cannot write.  Any process of the session may write anywhere in this memory, so values are checked before use.
+reader cannot write.  Values are checked before use, because any process of the session may write in this memory.
 
 While a frame is DONE, its record may be partly assigned to the entries.  While a cut is pending, entries may change.
-``_consistent`` repeats a read that overlaps with either.  The location of a row outside the device is a single field.
+``_consistent`` detects both.  The location of a row outside the device is a single field.
 """
 import functools
 import time
@@ -22,9 +22,9 @@ Found = TypeVar("Found")
 
 PATIENCE_S = 5.0  #: maximum wait for a moment at which the table is not being changed
 _CHUNK = 1 << 16  # entries per read
-_PAUSE_S = 5e-5  # between attempts; short, because a step may be short
+_PAUSE_S = 5e-5  # between attempts; a step may be short
 _SAMPLE_PAUSE_S = 0.01
-_SPARE = 16  # extra candidates for the most frequent keys, because some may be deleted
+_SPARE = 16  # extra candidates for the most frequent keys, as some may be deleted
 
 
 class Moment(NamedTuple):
@@ -76,13 +76,7 @@ class Hottest(NamedTuple):
 
 
 class PartSeen(NamedTuple):
-    """The keys of a table in a frame.
-
-    Attributes:
-        number, ticket: of the frame.
-        word: word of the frame for the table.
-        keys, occurrences: int64[n], int32[n].
-    """
+    """The keys of a table in a frame: int64[n], their occurrences, int32[n], and the frame's word for the table."""
 
     number: int
     ticket: int
@@ -113,11 +107,7 @@ class RingReader:
         return _record(self._read, self._table, structs.RING_TABLE)["words"]
 
     def parts(self, first: int, last: int) -> Iterator[PartSeen]:
-        """Yield the deduplicated part of each frame whose word is in a range; skip frames freed during the read.
-
-        Args:
-            first, last: lowest and highest word, both included.
-        """
+        """Yield the part of each frame whose word is in [``first``, ``last``]; skip frames freed during the read."""
         header = _record(self._read, 0, structs.RING)
         head = int(header["head"])
         for number in range(head, min(int(header["tail"]), head + structs.MAX_FRAMES)):
@@ -151,7 +141,7 @@ class TableReader:
     """One table, read by another process than its worker.
 
     Args:
-        name: name of the table, for error messages.
+        name: for error messages.
         read: reads the table's segment.
         entries_offset, capacity: offset and maximum number of the entries.
         rings: the training ring of the table, if any.
@@ -204,13 +194,13 @@ class TableReader:
         """Return the keys with the most occurrences in trained batches.
 
         Raises:
-            WrongStateError: the table was being changed for ``patience_s``.
+            WrongStateError: as ``look``.
         """
         deadline = time.monotonic() + patience_s
         while True:
             cut = self._moment(deadline).cut
             numbers = self._largest(count + _SPARE)
-            # The counts were read while the worker may have changed them, so the result is read again.
+            # the worker may have changed the counts during the read, so read these again
             entries = [self._wait_for(functools.partial(self._entry, number), deadline) for number in numbers]
             if all(moment.cut == cut for _, moment in entries):
                 found = [(int(entry["key"]), int(entry["count"])) for entry, _ in entries if entry["state"] == TRAINED]
@@ -256,7 +246,6 @@ class TableReader:
                 yield _seen(*read)  # otherwise the entry was freed or reused: try again
 
     def _numbers_of(self, keys: Sequence[int]) -> Dict[int, int]:
-        """Return the entry numbers of the keys that have entries."""
         wanted = np.array(keys, np.int64)
         found: Dict[int, int] = {}
         for first, entries in self._chunks():
@@ -265,7 +254,6 @@ class TableReader:
         return found
 
     def _largest(self, count: int) -> List[int]:
-        """Return the numbers of the entries with the largest counts."""
         found = np.zeros((0, 2), np.int64)  # numbers and counts
         for first, entries in self._chunks():
             at = np.flatnonzero(entries["state"] == TRAINED)
@@ -275,7 +263,7 @@ class TableReader:
         return [int(number) for number in found[:, 0]]
 
     def _chunks(self) -> Iterator[Tuple[int, np.ndarray]]:
-        """Yield (number of the first entry, ENTRY[n]) for all entries that were ever used."""
+        """Yield (number of the first entry, ENTRY[n]) for all entries ever used."""
         used = min(max(0, int(self._header()["entries_used"])), self._capacity)
         size = structs.ENTRY.itemsize
         for first in range(0, used, _CHUNK):
@@ -320,7 +308,6 @@ class TableReader:
         return found, before
 
     def _is_assigned(self) -> bool:
-        """Return True if a worker may be assigning a record now."""
         return any((ring.words() == DONE).any() for ring in self._rings)
 
     def _stamp(self) -> Optional[Moment]:
