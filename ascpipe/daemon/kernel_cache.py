@@ -1,6 +1,6 @@
 """Cache of compiled kernels: one directory for each version of their sources, with a seal of SHA-256 digests.
 
-numba checks only the time stamp of one source file, so it misses changes in files that this one calls.  A directory's
+numba checks only the time stamp of one source file, so it misses changes in files that it imports.  A directory's
 content is executed, so only this user and root may be able to change it or any parent directory.
 
 A full disk, a crash of the machine or a bad copy may leave damaged files.  ``SEAL`` lists the digests of intact files.

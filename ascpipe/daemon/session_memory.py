@@ -152,7 +152,7 @@ class SessionMemory:
         }
 
     def attach_body(self, hash_seed: int, *, restart: bool) -> Dict[str, Any]:
-        """Return the message that attaches a worker; descriptors are separate."""
+        """Return the message that attaches a worker, without the descriptors."""
         return {"verb": "attach", "restart": restart, "session_bytes": self.session.size, "hash_seed": hash_seed,
                 "spin_us": self._settings.spin_us, "streams": self._stream_fields(), "tables": self._table_fields()}
 

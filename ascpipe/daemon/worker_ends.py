@@ -1,4 +1,4 @@
-"""Find the reason why a worker ended: from its exit code, its log, and the counters of its control group."""
+"""Find out why a worker ended, from its exit code, its log, and the counters of its control group."""
 import os
 import re
 import signal

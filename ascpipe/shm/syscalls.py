@@ -26,7 +26,7 @@ _MAP_FAILED = ctypes.c_void_p(-1).value
 _FUTEX_WAIT = 0
 _FUTEX_WAKE = 1
 _FUTEX_WAKE_OP = 5
-_FUTEX_OP_ADD_ONE = (1 << 28) | (1 << 12)  # *word += 1; the comparison (equal to 0) only affects the second wake, of 0
+_FUTEX_OP_ADD_ONE = (1 << 28) | (1 << 12)  # *word += 1; the comparison only affects a second wake, of 0 threads
 _ALL_WAITERS = 0x7FFFFFFF
 
 _MFD_CLOEXEC = 1

@@ -76,7 +76,13 @@ class Hottest(NamedTuple):
 
 
 class PartSeen(NamedTuple):
-    """The keys of a table in a frame: int64[n], their occurrences, int32[n], and the frame's word for the table."""
+    """The keys of a table in a frame.
+
+    Attributes:
+        number, ticket: of the frame.
+        word: word of the frame for the table.
+        keys, occurrences: int64[n], int32[n].
+    """
 
     number: int
     ticket: int
@@ -138,7 +144,7 @@ class RingReader:
 
 
 class TableReader:
-    """One table, read by another process than its worker.
+    """Reads one table from a process other than its worker.
 
     Args:
         name: for error messages.
