@@ -1,4 +1,4 @@
-"""Begins and ends child processes within limits, also where a signal stops one at the wrong instant."""
+"""Start and end child processes within time limits, even if a signal stops one before it executes its program."""
 import contextlib
 import errno
 import os
@@ -10,21 +10,21 @@ from typing import Any, Optional, Sequence
 
 from ascpipe.control.proc_stat import read_stat
 
-BEGIN_S = 3.0  #: for a child between its fork and the begin of its program
-KILLED_S = 2.0  #: for one that was killed: one that waits in the kernel ends when that lets it
-TOLD_TO_END_S = 20.0  #: for one that is told to end
-_STOPPED_S = 1.0  # for one that is told to end, and is stopped
+BEGIN_S = 3.0  #: limit between fork and exec
+KILLED_S = 2.0  #: for a killed child to exit; one blocked in the kernel exits later
+TOLD_TO_END_S = 20.0  #: for a child that was asked to exit
+_STOPPED_S = 1.0  # for one that was asked to exit and is stopped
 _LOOK_S = 0.2
 
 
 class Child(subprocess.Popen):
-    """As ``Popen``, which waits for ever for a child that is stopped before its program begins: this one kills it.
+    """A ``Popen`` that kills a child which does not execute its program in time, where ``Popen`` would wait forever.
 
     Attributes:
-        is_late: it was killed, as its program had not begun within ``BEGIN_S``.
+        is_late: the child was killed because it did not execute its program within ``BEGIN_S``.
 
     Raises:
-        OSError: there can be no more processes, threads or files.
+        OSError: no more processes, threads or files are available.
     """
 
     def __init__(self, command: Sequence[str], **options: Any) -> None:
@@ -43,25 +43,21 @@ class Child(subprocess.Popen):
 
     def _kill_if_late(self, has_begun: threading.Event) -> None:
         while not has_begun.wait(BEGIN_S):
-            if getattr(self, "pid", None):  # a fork of much memory takes its time
+            if getattr(self, "pid", None):  # forking a large process takes longer
                 self.is_late = True
                 self.kill()
                 return
 
 
 class Stops:
-    """How long a process has been stopped by a signal, as far as it was looked at.
-
-    Args:
-        pid: of the process; any number that is none is never stopped.
-    """
+    """Measures how long process ``pid`` has been stopped by a signal.  An invalid PID is never stopped."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._since: Optional[float] = None
 
     def seconds(self) -> float:
-        """Since the first look that found it stopped; 0 while it is not."""
+        """Return the seconds since the first call that found the process stopped; 0 if it is not stopped."""
         stat = read_stat(self._pid)
         if stat is None or not stat.is_stopped:
             self._since = None
@@ -72,7 +68,7 @@ class Stops:
 
 
 def reap(process: "subprocess.Popen[bytes]", patience_s: float = TOLD_TO_END_S) -> None:
-    """Wait for a child that is to end by itself; it is killed if it does not, or soon if it is stopped."""
+    """Wait for a child to exit by itself.  Kill it after ``patience_s``, or earlier if it is stopped."""
     stops = Stops(process.pid)
     end = time.monotonic() + patience_s
     while process.poll() is None:
@@ -84,11 +80,11 @@ def reap(process: "subprocess.Popen[bytes]", patience_s: float = TOLD_TO_END_S) 
 
 
 def kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a child, and its process group if it leads one, and reap it."""
+    """Kill a child, and its process group if it is the leader, and reap it."""
     if process.poll() is not None:
         return
     try:
-        os.killpg(process.pid, signal.SIGKILL)  # not reaped, so the number is still its own
+        os.killpg(process.pid, signal.SIGKILL)  # the PID cannot be reused before the child is reaped
     except (ProcessLookupError, PermissionError):
         process.kill()
     with contextlib.suppress(subprocess.TimeoutExpired):

@@ -16,22 +16,22 @@ from ascpipe.errors import MessageError, NoAnswerError, NotRunningError
 from ascpipe.names import RunDir
 
 TIMEOUT_S = 10.0
-_LOOK_S = 0.2  # between looks whether the daemon still lives
-_AGAIN_S = 0.005  # before it is asked again
+_LOOK_S = 0.2  # between checks that the daemon is alive
+_AGAIN_S = 0.005  # before the next attempt
 _CREDENTIALS = struct.Struct("3i")
 
 
 def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[str, Any]:
-    """Ask the daemon of ``run`` and return the body of its answer; descriptors that come with it are closed.
+    """Send a request to the daemon of ``run`` and return the body of its reply.  Received descriptors are closed.
 
-    Connects anew each time, so nothing of it stays in a program that forks later.
+    Each call opens a new connection, so later forks of the program inherit none.
 
     Raises:
-        NotRunningError: there is none, or it ended before it answered.
-        RunDirError: its directory is not ours alone.
-        NoAnswerError: it lives and did not answer within ``timeout_s``, or was stopped by a signal for ``TIMEOUT_S``.
-        MessageError: its answer is not one.
-        AscpipeError: what it answered, by the class of its code.
+        NotRunningError: no daemon is running, or it exited before it replied.
+        RunDirError: other users can access its directory.
+        NoAnswerError: no reply within ``timeout_s``, or the daemon was stopped by a signal for ``TIMEOUT_S``.
+        MessageError: the reply is invalid.
+        AscpipeError: the error that it replied.
     """
     with asked(run, body, timeout_s) as (answer, _):
         return answer
@@ -39,7 +39,7 @@ def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[
 
 @contextlib.contextmanager
 def asked(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Iterator[Tuple[Dict[str, Any], List[int]]]:
-    """As ``ask``: the answer, and the descriptors that came with it, which are closed at the end."""
+    """Yield the reply and its descriptors, which are closed at the end.  Otherwise like ``ask``."""
     request_id = secrets.randbits(62)
     request = messages.request_bytes(request_id, body)
     deadline = time.monotonic() + timeout_s
@@ -60,18 +60,17 @@ def asked(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Ite
 
 
 def running_daemons() -> List[str]:
-    """Names of this user's daemons that live; raises as ``names.known_names``."""
+    """Return the names of this user's running daemons.  Raises the errors of ``names.known_names``."""
     return [name for name in names.known_names() if is_held(RunDir(name))]
 
 
 def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float,
               verb: str) -> Optional[Tuple[bytes, List[int]]]:
-    """The answer to a request and the descriptors with it; None if there is none by the deadline, or the daemon has
-    not read the request."""
+    """Return the reply and its descriptors; None after the deadline, or if the daemon did not read the request."""
     try:
         fdsocket.connect(sock, run.control, max(0.001, deadline - time.monotonic()))
         sock.send(request, socket.MSG_NOSIGNAL)
-    except OSError:  # it begins or ends, has no time, or needed the place of this connection for others
+    except OSError:  # the daemon is starting, exiting or busy
         return None
     pid, _, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     stops = Stops(pid)
@@ -90,14 +89,14 @@ def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float,
             return None
         if answer:
             return answer, fdsocket.descriptors(ancillary)
-        check_running(run)  # it has read the request and closed: it ends, or has lost its answer
+        check_running(run)  # the request was read, but the daemon exits or could not reply
         time.sleep(_AGAIN_S)
     return None
 
 
 def _body_of(answer: bytes, request_id: int) -> Dict[str, Any]:
     reply = messages.parse_reply(answer)
-    if reply.id not in (request_id, 0):  # 0: a daemon that could not even read the id
+    if reply.id not in (request_id, 0):  # 0: the daemon could not read the id
         raise MessageError("it answers request {}, this is {}".format(reply.id, request_id))
     if reply.error is not None:
         raise reply.error
@@ -105,7 +104,7 @@ def _body_of(answer: bytes, request_id: int) -> Dict[str, Any]:
 
 
 def check_there(run: RunDir) -> None:
-    """NotRunningError unless the run directory is there, RunDirError unless it and its parent are ours alone."""
+    """Raise NotRunningError if the run directory is missing, RunDirError if other users can access it or its parent."""
     try:
         for path in (os.path.dirname(run.path), run.path):
             names.check_private_dir(path)
@@ -114,7 +113,7 @@ def check_there(run: RunDir) -> None:
 
 
 def check_running(run: RunDir) -> None:
-    """As ``check_there``; NotRunningError also unless a daemon has its lock or listens."""
+    """Call ``check_there``, and raise NotRunningError if no daemon holds the lock or listens."""
     check_there(run)
-    if not is_held(run) and not is_listening(run.lifeline):  # the lock of one that serves may have been removed
+    if not is_held(run) and not is_listening(run.lifeline):  # a running daemon's lock file may have been removed
         raise NotRunningError(run.name, run.path)

@@ -1,9 +1,8 @@
-"""Encodes control messages as msgpack maps; decodes them by a reader of our own, within limits of size and depth.
+"""Encode and decode control messages, which are msgpack maps.
 
-The C unpacker of msgpack 1.0.5 never gives back what it had built when a text is not UTF-8 or a hook raises: a peer
-that sends such messages takes the memory of the supervisor, for ever.  It also reserves what a header only claims.  So
-it reads no message here.  The reader builds a value when all of its bytes are there, and what it has built goes with
-the exception that refuses the message.
+The decoder is our own, with limits of size and depth.  The C unpacker of msgpack 1.0.5 leaks memory if a text is not
+UTF-8 or a hook raises, so a peer could exhaust the supervisor's memory.  It also reserves the size that a header
+claims.  This decoder creates a value only when all its bytes are there.
 """
 import math
 import struct
@@ -13,10 +12,10 @@ import msgpack
 
 from ascpipe.errors import MessageError
 
-MESSAGE_BYTES = 64 * 1024  #: a longer message is refused unread
+MESSAGE_BYTES = 64 * 1024  #: longer messages are refused unread
 MAX_DEPTH = 8
-MAX_VALUES = 16384  #: keys count; bounds the time that a message takes
-FEW_VALUES = 128  #: of a request that describes no streams and tables
+MAX_VALUES = 16384  #: including keys; bounds the time to decode a message
+FEW_VALUES = 128  #: for requests without streams and tables
 MAX_STRING_BYTES = 4096
 MAX_BINARY_BYTES = 16384
 MAX_ARRAY = 1024
@@ -29,17 +28,17 @@ _TEXT = "text"
 _BINARY = "binary"
 _LIST = "list"
 _MAP = "map"
-# first byte -> (what it is, bytes of the length that follows, the greatest length)
+# first byte -> (type, bytes of the length field, maximum length)
 _LENGTHS: Dict[int, Tuple[str, int, int]] = {first: (what, 1 << place, most) for begin, what, places, most in (
     (0xC4, _BINARY, (0, 1, 2), MAX_BINARY_BYTES), (0xD9, _TEXT, (0, 1, 2), MAX_STRING_BYTES),
     (0xDC, _LIST, (1, 2), MAX_ARRAY), (0xDE, _MAP, (1, 2), MAX_MAP)) for first, place in enumerate(places, begin)}
 
 
 def pack(body: Dict[str, Any]) -> bytes:
-    """The bytes of a map.
+    """Encode a map.
 
     Raises:
-        MessageError: it is longer than a receiver would take.
+        MessageError: the message is too long.
     """
     data = msgpack.packb(body, use_bin_type=True, strict_types=True)
     if len(data) > MESSAGE_BYTES:
@@ -48,11 +47,11 @@ def pack(body: Dict[str, Any]) -> bytes:
 
 
 def unpack(data: bytes, most_values: int = MAX_VALUES) -> Dict[str, Any]:
-    """The map in ``data``, of ``most_values``; whatever the bytes are, nothing but a map or a MessageError comes out.
+    """Decode a map of at most ``most_values`` values.
 
     Raises:
-        MessageError: too long, too deep, too many values, not msgpack, not one map, a type that no message has, a key
-            twice, a key that is not text, a text that is not UTF-8, a number that is not finite.
+        MessageError: ``data`` is not one valid map within the limits.  Duplicate keys, keys that are not text, invalid
+            UTF-8, non-finite numbers and other msgpack types are invalid.
     """
     if len(data) > MESSAGE_BYTES:
         raise MessageError("it has {} bytes, at most {} are read".format(len(data), MESSAGE_BYTES))
@@ -66,7 +65,7 @@ def unpack(data: bytes, most_values: int = MAX_VALUES) -> Dict[str, Any]:
 
 
 class _Reader:
-    """Reads values from the front of ``data``; all of it raises ``MessageError`` and nothing else."""
+    """Decodes values from ``data``; raises only ``MessageError``."""
 
     def __init__(self, data: bytes, most_values: int) -> None:
         self._data = data
@@ -79,7 +78,7 @@ class _Reader:
         return self._size - self._at
 
     def value(self, depth: int) -> Any:
-        """The next value, inside ``depth`` lists and maps."""
+        """Decode the next value, which is inside ``depth`` lists and maps."""
         if self._at == self._size:
             raise MessageError("it ends in the middle")
         first = self._data[self._at]
@@ -117,7 +116,7 @@ class _Reader:
         return self._data[begin:self._at]
 
     def _enter(self, values: int, depth: int) -> None:
-        """A list or map at ``depth`` begins, and claims to have ``values``: each takes a byte at least."""
+        """Check the limits of depth and values when a list or map begins.  Each value takes at least one byte."""
         if depth > MAX_DEPTH:
             raise MessageError("it is nested deeper than {}".format(MAX_DEPTH))
         if values > self.left():

@@ -1,7 +1,7 @@
-"""Sends and receives messages with file descriptors over a unix stream socket.
+"""Messages with file descriptors over a unix stream socket.
 
-A message is its length (u32, little-endian) and a msgpack map; descriptors travel with its first byte.
-The same socket is the lifeline between two processes: its end of file says that the other one is gone.
+A message is its length (u32, little-endian) and a msgpack map; descriptors travel with the first byte.  The same socket
+is the lifeline between two processes: its end of file means that the peer is gone.
 """
 import array
 import os
@@ -14,33 +14,34 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from ascpipe.control import codec
 from ascpipe.errors import ConnectionClosedError, MessageError, MessageTimeoutError
 
-MAX_FDS = 250  #: with one message; the kernel takes 253
+MAX_FDS = 250  #: per message; the kernel allows 253
 
 _LENGTH = struct.Struct("<I")
 _TIMEVAL = struct.Struct("@ll")
 _FD_BYTES = array.array("i").itemsize
-ANCILLARY_BYTES = socket.CMSG_SPACE(MAX_FDS * _FD_BYTES)  #: of ``recvmsg``, for descriptors
+ANCILLARY_BYTES = socket.CMSG_SPACE(MAX_FDS * _FD_BYTES)  #: size of the ``recvmsg`` buffer for descriptors
 _SEND_TIMEOUT_S = 10.0
-_REST_S = 0.2  # for the rest of a message whose first byte is there
-_LONGEST_POLL_S = 3600.0  # the kernel counts milliseconds in 32 bits
+_REST_S = 0.2  # for the rest of a message after its first byte
+_LONGEST_POLL_S = 3600.0  # poll takes milliseconds in 32 bits
 
 
 def connect(sock: socket.socket, path: str, timeout_s: float) -> None:
-    """Connect a unix socket, waiting for room if others wait, too; raises BlockingIOError when there was none in time.
+    """Connect a unix socket.  Wait if the listen queue is full, which a non-blocking connect would not.
 
-    Not by ``sock.settimeout``: a connect that does not block fails at once where others wait.
+    Raises:
+        BlockingIOError: the queue was full for ``timeout_s``.
     """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(int(timeout_s), int(timeout_s % 1 * 1e6)))
     sock.connect(path)
 
 
 def send(sock: socket.socket, body: Dict[str, Any], fds: Sequence[int] = ()) -> None:
-    """Send one message; descriptors stay open on our side.  Blocks at most 10 s, when the other side reads nothing.
+    """Send one message.  The descriptors stay open in this process.  Blocks for at most 10 s.
 
     Raises:
-        ConnectionClosedError: the other side is gone.
-        MessageTimeoutError: it does not read.
-        MessageError: too long, or too many descriptors.
+        ConnectionClosedError: the peer is gone.
+        MessageTimeoutError: the peer does not read.
+        MessageError: the message is too long or has too many descriptors.
     """
     if len(fds) > MAX_FDS:
         raise MessageError("{} descriptors with one message, at most {} are sent".format(len(fds), MAX_FDS))
@@ -62,12 +63,12 @@ def send(sock: socket.socket, body: Dict[str, Any], fds: Sequence[int] = ()) -> 
 
 
 def rights(fds: Sequence[int]) -> List[Tuple[int, int, "array.array[int]"]]:
-    """What ``sendmsg`` takes to send descriptors."""
+    """Return the ancillary data with which ``sendmsg`` sends descriptors."""
     return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
 
 
 def descriptors(ancillary: Sequence[Tuple[int, int, bytes]]) -> List[int]:
-    """The descriptors that ``recvmsg`` has received."""
+    """Return the descriptors in ancillary data of ``recvmsg``."""
     found = array.array("i")
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -76,14 +77,14 @@ def descriptors(ancillary: Sequence[Tuple[int, int, bytes]]) -> List[int]:
 
 
 def receive(sock: socket.socket, timeout_s: float) -> Tuple[Dict[str, Any], List[int]]:
-    """One message and its descriptors, which are the caller's to close (not inheritable).
+    """Receive one message and its descriptors, which are not inheritable.  The caller must close them.
 
-    After any error but MessageTimeoutError before the first byte the stream is useless: close it.
+    The stream is unusable after an error, except after a MessageTimeoutError before the first byte.
 
     Raises:
         ConnectionClosedError: end of file.
-        MessageTimeoutError: no whole message within ``timeout_s``.
-        MessageError: not a message as we send it.
+        MessageTimeoutError: no complete message within ``timeout_s``.
+        MessageError: invalid message.
     """
     fds: List[int] = []
     deadline = time.monotonic() + timeout_s
@@ -99,10 +100,10 @@ def receive(sock: socket.socket, timeout_s: float) -> Tuple[Dict[str, Any], List
 
 
 def whole(data: bytes, most: int) -> Optional[Dict[str, Any]]:
-    """The message that ``data`` is, for a reader that does not wait; None: its rest has not come.
+    """Decode a message from the bytes read so far.  Return None if it is incomplete.
 
     Raises:
-        MessageError: not a message as we send it, more than one, or of more than ``most`` bytes.
+        MessageError: invalid message, more than one message, or more than ``most`` bytes.
     """
     if len(data) < _LENGTH.size:
         return None
@@ -113,7 +114,7 @@ def whole(data: bytes, most: int) -> Optional[Dict[str, Any]]:
 
 
 def receive_body(sock: socket.socket, timeout_s: float) -> Dict[str, Any]:
-    """As ``receive``, of messages that need no descriptors: any that come are closed."""
+    """Receive a message as ``receive`` does, and close any descriptors."""
     body, fds = receive(sock, timeout_s)
     for fd in fds:
         os.close(fd)
@@ -121,19 +122,19 @@ def receive_body(sock: socket.socket, timeout_s: float) -> Dict[str, Any]:
 
 
 def receive_begun(sock: socket.socket) -> Dict[str, Any]:
-    """As ``receive_body``, if a message has begun to come, or the end; else MessageTimeoutError at once."""
+    """Receive a message that has begun to arrive; raise MessageTimeoutError at once if there is none."""
     return receive_body(sock, _REST_S if is_readable(sock) else 0.0)
 
 
 def is_readable(sock: socket.socket) -> bool:
-    """Whether there are bytes, or the end."""
+    """Return True if bytes or the end of file can be read."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def is_closed(sock: socket.socket) -> bool:
-    """Has the other side gone?  Never blocks and takes nothing from the stream."""
+    """Return True if the peer is gone.  Never blocks and consumes nothing."""
     try:
         return sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
     except (BlockingIOError, InterruptedError):

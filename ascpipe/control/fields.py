@@ -1,6 +1,6 @@
-"""Exact checks of what a message holds: types as they are, limits, and no field too many.
+"""Strict validation of messages: exact types, limits, no unknown fields.
 
-A rule takes a value and the name of its place, and returns the value, or raises ``MessageError`` with that name.
+A rule takes a value and the name of its field.  It returns the value, or raises ``MessageError`` with that name.
 """
 import dataclasses
 from typing import Any, Callable, Dict, Mapping, Tuple, Type
@@ -9,11 +9,11 @@ from ascpipe.errors import MessageError
 
 Rule = Callable[[Any, str], Any]
 
-RULE = "rule"  #: key of a field's rule in the metadata of a dataclass
+RULE = "rule"  #: metadata key of a dataclass field's rule
 
 
 def fields(value: Any, where: str, rules: Mapping[str, Rule]) -> Dict[str, Any]:
-    """The map ``value``, which has exactly the fields of ``rules``, each checked."""
+    """Check that ``value`` is a map with exactly the fields of ``rules``, and check each field."""
     if type(value) is not dict:
         raise MessageError("{} is a {}, expected a map".format(where, type(value).__name__))
     if set(value) != set(rules):
@@ -23,7 +23,7 @@ def fields(value: Any, where: str, rules: Mapping[str, Rule]) -> Dict[str, Any]:
 
 
 def record(kind: Type[Any], also: Callable[[Any, str], None] = lambda record, where: None) -> Rule:
-    """A map that becomes a dataclass whose fields have rules; ``also`` checks what concerns several fields."""
+    """Return the rule of a map that becomes a dataclass ``kind``.  ``also`` checks several fields together."""
     rules = {field.name: field.metadata[RULE] for field in dataclasses.fields(kind)}
 
     def check(value: Any, where: str) -> Any:
@@ -35,7 +35,7 @@ def record(kind: Type[Any], also: Callable[[Any, str], None] = lambda record, wh
 
 
 def of_type(kind: type) -> Rule:
-    """A value of exactly this type: a bool is no int."""
+    """Return the rule of a value of exactly this type: a bool is not an int."""
     def check(value: Any, where: str) -> Any:
         if type(value) is not kind:
             raise MessageError("{} is a {}, expected {}".format(where, type(value).__name__, kind.__name__))
@@ -45,7 +45,7 @@ def of_type(kind: type) -> Rule:
 
 
 def integer(low: int, high: int) -> Rule:
-    """An int from ``low`` to ``high``, both included."""
+    """Return the rule of an int from ``low`` to ``high``, both included."""
     is_int = of_type(int)
 
     def check(value: Any, where: str) -> Any:
@@ -57,7 +57,7 @@ def integer(low: int, high: int) -> Rule:
 
 
 def text(longest: int) -> Rule:
-    """A str of 1 to ``longest`` characters."""
+    """Return the rule of a str of 1 to ``longest`` characters."""
     is_str = of_type(str)
 
     def check(value: Any, where: str) -> Any:
@@ -69,7 +69,7 @@ def text(longest: int) -> Rule:
 
 
 def printable(longest: int) -> Rule:
-    """A ``text`` that may be shown on a terminal."""
+    """Return the rule of a ``text`` without control characters, safe for terminals."""
     is_text = text(longest)
 
     def check(value: Any, where: str) -> Any:
@@ -81,7 +81,7 @@ def printable(longest: int) -> Rule:
 
 
 def exact_bytes(size: int) -> Rule:
-    """``bytes`` of this length."""
+    """Return the rule of ``bytes`` of this length."""
     is_bytes = of_type(bytes)
 
     def check(value: Any, where: str) -> Any:
@@ -93,7 +93,7 @@ def exact_bytes(size: int) -> Rule:
 
 
 def items(rule: Rule, longest: int, least: int = 1) -> Rule:
-    """A list of ``least`` to ``longest`` items, each by ``rule``; becomes a tuple."""
+    """Return the rule of a list of ``least`` to ``longest`` items that obey ``rule``; it becomes a tuple."""
     is_list = of_type(list)
 
     def check(value: Any, where: str) -> Tuple[Any, ...]:

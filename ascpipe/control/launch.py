@@ -1,7 +1,6 @@
-"""Starts a daemon as a process of its own and waits until it is ready.
+"""Start a daemon as a separate process and wait until it is ready.
 
-Used by ``ascpipe start`` and by a trainer that needs a private daemon.  A daemon that is slow has ``READY_TIMEOUT_S``,
-one that a signal stops much less.
+``ascpipe start`` and trainers with a private daemon use it.
 """
 import json
 import os
@@ -16,10 +15,10 @@ from ascpipe.config import ENVIRONMENT_PREFIX, variables_for
 from ascpipe.control.child import BEGIN_S, Child, Stops, reap
 from ascpipe.errors import NotStartedError, received
 
-MODULE = "ascpipe.daemon.start"  #: what is run
+MODULE = "ascpipe.daemon.start"  #: module to run
 READY_TIMEOUT_S = 30.0
-STOPPED_S = 10.0  #: for one that a signal has stopped
-_LAST_WORDS_S = 5.0  # between the last word of a daemon and its end
+STOPPED_S = 10.0  #: maximum time for which a signal may stop it
+_LAST_WORDS_S = 5.0  # between its report and its exit
 _LOOK_S = 0.5
 
 _PASSED_ON = frozenset({
@@ -30,13 +29,7 @@ _PASSED_ON = frozenset({
 
 
 class Launched(NamedTuple):
-    """A daemon that is ready.
-
-    Attributes:
-        process: our child, to be waited for or left.
-        pid: of the daemon.
-        name: of the daemon.
-    """
+    """A daemon that is ready.  The caller may wait for ``process`` or leave it running."""
 
     process: "subprocess.Popen[bytes]"
     pid: int
@@ -44,26 +37,25 @@ class Launched(NamedTuple):
 
 
 def child_environment(environment: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
-    """What a daemon and its workers see of our environment: nothing but a list, LC_* and ASCPIPE_*."""
+    """Return the environment of a daemon and its workers: a fixed list of variables, LC_* and ASCPIPE_*."""
     environment = os.environ if environment is None else environment
     kept = {name: value for name, value in environment.items()
             if name in _PASSED_ON or name.startswith(("LC_", ENVIRONMENT_PREFIX))}
-    if "PYTHONPATH" in kept:  # a relative folder would mean another one in the daemon
+    if "PYTHONPATH" in kept:  # the daemon has another working directory
         parts = [part for part in kept["PYTHONPATH"].split(os.pathsep) if part]
         kept["PYTHONPATH"] = os.pathsep.join(os.path.abspath(part) for part in parts)
     return kept
 
 
 class Launching:
-    """A daemon that was just started, in a session of its own; ``wait`` or ``end`` comes next.
+    """A daemon that is starting, in its own session.  Call ``wait`` or ``end`` next.
 
     Args:
-        name: of the daemon.
-        private: it ends with the trainer that registers, and if that does not happen soon.
+        private: the daemon exits with the trainer that registers, or if none registers soon.
         options: settings from the command line.
 
     Raises:
-        OSError: there can be no more processes or files.
+        OSError: no more processes or files are available.
     """
 
     def __init__(self, name: str, *, private: bool = False, options: Optional[Mapping[str, Any]] = None) -> None:
@@ -71,7 +63,7 @@ class Launching:
         self._owner = os.getpid()
         self._read, write = os.pipe()
         self._environment = child_environment()
-        # nothing there multiplies matrices, and a thread for each processor takes time to start
+        # the daemon multiplies no matrices, and starting these threads takes time
         environment = {**self._environment, "OPENBLAS_NUM_THREADS": "1", **variables_for(options or {})}
         try:
             self._process = Child(
@@ -85,16 +77,16 @@ class Launching:
             os.close(write)
 
     def is_current(self) -> bool:
-        """Whether it is our child, lives, and sees the environment that one would see that is started now."""
+        """Return True if the daemon is our running child and a new one would get the same environment."""
         return (self._owner == os.getpid() and self._environment == child_environment()
                 and self._process.poll() is None)
 
     def wait(self, timeout_s: float = READY_TIMEOUT_S) -> Launched:
-        """Return when it is ready.
+        """Wait until the daemon is ready.
 
         Raises:
-            AscpipeError: why it refused to start, by the class of its code.
-            NotStartedError: it died without a word, or took too long; it has ended.
+            AscpipeError: the daemon refused to start.
+            NotStartedError: the daemon died without a report or took too long; it has exited.
         """
         told = self._told(timeout_s)
         process = self._process
@@ -109,7 +101,7 @@ class Launching:
         return Launched(process, told["pid"], self._name)
 
     def end(self) -> None:
-        """End it, once it can leave without a trace; in a forked child nothing but the child's copies is closed."""
+        """End the daemon after its start, so that it cleans up.  A forked child only closes its own descriptor."""
         if self._owner != os.getpid():
             os.close(self._read)
             return
@@ -130,10 +122,10 @@ class Launching:
 
 
 def _read_all(fd: int, timeout_s: float, stops: Stops) -> Dict[str, Any]:
-    """The JSON object that the daemon writes once it knows; ``{}`` if it ends before, a text if it is late."""
+    """Return the JSON object that the daemon reports; ``{}`` if it exits without one, an error text if it is late."""
     deadline = time.monotonic() + timeout_s
     data = b""
-    poll = select.poll()  # not select(): the number of a descriptor may be large
+    poll = select.poll()  # not select(), which fails for large descriptors
     poll.register(fd, select.POLLIN)
     while True:
         while not poll.poll(1000.0 * max(0.0, min(_LOOK_S, deadline - time.monotonic()))):

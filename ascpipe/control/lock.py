@@ -1,7 +1,6 @@
-"""Locks a run directory: the process that holds the lock is the daemon; the kernel releases it when that dies.
+"""Lock of a run directory: the process that holds it is the daemon.  The kernel releases it when that process dies.
 
-Lock and sockets are files, which others may remove: cleaners of /tmp, or a hand.  So it counts as well whether a
-process listens at the lifeline: a daemon that lost its lock still does.
+Cleaners of /tmp or users may remove the lock file, so a process that listens on the lifeline also counts as the daemon.
 """
 import fcntl
 import os
@@ -11,15 +10,15 @@ from typing import Optional
 
 from ascpipe.names import RunDir
 
-_PATIENCE_S = 1.0  # ``is_held`` of another process takes the lock for a moment
+_PATIENCE_S = 1.0  # another process's ``is_held`` takes the lock for a moment
 _PAUSE_S = 0.01
 
 
 def try_acquire(run: RunDir) -> Optional[int]:
-    """Take the lock for the life of the returned descriptor, which is not inherited; None if a daemon has it.
+    """Take the lock and return its descriptor, which is not inherited; None if a daemon holds it.
 
     Raises:
-        OSError: the directory is missing, or the file cannot be opened (a link, for instance).
+        OSError: the directory is missing, or the file cannot be opened (a symbolic link, for instance).
     """
     deadline = time.monotonic() + _PATIENCE_S
     while True:
@@ -37,12 +36,12 @@ def try_acquire(run: RunDir) -> Optional[int]:
 
 
 def is_listening(path: str) -> bool:
-    """Does a process, if only a stopped one, listen at this unix socket?"""
+    """Return True if a process, even a stopped one, listens on this unix socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.setblocking(False)
         try:
             sock.connect(path)
-        except BlockingIOError:  # there is a queue, and it is full
+        except BlockingIOError:  # the listen queue is full
             return True
         except OSError:
             return False
@@ -50,12 +49,12 @@ def is_listening(path: str) -> bool:
 
 
 def is_held(run: RunDir) -> bool:
-    """Does a daemon live there?"""
+    """Return True if a daemon holds the lock."""
     return is_locked(run.lock)
 
 
 def is_locked(path: str) -> bool:
-    """Does a process hold the lock of a file?"""
+    """Return True if a process has locked the file."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -70,7 +69,7 @@ def is_locked(path: str) -> bool:
 
 
 def is_current(fd: int, run: RunDir) -> bool:
-    """Is this still the file at the path?  A sweep may have removed it between open and flock, or a hand later."""
+    """Return True if ``fd`` is still the file at the path; a sweep or a user may have removed it."""
     try:
         there = os.stat(run.lock)
     except FileNotFoundError:

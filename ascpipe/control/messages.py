@@ -1,7 +1,7 @@
-"""Defines the control messages, with a rule for every field.
+"""The control messages, with a rule for each field.
 
-request ``{"v": 1, "id": int, "verb": str, "body": map}``; reply ``{"v": 1, "id": int, "ok": true, "body": map}`` or
-``{"v": 1, "id": int, "ok": false, "error": {"code": "E210", "text": str}}``.  Sizes and depth are codec's matter.
+Request: ``{"v": 1, "id": int, "verb": str, "body": map}``.  Reply: ``{"v": 1, "id": int, "ok": true, "body": map}`` or
+``{"v": 1, "id": int, "ok": false, "error": {"code": "E210", "text": str}}``.  ``codec`` limits size and depth.
 """
 import re
 from dataclasses import asdict, dataclass, field, replace
@@ -19,7 +19,7 @@ MAX_TABLES = 200
 MAX_RANKS = 4095
 MAX_DIRECTORIES = 16
 MAX_PATH = 1024
-MAX_SPANS = 1_000_000  # as the setting timeline_spans
+MAX_SPANS = 1_000_000  # limit of the setting timeline_spans
 
 _INT31 = 2**31 - 1
 _INT64 = 2**63 - 1
@@ -30,20 +30,20 @@ _TOKEN = {RULE: exact_bytes(TOKEN_BYTES)}
 
 @dataclass(frozen=True)
 class Status:
-    """What is going on?"""
+    """Report the state of the daemon."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """End the daemon, whatever it does."""
+    """Stop the daemon, even if it serves a trainer."""
 
 
 @dataclass(frozen=True)
 class Bye:
-    """The trainer is done.
+    """End the trainer's session.
 
     Attributes:
-        token: of its ``Register``, as in each request that changes its session: no other process has it.
+        token: token of its ``Register``; each request that changes the session needs it, and other processes lack it.
     """
 
     token: bytes = field(repr=False, metadata=_TOKEN)
@@ -51,13 +51,11 @@ class Bye:
 
 @dataclass(frozen=True)
 class Register:
-    """A trainer that has sent ``token`` over its lifeline wants this daemon.
+    """Register a trainer that has sent ``token`` over its lifeline.
 
     Attributes:
-        pid: of the trainer.
-        layout: ``layout.layout_hash()`` it was built with.
-        version: of its ascpipe, for the error text.
-        token: random bytes.
+        layout: ``layout.layout_hash()`` of the trainer's build.
+        version: version of its ascpipe, for the error message.
     """
 
     pid: int = field(metadata={RULE: integer(1, _INT31)})
@@ -68,13 +66,13 @@ class Register:
 
 @dataclass(frozen=True)
 class Stream:
-    """A ring that is wanted.
+    """Description of a ring.
 
     Attributes:
         stream: its number.
         channel: 0 train, 1 evaluation, 2 local.
         tables: table numbers in ring order.
-        rank_size: ranks among which the keys of a local ring are dealt, 2 or more; 1 for any other ring.
+        rank_size: number of ranks that own the keys of a local ring, 2 or more; 1 for other rings.
     """
 
     stream: int = field(metadata={RULE: integer(0, _INT31)})
@@ -85,18 +83,18 @@ class Stream:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that is wanted; tables are numbered from 0 without gaps.
+    """Description of a table.  Tables are numbered from 0 without gaps.
 
     Attributes:
         dim: floats of an embedding.
-        device_rows: rows on the device; 0 for a table that lives in home rows alone.
-        home_rows: home rows at most; 0 for a table that lives on the device alone.
+        device_rows: rows on the device; 0 for an expansion table.
+        home_rows: maximum number of home rows; 0 if all rows stay on the device.
         row_floats: floats of a home row: embedding and optimizer slots.
-        access_threshold: occurrences before a key gets a row; -1 without admission.
-        faae_coefficient: how much an occurrence counts.
-        eviction_threshold: age at which an eviction drops a key; -1 never.
-        disk_rows: rows that the table may have, at home and on disk together; 0 = none goes to disk.
-        directories: for its row files, absolute; as rows go to disk, at least one.
+        access_threshold: occurrences before a key gets a row; -1 = no admission.
+        faae_coefficient: count of one occurrence.
+        eviction_threshold: age at which an eviction deletes a key; -1 = never.
+        disk_rows: maximum number of rows in host memory and on disk together; 0 = no rows on disk.
+        directories: absolute paths for row files; at least one if rows go to disk.
     """
 
     table: int = field(metadata={RULE: _TABLE_NUMBER})
@@ -131,7 +129,7 @@ def _check_rows(table: Table) -> None:
 
 @dataclass(frozen=True)
 class Start:
-    """Make the segments of these streams and tables, and set the workers to work."""
+    """Create the segments of these streams and tables, and attach the workers."""
 
     streams: Tuple[Stream, ...] = field(metadata={RULE: items(record(Stream), MAX_STREAMS)})
     tables: Tuple[Table, ...] = field(metadata={RULE: items(record(Table), MAX_TABLES)})
@@ -140,7 +138,7 @@ class Start:
 
 @dataclass(frozen=True)
 class AddStream:
-    """Make one more ring while the session goes on."""
+    """Add a ring to the running session."""
 
     stream: Stream = field(metadata={RULE: record(Stream, _check_stream)})
     token: bytes = field(repr=False, metadata=_TOKEN)
@@ -148,7 +146,7 @@ class AddStream:
 
 @dataclass(frozen=True)
 class AddTable:
-    """Make the segment of one more table while the session goes on, or another one of a table that was not trained."""
+    """Add a table to the running session, or replace a table that has not been trained."""
 
     table: Table = field(metadata={RULE: record(Table)})
     token: bytes = field(repr=False, metadata=_TOKEN)
@@ -156,14 +154,14 @@ class AddTable:
 
 @dataclass(frozen=True)
 class ReadTable:
-    """A process wants to read what a table knows; descriptors of its memory come with the answer, for reading only."""
+    """Request read-only descriptors of the memory of a table."""
 
     table: str = field(metadata={RULE: printable(255)})
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Keep the newest spans of each worker from now on, as many as this says; 0: keep none any more."""
+    """Keep the newest ``spans`` spans of each worker from now on; 0 = stop recording."""
 
     spans: int = field(metadata={RULE: integer(0, MAX_SPANS)})
 
@@ -173,7 +171,7 @@ Body = Union[Status, Stop, Bye, Register, Start, AddStream, AddTable, ReadTable,
 
 @dataclass(frozen=True)
 class Request:
-    """One question.  ``id`` comes back with its answer."""
+    """A request; its reply has the same ``id``."""
 
     id: int
     verb: str
@@ -182,12 +180,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer.
-
-    Attributes:
-        body: empty for a failure.
-        error: the failure, or None.
-    """
+    """A reply.  ``error`` is None after success; ``body`` is empty after a failure."""
 
     id: int
     body: Dict[str, Any]
@@ -195,16 +188,16 @@ class Reply:
 
 
 def verb_of(body: Body) -> str:
-    """``"register"`` of a Register, ``"add_stream"`` of an AddStream."""
+    """Return the verb of a body: ``"add_stream"`` for an AddStream."""
     return re.sub(r"\B([A-Z])", r"_\1", type(body).__name__).lower()
 
 
 def extended(start: Start, stream: Stream) -> Start:
-    """A start with one more stream.
+    """Return a copy of ``start`` with one more stream.
 
     Raises:
-        MessageError: its number is taken, it has a table that is not there or, for training, one that is trained by
-            another stream, or there are as many streams as can be.
+        MessageError: the number is taken, a table does not exist or another stream trains it, or there are too many
+            streams.
     """
     where = "stream {}".format(stream.stream)
     if any(stream.stream == other.stream for other in start.streams):
@@ -220,10 +213,11 @@ def extended(start: Start, stream: Stream) -> Start:
 
 
 def with_table(start: Start, table: Table) -> Start:
-    """A start with one more table, or with another one in the place of a table that is in no training stream.
+    """Return a copy of ``start`` with one more table, or with a table replaced that is in no training stream.
 
     Raises:
-        MessageError: its number is not the next one, or that of a table that is trained or has other rows.
+        MessageError: the number leaves a gap, or belongs to a table that is trained or differs in name, dim or
+            device rows.
     """
     where = "table {}".format(table.table)
     _check_rows(table)
@@ -239,33 +233,32 @@ def with_table(start: Start, table: Table) -> Start:
 
 
 def _trained(start: Start) -> Set[int]:
-    """Numbers of the tables that are in a training stream."""
     return {number for stream in start.streams if stream.channel == TRAIN for number in stream.tables}
 
 
 def request_bytes(request_id: int, body: Body) -> bytes:
-    """A request, ready to be sent; checked as the receiver will check it."""
+    """Encode a request after checking it as the receiver will."""
     plain = _plain(asdict(body))
     _BODIES[verb_of(body)](plain, "body")
     return codec.pack({"v": VERSION, "id": request_id, "verb": verb_of(body), "body": plain})
 
 
 def reply_bytes(request_id: int, body: Mapping[str, Any]) -> bytes:
-    """A good answer."""
+    """Encode a successful reply."""
     return codec.pack({"v": VERSION, "id": request_id, "ok": True, "body": _plain(dict(body))})
 
 
 def error_bytes(request_id: int, error: AscpipeError) -> bytes:
-    """A bad answer."""
+    """Encode an error reply."""
     text = error.sentence()[:1000]  # at most 4000 bytes of UTF-8
     return codec.pack({"v": VERSION, "id": request_id, "ok": False, "error": {"code": error.code, "text": text}})
 
 
 def parse_request(data: bytes, most_values: int = codec.MAX_VALUES) -> Request:
-    """The request in ``data``, which has ``most_values``.
+    """Decode a request of at most ``most_values`` values.
 
     Raises:
-        MessageError: anything that is not exactly a request; names the field.
+        MessageError: the request is invalid; the message names the field.
     """
     found = fields(codec.unpack(data, most_values), "request", {**_ENVELOPE, "verb": text(32), "body": of_type(dict)})
     if found["verb"] not in _BODIES:
@@ -274,7 +267,7 @@ def parse_request(data: bytes, most_values: int = codec.MAX_VALUES) -> Request:
 
 
 def parse_reply(data: bytes) -> Reply:
-    """The reply in ``data``; its body is only known to be a map.
+    """Decode a reply.  Its body is any map.
 
     Raises:
         MessageError
@@ -290,7 +283,7 @@ def parse_reply(data: bytes) -> Reply:
 
 
 def _plain(value: Any) -> Any:
-    """Tuples as lists, all the way down: the codec takes no other types."""
+    """Convert tuples to lists recursively, because the codec refuses tuples."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,14 +1,13 @@
-"""What the kernel tells of a process in /proc/PID/stat and /proc/PID/io."""
+"""State and counters of a process, from /proc/PID/stat and /proc/PID/io."""
 from typing import NamedTuple, Optional
 
 
 class ProcStat(NamedTuple):
-    """A process as it is now.
+    """State of a process.
 
     Attributes:
-        state: a letter: R runs, S sleeps, D waits for a disk, T stopped by a signal, t by a debugger, Z ended and not
-            reaped, X gone.
-        ticks: processor time that it has used, in ticks of 10 ms on most machines.
+        state: R running, S sleeping, D waiting for I/O, T stopped by a signal, t by a debugger, Z zombie, X dead.
+        ticks: processor time used, in ticks of usually 10 ms.
     """
 
     state: str
@@ -16,17 +15,17 @@ class ProcStat(NamedTuple):
 
     @property
     def has_ended(self) -> bool:
-        """Whether it runs no code any more."""
+        """True if the process runs no code any more."""
         return self.state in ("Z", "X")
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a signal has stopped it."""
+        """True if a signal has stopped the process."""
         return self.state == "T"
 
 
 def read_stat(pid: int) -> Optional[ProcStat]:
-    """What the kernel tells of a process; None: there is none."""
+    """Return the state of a process, or None if there is no such process."""
     try:
         with open("/proc/{}/stat".format(pid)) as file:
             fields = file.read().rpartition(")")[2].split()
@@ -36,7 +35,7 @@ def read_stat(pid: int) -> Optional[ProcStat]:
 
 
 def transfers(pid: int) -> int:
-    """A number that grows with every read and write that a thread of the process has ended; 0: it cannot be seen."""
+    """Return a number that grows with each read and write that the process completes; 0 if it cannot be read."""
     try:
         with open("/proc/{}/io".format(pid)) as file:
             return sum(int(line.split()[1]) for line in file)

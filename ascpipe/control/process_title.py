@@ -1,13 +1,13 @@
-"""Names a process in ``ps`` and ``top``."""
+"""Name of a process in ``ps`` and ``top``."""
 import os
 
 import setproctitle
 
-_KEEP_ENVIRONMENT = "SPT_NOENV"  # the title may take the room of the arguments, not that of /proc/PID/environ too
+_KEEP_ENVIRONMENT = "SPT_NOENV"  # setproctitle must not overwrite /proc/PID/environ
 
 
 def set_process_title(title: str) -> None:
-    """Show ``"ascpipe: TITLE"`` for this process; what is longer than its command line was is cut off."""
+    """Show ``"ascpipe: TITLE"`` as the name of this process, cut to the length of its command line."""
     os.environ[_KEEP_ENVIRONMENT] = "1"
     setproctitle.setproctitle("ascpipe: " + title)
     del os.environ[_KEEP_ENVIRONMENT]

@@ -1,10 +1,9 @@
-"""Server of the control plane: a unix socket of whole messages (SOCK_SEQPACKET); a connection has one request.
+"""Server of the control plane: a SOCK_SEQPACKET unix socket, one request per connection.
 
-What peers have sent waits in the kernel, at their cost, until its turn has come: connections are few, one message is
-read at a time, and what a peer that has gone had sent is not read at all.  Only the trainer has much to say: its
-streams and tables; what others send is refused after ``codec.FEW_VALUES``.  So memory and work that peers cause are
-bounded for all of them together.  Whatever arrives, nothing is raised: what is not a request is counted, and answered
-by an error.
+Requests wait in the kernel, charged to the senders, until they are read (ADR 46).  There are few connections, messages
+are read one at a time, and messages of dead peers are not read.  Only the trainer may send more than
+``codec.FEW_VALUES``.  So the memory and work that all peers can cause together are bounded.  An invalid request is
+counted and answered with an error; it raises nothing.
 """
 import os
 import select
@@ -17,9 +16,9 @@ from ascpipe.control import codec, fdsocket, messages
 from ascpipe.control.fdsocket import is_readable
 from ascpipe.errors import AscpipeError, MessageError
 
-MAX_PEERS = 4  #: connections at once, and as many that wait to be accepted
-PATIENCE_S = 10.0  #: for the request of a connection
-TURN_S = 0.02  #: a turn ends with the request that is answered then
+MAX_PEERS = 4  #: open connections; as many more can wait to be accepted
+PATIENCE_S = 10.0  #: maximum time to wait for the request of a connection
+TURN_S = 0.02  #: a turn ends after the first request that exceeds this time
 _ACCEPTS_PER_TURN = 200
 _CREDENTIALS = struct.Struct("3i")
 _GONE = select.POLLHUP | select.POLLERR
@@ -28,7 +27,7 @@ Peer = socket.socket
 
 
 class _Came(NamedTuple):
-    """When a peer came, and its process: 0 where that cannot be seen, in another pid namespace."""
+    """Time at which a peer connected, and its PID; 0 if it is in another PID namespace."""
 
     at: float
     pid: int
@@ -38,36 +37,36 @@ class Server:
     """Receives requests and sends replies; never blocks.
 
     Args:
-        path: of the socket, in a directory that is ours alone and locked.
-        clock: seconds.
+        path: path of the socket, in a locked directory that only this user can access.
+        clock: returns seconds.
 
     Raises:
-        OSError: the socket cannot be made.
+        OSError: the socket cannot be created.
 
     Attributes:
-        dropped: connections that were closed without an answer: the peer had gone, or sent nothing for too long.
-        refused: messages answered by an error because they are not in the schema.
+        dropped: connections closed without a reply: the peer was gone or sent nothing in time.
+        refused: invalid messages that were answered with an error.
     """
 
     def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.dropped = 0
         self.refused = 0
         self._clock = clock
-        self._peers: Dict[Peer, _Came] = {}  # the oldest first
+        self._peers: Dict[Peer, _Came] = {}  # oldest first
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.setblocking(False)
         self._listener.bind(path)
         self._listener.listen(MAX_PEERS)
 
     def fds(self) -> List[int]:
-        """What to poll."""
+        """Return the descriptors to poll."""
         return [self._listener.fileno(), *(peer.fileno() for peer in self._peers)]
 
     def requests(self, trainer: Optional[int] = None) -> Iterator[Tuple[Peer, messages.Request]]:
-        """(peer, request) for what is there now, the oldest first, for about ``TURN_S``; each is to be answered.
+        """Yield (peer, request) for pending requests, oldest first, for about ``TURN_S``.  The caller must answer each.
 
         Args:
-            trainer: the process whose requests may have more than ``codec.FEW_VALUES``, 0 if it cannot be seen.
+            trainer: PID of the process that may send more than ``codec.FEW_VALUES``; 0 in another PID namespace.
         """
         end = self._clock() + TURN_S
         self._accept()
@@ -81,15 +80,15 @@ class Server:
                     yield peer, request
 
     def reply(self, peer: Peer, request_id: int, body: Mapping[str, object], fds: Sequence[int] = ()) -> None:
-        """Answer, with descriptors, which stay open on our side; a peer that is gone is no concern of ours."""
+        """Send a reply with descriptors, which stay open in this process.  A peer that is gone is ignored."""
         self._send(peer, messages.reply_bytes(request_id, body), fds)
 
     def refuse(self, peer: Peer, request_id: int, error: AscpipeError) -> None:
-        """Answer by an error."""
+        """Reply with an error."""
         self._send(peer, messages.error_bytes(request_id, error))
 
     def close(self) -> None:
-        """Close the socket; answers that were sent can still be read. Its file goes with the run directory."""
+        """Close the socket.  Sent replies can still be read; the socket file is removed with the run directory."""
         for peer in self._peers:
             peer.close()
         self._peers.clear()
@@ -101,7 +100,7 @@ class Server:
                 return
             try:
                 peer, _ = self._listener.accept()
-            except OSError:  # it is gone again, or there is no free descriptor: a peer that waits is accepted later
+            except OSError:  # the peer is gone, or no descriptor is free: it is accepted later
                 return
             peer.setblocking(False)
             credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -111,7 +110,7 @@ class Server:
                 self._drop(peer)
 
     def _make_room(self) -> bool:
-        """Drop the oldest connection without a request, if there is one: it may come again."""
+        """Drop the oldest connection without a request; its peer may connect again.  Return False if there is none."""
         for peer in self._peers:
             if _events(peer) != select.POLLIN:
                 self._drop(peer)
@@ -119,7 +118,6 @@ class Server:
         return False
 
     def _read(self, peer: Peer, most_values: int) -> Optional[messages.Request]:
-        """The request of a peer, or None if it was refused."""
         try:
             return messages.parse_request(peer.recv(codec.MESSAGE_BYTES + 1), most_values)
         except OSError:
@@ -132,7 +130,7 @@ class Server:
     def _send(self, peer: Peer, data: bytes, fds: Sequence[int] = ()) -> None:
         try:
             peer.sendmsg([data], fdsocket.rights(fds), socket.MSG_NOSIGNAL)
-        except OSError:  # it has gone
+        except OSError:  # the peer is gone
             self.dropped += 1
         del self._peers[peer]
         peer.close()

@@ -1,7 +1,6 @@
-"""The trainer's link to its daemon: finds or starts one, registers, gets the segments.
+"""The trainer's connection to its daemon: find or start a daemon, register, receive the segments.
 
-The daemon sees the trainer's death by the lifeline's end of file, and the other way round:
-``lifeline_fd`` gets POLLHUP when the supervisor is gone.
+Each side detects the death of the other by the lifeline's end of file (POLLHUP).
 """
 import contextlib
 import os
@@ -18,22 +17,22 @@ from ascpipe.control.lock import is_held
 from ascpipe.names import RunDir
 from ascpipe.ranks import LOCAL_RANK, daemon_of_this_rank, get_local_rank_size, launched
 
-_START_TIMEOUT_S = 120.0  # allocating large segments takes its time
+_START_TIMEOUT_S = 120.0  # allocating large segments takes time
 _LIFELINE_TIMEOUT_S = 10.0
-_SILENT_S = 1.0  # for the last answer of a daemon that has not answered what it was asked before it
+_SILENT_S = 1.0  # for a daemon that did not answer the previous request
 
 #: descriptor and bytes of a segment
 Piece = Tuple[int, int]
 
 
 class Segments(NamedTuple):
-    """What a start gave us; the descriptors are closed by ``close_segments`` or with the link.
+    """The received segments.  ``close_segments`` or ``close`` closes their descriptors.
 
     Attributes:
         session: the session segment.
         streams: stream number -> its ring.
         tables: table number -> its segment.
-        exchange_spans: where exchanges among ranks are recorded; descriptor -1 where they are not.
+        exchange_spans: file that records exchanges among ranks; its descriptor is -1 if they are not recorded.
     """
 
     session: Piece
@@ -43,15 +42,15 @@ class Segments(NamedTuple):
 
 
 class TrainerLink:
-    """A registered trainer.  Made by ``connect``.
+    """A registered trainer, created by ``connect``.
 
     Attributes:
         run: run number, 1 to 32767; the upper 16 bits of every ticket.
-        daemon_pid: of the supervisor.
+        daemon_pid: PID of the supervisor.
         lifeline_fd: poll it for POLLHUP; owned by the link.
         name: of the daemon.
-        private: the daemon ends with us.
-        settings: in force in this process; a named daemon may have others.
+        private: the daemon exits with this process.
+        settings: settings of this process; those of a named daemon may differ.
     """
 
     def __init__(self, run_dir: RunDir, sock: socket.socket, token: bytes, answer: Dict[str, Any],
@@ -71,14 +70,14 @@ class TrainerLink:
         self.lifeline_fd = sock.fileno()
 
     def start(self, streams: Sequence[messages.Stream], tables: Sequence[messages.Table]) -> Segments:
-        """Have the segments made and the workers attached; once per link.
+        """Request the segments and attach the workers; once per link.
 
         Raises:
-            OutOfSharedMemoryError: too little memory, with numbers; the link stays usable.
+            OutOfSharedMemoryError: too little memory; the link remains usable.
             WorkerError: the workers cannot run.
-            MessageError: an argument out of range.
+            MessageError: an argument is out of range.
             SupervisorGoneError: the daemon died.
-            WrongStateError: started before, or closed.
+            WrongStateError: the link was started before, or is closed.
         """
         self._require_ours("start")
         if self._closed or self._started:
@@ -89,21 +88,21 @@ class TrainerLink:
         return _pieces(sizes, fds)
 
     def add_stream(self, stream: messages.Stream) -> Piece:
-        """Have the ring of one more stream made, and the workers look after it.
+        """Add a stream to the session.
 
         Returns:
-            The ring; its descriptor is closed by ``close_segments`` or with the link.
+            Its ring; ``close_segments`` or ``close`` closes the descriptor.
 
         Raises:
-            OutOfSharedMemoryError: too little memory, with numbers; the session goes on as it was.
-            AscpipeError: else as ``start``; also why the session has failed.
+            OutOfSharedMemoryError: too little memory; the session continues without the stream.
+            AscpipeError: as ``start``, or the error by which the session failed.
         """
         return self._add("add_stream", messages.AddStream(stream, self._token))
 
     def add_table(self, table: messages.Table) -> Piece:
-        """Have the segment of one more table made, or another one of a table that was not trained.
+        """Add a table to the session, or replace a table that has not been trained.
 
-        Returns, raises: as ``add_stream``.
+        Returns and raises as ``add_stream``.
         """
         return self._add("add_table", messages.AddTable(table, self._token))
 
@@ -120,7 +119,6 @@ class TrainerLink:
             raise errors.WrongStateError(verb, "serving", "this is a forked child of the trainer")
 
     def _ask_for_segments(self, body: messages.Body, wanted: int) -> Tuple[Dict[str, Any], List[int]]:
-        """Ask, and take the descriptors that come with the answer; they are ours from then on."""
         try:
             sizes = self._ask(body, _START_TIMEOUT_S)
             message, fds = fdsocket.receive(self._sock, _LIFELINE_TIMEOUT_S)
@@ -135,17 +133,16 @@ class TrainerLink:
         return sizes, fds
 
     def close_segments(self) -> None:
-        """Close the descriptors of the segments, once they are mapped.
+        """Close the descriptors of the segments after mapping them.
 
-        Mappings are not inherited by forked children, descriptors are: a child that outlives us would keep
-        the memory.
+        Forked children inherit descriptors but not mappings, so a surviving child would keep the memory.
         """
         for fd in self._fds:
             os.close(fd)
         self._fds = []
 
     def status(self) -> Dict[str, Any]:
-        """What ``ascpipe status --json`` prints."""
+        """Return the content of ``ascpipe status --json``."""
         return self._ask(messages.Status())
 
     def _ask(self, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[str, Any]:
@@ -158,15 +155,15 @@ class TrainerLink:
         return answer
 
     def close(self) -> None:
-        """Say bye and give everything back.  Idempotent; a private daemon has ended when this returns.
+        """End the session and release everything.  Idempotent; a private daemon has exited when this returns.
 
-        In a forked child it only closes the child's copies: the session is its parent's.
+        In a forked child, it only closes the child's copies, because the parent owns the session.
         """
         if self._closed:
             return
         self._closed = True
         is_ours = os.getpid() == self._owner
-        with contextlib.suppress(errors.AscpipeError):  # it is gone, or will see the lifeline close
+        with contextlib.suppress(errors.AscpipeError):  # the daemon is gone, or will see the lifeline close
             if is_ours and not fdsocket.is_closed(self._sock):
                 ask(self._run_dir, messages.Bye(self._token), _SILENT_S if self._is_silent else TIMEOUT_S)
         self._sock.close()
@@ -177,10 +174,9 @@ class TrainerLink:
 
 
 class Begun:
-    """A private daemon that loads while its trainer does something else; ``begin`` makes it, ``connect`` takes it.
+    """A private daemon that starts while the trainer does other work; created by ``begin``, taken by ``connect``.
 
-    Args:
-        settings: in force when it began.
+    ``settings`` are in force at its start.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -188,7 +184,7 @@ class Begun:
         self._launching: Optional[launch.Launching] = _launch(settings)
 
     def take(self, settings: Settings) -> Optional[launch.Launched]:
-        """The daemon, once it is ready, if it is as one that began now; raises as ``Launching.wait``."""
+        """Return the daemon when it is ready, or None if a new one would differ.  Raises as ``Launching.wait``."""
         launching = self._launching
         if launching is None or not launching.is_current() or settings != self._settings:
             return None
@@ -196,22 +192,22 @@ class Begun:
         return launching.wait()
 
     def end(self) -> None:
-        """End it, unless it was taken. Idempotent."""
+        """End the daemon unless it was taken.  Idempotent."""
         launching, self._launching = self._launching, None
         if launching is not None:
             launching.end()
 
 
 def require(daemon: str) -> None:
-    """Raise NotRunningError where no daemon of this name runs, RunDirError where its directory is not ours alone."""
+    """Raise NotRunningError if no daemon of this name runs, RunDirError if other users can access its directory."""
     check_running(names.run_dir(daemon_of_this_rank(daemon)))
 
 
 def begin(daemon: Optional[str] = None) -> Optional[Begun]:
-    """Start the private daemon that ``connect`` will need, and return at once; None where it will need none.
+    """Start the private daemon that ``connect`` will need, and return at once; None if it will need none.
 
-    It is never needed: what is wrong is said by ``connect``, which starts one where none has begun, or where it ended
-    because no trainer registered, or the settings have changed since.
+    This is optional and reports no errors: ``connect`` starts a daemon if none has begun, if it exited because no
+    trainer registered, or if the settings have changed.
     """
     try:
         if daemon or os.environ.get(names.NAME_VARIABLE) or is_held(names.run_dir(names.DEFAULT_NAME)):
@@ -225,29 +221,29 @@ def connect(daemon: Optional[str] = None, *, layout: int, begun: Optional[Begun]
     """Find a daemon and register with it.
 
     Args:
-        daemon: name of the daemon, see ``ascpipe.ranks.LOCAL_RANK``; else $ASCPIPE_NAME.  Without either: the one
-            named ``default`` if it runs, is ours and is free, else a private one that ends with this process.
+        daemon: name of the daemon, see ``ascpipe.ranks.LOCAL_RANK``; defaults to $ASCPIPE_NAME.  If both are missing,
+            the daemon ``default`` is used if it is ours and free, otherwise a private one that exits with this process.
         layout: ``ascpipe.layout.structs.layout_hash()``.
-        begun: what ``begin`` has started; used for a private daemon, or ended.
+        begun: result of ``begin``; it is used as the private daemon, or ended.
 
     Raises:
-        NotRunningError: the daemon that was named is not there.
-        BusyError: it serves another trainer.
-        NoAnswerError: it lives and does not react; also the one named ``default``.
-        VersionError: it was built from another layout.
-        AscpipeError: any other reason, such as a private daemon that cannot start.
+        NotRunningError: the named daemon does not run.
+        BusyError: the named daemon serves another trainer.
+        NoAnswerError: the named daemon or ``default`` runs but does not respond.
+        VersionError: the daemon has another layout.
+        AscpipeError: any other reason, for example a private daemon that cannot start.
     """
     try:
         settings = load_settings()
         named = daemon or os.environ.get(names.NAME_VARIABLE)
         if named:
             return _register(names.run_dir(daemon_of_this_rank(named)), layout, settings, None)
-        # the usual case: there is no free default daemon of ours
+        # usually there is no free default daemon of ours
         with contextlib.suppress(errors.NotRunningError, errors.BusyError, errors.RunDirError):
             return _register(names.run_dir(names.DEFAULT_NAME), layout, settings, None)
         ready = None if begun is None else begun.take(settings)
         if ready is not None:
-            # it leaves when no trainer has registered for too long
+            # it exits if no trainer registers in time
             with contextlib.suppress(errors.NotRunningError):
                 return _register_with_private(ready, layout, settings)
         return _register_with_private(_launch(settings).wait(), layout, settings)
@@ -257,7 +253,7 @@ def connect(daemon: Optional[str] = None, *, layout: int, begun: Optional[Begun]
 
 
 def _launch(settings: Settings) -> launch.Launching:
-    """Start a private daemon. Those of the ranks of a machine have metrics of their own."""
+    """Start a private daemon.  Each rank's daemon has its own metrics port and file."""
     options: Dict[str, Any] = {}
     if (settings.metrics_port or settings.metrics_file) and launched() and get_local_rank_size() > 1:
         number = daemon_of_this_rank(LOCAL_RANK)
@@ -288,7 +284,7 @@ def _register(run: RunDir, layout: int, settings: Settings,
             fdsocket.connect(sock, run.lifeline, _LIFELINE_TIMEOUT_S)
         except (FileNotFoundError, ConnectionRefusedError):
             raise errors.NotRunningError(run.name, run.path) from None
-        except BlockingIOError:  # others wait, too, and none is accepted
+        except BlockingIOError:  # the listen queue is full
             raise errors.NoAnswerError(run.name, "connect", _LIFELINE_TIMEOUT_S) from None
         _expect(sock, run.name, "hello")
         fdsocket.send(sock, {"verb": "trainer", "token": token})
@@ -297,7 +293,7 @@ def _register(run: RunDir, layout: int, settings: Settings,
         return TrainerLink(run, sock, token, answer, settings, process)
     except errors.ConnectionClosedError:
         sock.close()
-        check_running(run)  # it has died: another may take its place
+        check_running(run)  # it died: another daemon may take its place
         raise
     except BaseException:
         sock.close()

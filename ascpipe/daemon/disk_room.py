@@ -1,4 +1,4 @@
-"""Whether disks have room for all rows that tables may send to them."""
+"""Check that disks have room for all rows that tables may write to them."""
 import os
 from typing import Iterable, Mapping, NamedTuple, Optional
 
@@ -9,24 +9,14 @@ from ascpipe.layout.row_blocks import file_bytes
 
 
 class Need(NamedTuple):
-    """What a row file still may grow.
-
-    Attributes:
-        disk: number of the device that it lies on.
-        bytes: of growth.
-    """
+    """The growth in bytes that a row file still needs, and the device number of its disk."""
 
     disk: int
     bytes: int
 
 
 class Shortage(NamedTuple):
-    """A disk without room.
-
-    Attributes:
-        disk: its number.
-        need, free: bytes.
-    """
+    """A disk (device number) with too little room: bytes needed and free."""
 
     disk: int
     need: int
@@ -34,11 +24,7 @@ class Shortage(NamedTuple):
 
 
 def shortage(needs: Iterable[Need], free: Mapping[int, int]) -> Optional[Shortage]:
-    """The first disk that lacks room for what files on it may grow; None: all have it.
-
-    Args:
-        free: of each disk, bytes.
-    """
+    """Return the first disk whose free bytes are too few for the growth of its files, or None."""
     total = dict.fromkeys(free, 0)
     for need in needs:
         total[need.disk] += need.bytes
@@ -47,15 +33,15 @@ def shortage(needs: Iterable[Need], free: Mapping[int, int]) -> Optional[Shortag
 
 def require_room(table: messages.Table, files: Mapping[int, Iterable[RowFile]],
                  tables: Mapping[int, messages.Table]) -> None:
-    """Refuse a table whose rows, with those of all others, have no room on its disks.
+    """Raise an error if the rows of a new table, together with all other tables, do not fit on its disks.
 
     Args:
-        table: which is added.
-        files: of each table, by its number; ``table`` has them, too.
-        tables: by number.
+        table: the new table.
+        files: row files by table number, including those of ``table``.
+        tables: tables by number.
 
     Raises:
-        RowFileError: it names directory, need and room.
+        RowFileError
     """
     needs = []
     free = {}

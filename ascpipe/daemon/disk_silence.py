@@ -1,24 +1,23 @@
-"""Tells a disk that is slow from one that does not answer any more.
+"""Detection of disks that no longer respond.
 
-A disk that is slow ends a call of the worker now and then, one of several that an operation may take: then it has any
-time.  One that has ended none for ``disk_patience_s``, while a step waited for rows all the time and operations were
-under way, is taken for dead.  Time in which nothing was looked at, as when the daemon itself was stopped, does not
-count.
+A slow disk still completes a system call of the disk worker now and then, so it gets unlimited time.  A disk is
+considered dead if it completes no call for ``disk_patience_s`` while operations are in flight and a step waits for
+rows. Time without observations, for example while the daemon was stopped, does not count.
 """
 from typing import Any, Mapping, Optional, Sequence
 
 from ascpipe.errors import DiskSilentError
 
-_LONGEST_LOOK_S = 2.0  # between two looks, as far as it counts: they come once a second
+_LONGEST_LOOK_S = 2.0  # counted at most between two observations, made once a second
 
 Lines = Sequence[Mapping[str, Any]]
 
 
 class DiskSilence:
-    """How long the disks of a session have kept a step waiting, and ended nothing.
+    """Measures how long the disks of a session have completed nothing while a step waits for rows.
 
     Attributes:
-        seconds: of that.
+        seconds: duration so far.
     """
 
     def __init__(self) -> None:
@@ -27,13 +26,13 @@ class DiskSilence:
         self._at = 0.0
 
     def look(self, disks: Lines, calls: int, now: float, *, is_awaited: bool) -> None:
-        """Take what was seen now.
+        """Process one observation.
 
         Args:
             disks: lines of ``statistics.disks``.
             calls: ``transfers`` of the disk worker.
             now: seconds, monotonic.
-            is_awaited: a step waits for rows, and the worker that is to bring them is not stopped.
+            is_awaited: a step waits for rows, and the disk worker is not stopped.
         """
         ended = calls, sum(disk["rows_read"] + disk["rows_written"] for disk in disks)
         if is_awaited and ended == self._ended and any(disk["under_way"] for disk in disks):
@@ -44,11 +43,11 @@ class DiskSilence:
         self._at = now
 
     def sentence(self, disks: Lines) -> str:
-        """Where operations are under way: ``"3 in /ssd0"``."""
+        """Return the directories with operations in flight: ``"3 in /ssd0"``."""
         return ", ".join("{} in {}".format(disk["under_way"], disk["directory"]) for disk in disks if disk["under_way"])
 
     def verdict(self, disks: Lines, patience_s: float) -> Optional[DiskSilentError]:
-        """The error that ends the session, once the disks were silent for too long; 0: never."""
+        """Return the error that ends the session if the disks were silent for ``patience_s``; 0 = never."""
         if not patience_s or self.seconds < patience_s:
             return None
         return DiskSilentError(self.seconds, self.sentence(disks))

@@ -1,4 +1,4 @@
-"""What happens to a daemon, and what it does about it: the events and actions of ``lifecycle``."""
+"""Events of a daemon and the actions that respond to them, for ``lifecycle``."""
 from dataclasses import dataclass
 from typing import Optional, Union
 
@@ -9,26 +9,26 @@ from ascpipe.errors import AscpipeError
 
 @dataclass(frozen=True)
 class TrainerRegistered:
-    """A trainer has this daemon from now on."""
+    """A trainer has registered."""
 
 
 @dataclass(frozen=True)
 class SessionStarted:
-    """The segments have been made. ``has_disk``: some table has rows on disk."""
+    """The segments were created.  ``has_disk``: a table has rows on disk."""
 
     has_disk: bool = False
 
 
 @dataclass(frozen=True)
 class StreamAdded:
-    """The ring of one more stream is there; ``stream`` is its number."""
+    """The ring of stream number ``stream`` was created."""
 
     stream: int
 
 
 @dataclass(frozen=True)
 class TableAdded:
-    """A table has a segment that the workers have not mapped; ``has_disk`` if rows of it go to disk."""
+    """The segment of a table was created; the workers have not mapped it.  ``has_disk``: the table has rows on disk."""
 
     table: int
     has_disk: bool = False
@@ -36,22 +36,22 @@ class TableAdded:
 
 @dataclass(frozen=True)
 class TrainerGone:
-    """The trainer said ``bye``, or died."""
+    """The trainer sent ``bye``, or died."""
 
 
 @dataclass(frozen=True)
 class LauncherGone:
-    """The process that launched a private daemon ended before it registered."""
+    """The process that started a private daemon exited before it registered."""
 
 
 @dataclass(frozen=True)
 class RunDirLost:
-    """No other trainer can find the daemon: its lock or a socket was removed."""
+    """The lock or a socket was removed, so other trainers cannot find the daemon."""
 
 
 @dataclass(frozen=True)
 class StopAsked:
-    """The daemon is to stop, by ``ascpipe stop`` or a signal; ``reason`` names it."""
+    """The daemon must stop because of ``reason``: ``ascpipe stop`` or the name of a signal."""
 
     reason: str
 
@@ -62,11 +62,11 @@ class WorkerEnded:
 
     Attributes:
         generation: of the process.
-        signal_number: that ended it, or 0.
-        cause: a sentence for the log and the error.
-        report: the error that it sent before it ended, or None.
+        signal_number: signal that killed it, or 0.
+        cause: text for the log and the error.
+        report: error that the worker sent before it exited, or None.
         broken_kernels: it could not read compiled kernels.
-        retry: these kernels have been removed.
+        retry: those kernels were removed, so a restart may succeed.
     """
 
     worker: Worker
@@ -92,7 +92,7 @@ Event = Union[TrainerRegistered, SessionStarted, StreamAdded, TableAdded, Traine
 
 @dataclass(frozen=True)
 class StartWorker:
-    """Spawn a worker, and attach it if there are segments."""
+    """Start a worker, and attach it if there are segments."""
 
     worker: Worker
     generation: int
@@ -101,34 +101,33 @@ class StartWorker:
 
 @dataclass(frozen=True)
 class AttachWorkers:
-    """Hand the new segments to all workers that run."""
+    """Send the new segments to all running workers."""
 
 
 @dataclass(frozen=True)
 class HandOutStream:
-    """Hand a stream's ring to all workers that run; those that are started later are attached to it."""
+    """Send the ring of a stream to all running workers.  Later workers get it when they are attached."""
 
     stream: int
 
 
 @dataclass(frozen=True)
 class HandOutTable:
-    """Hand a table's segment to all workers that run; those that are started later are attached to it."""
+    """Send the segment of a table to all running workers.  Later workers get it when they are attached."""
 
     table: int
 
 
 @dataclass(frozen=True)
 class ClearClaim:
-    """The worker of this generation is dead: what it had claimed is free, and what it had published and not rung for is
-    rung for."""
+    """Release the claims of the dead worker of this generation, and ring the bells that it may not have rung."""
 
     generation: int
 
 
 @dataclass(frozen=True)
 class FailSession:
-    """Store the error in shared memory, where the trainer reads it."""
+    """Store the error in shared memory for the trainer."""
 
     error: AscpipeError
 
@@ -140,12 +139,12 @@ class EndWorkers:
 
 @dataclass(frozen=True)
 class CloseSession:
-    """Give the segments back, if there are any."""
+    """Release the segments, if any."""
 
 
 @dataclass(frozen=True)
 class Exit:
-    """Leave the loop."""
+    """Leave the event loop."""
 
 
 Action = Union[StartWorker, AttachWorkers, HandOutStream, HandOutTable, ClearClaim, FailSession, EndWorkers,

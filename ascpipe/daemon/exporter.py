@@ -1,7 +1,7 @@
-"""The daemon's end of the process that exports its figures, ``ascpipe.metrics.exporter``.
+"""The daemon's handle of the metrics process, ``ascpipe.metrics.exporter``.
 
-The socket is the daemon's: a port that is taken is found out before the daemon is ready, and scrapes wait in the kernel
-while the process begins again.
+The daemon owns the listening socket.  So a port in use is detected before the daemon is ready, and scrapes wait in the
+kernel while the process restarts.
 """
 import contextlib
 import importlib.util
@@ -24,22 +24,18 @@ _PACKAGE = "prometheus_client"
 _LOG = "metrics-0"
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 _BACKLOG = 8
-_RENEWAL_S = 10.0  # between two beginnings
-_END_S = 3.0  # for its end: it may wait for an answer of ours, for two seconds
+_RENEWAL_S = 10.0  # minimum time between two starts
+_END_S = 3.0  # for its exit: it may wait 2 s for a reply of the daemon
 
 _log = logging.getLogger("ascpipe.daemon")
 
 
 class Exporter:
-    """Begins the process, and begins it again where it has ended; none where no metrics are asked for.
-
-    Args:
-        run: of the daemon.
-        settings: ``metrics_port``, ``metrics_address`` and ``metrics_file``.
+    """Starts the metrics process and restarts it when it exits, if ``settings`` enable metrics.
 
     Raises:
-        MetricsMissingError: the package that metrics need is not installed.
-        MetricsError: the port is not to be had, or the file cannot be written.
+        MetricsMissingError: the required package is not installed.
+        MetricsError: the port is not available, or the file cannot be written.
     """
 
     def __init__(self, run: RunDir, settings: Settings) -> None:
@@ -58,15 +54,11 @@ class Exporter:
 
     @property
     def pid(self) -> int:
-        """Of the process, 0 if there is none."""
+        """PID of the process, 0 if it does not run."""
         return 0 if self._process is None else self._process.pid
 
     def look(self, now: float) -> None:
-        """Begin the process where there is none.
-
-        Args:
-            now: seconds, monotonic.
-        """
+        """Start the process if it does not run.  ``now``: seconds, monotonic."""
         if self._process is not None and self._process.poll() is not None:
             _log.warning("the process that exports metrics (pid %d) has ended with %d and is begun again", self.pid,
                          self._process.returncode)
@@ -79,7 +71,7 @@ class Exporter:
                 _log.warning("metrics are not exported: %s", error)
 
     def close(self) -> None:
-        """End the process; it removes the file."""
+        """End the process, which removes the metrics file."""
         if self._process is not None:
             process = self._process
             self._forget()
@@ -100,12 +92,12 @@ class Exporter:
 
     def _forget(self) -> None:
         if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()  # which tells it to end
+            self._process.stdin.close()  # the process exits at the end of file
         self._process = None
 
 
 def require_writable(path: str) -> None:
-    """Raise ``MetricsError`` if a metrics file cannot be written, or another daemon writes it."""
+    """Raise ``MetricsError`` if a metrics file cannot be written or belongs to another daemon."""
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         raise MetricsError("metrics_file", path, "{} is no directory".format(folder))
@@ -113,7 +105,7 @@ def require_writable(path: str) -> None:
         raise MetricsError("metrics_file", path, "files cannot be made in {}".format(folder))
     if os.path.isdir(path):
         raise MetricsError("metrics_file", path, "it is a directory")
-    with contextlib.suppress(OSError):  # it is not there, or not readable: then its writer says what is wrong
+    with contextlib.suppress(OSError):  # missing or unreadable: the metrics process reports why
         if is_locked(path):
             raise MetricsError("metrics_file", path, "another daemon writes it")
 
@@ -121,7 +113,7 @@ def require_writable(path: str) -> None:
 def _listening(address: str, port: int) -> socket.socket:
     sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of a daemon before are no obstacle
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ignore an earlier daemon's TIME_WAIT connections
         sock.bind((address, port))
         sock.listen(_BACKLOG)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Finds processes that hang: those that are stopped, and those that are waited for and use no processor time.
+"""Detection of processes that hang: they are stopped, or are waited for and use no processor time.
 
-It does no I/O and reads no clock.  To end a worker that is well costs a tenth of a second and changes no result, so a
-wrong verdict does no harm.
+The module does no I/O and reads no clock.  A wrong verdict is harmless: restarting a healthy worker takes 0.1 s and
+changes no result.
 """
 from typing import Dict, FrozenSet, Hashable, Mapping, NamedTuple, Tuple
 
@@ -9,18 +9,17 @@ from ascpipe.config import Settings
 from ascpipe.daemon.worker_identity import DISK_WORKER, KEY, TABLE, Worker
 from ascpipe.layout.words import WAIT_CUT, WAIT_DISK, WAIT_KEYS, WAIT_PLAN, WAIT_READ
 
-NAMED_AFTER_S = 5.0  #: a hang is written to the log then
+NAMED_AFTER_S = 5.0  #: a hang is logged after this time
 
 
 def awaited(waits_for: int, table: int, settings: Settings) -> FrozenSet[Worker]:
-    """The workers that a trainer waits for.
+    """Return the workers that the trainer waits for.
 
-    The disk worker uses no processor time while it waits for a disk that is slow: of it, ``DiskSilence`` judges.
+    The disk worker uses no processor time while it waits for a slow disk, so ``DiskSilence`` judges it.
 
     Args:
-        waits_for: WAIT_*, as the trainer's bell has it.
-        table: number of the table, if it is one that it waits for.
-        settings: of the daemon.
+        waits_for: WAIT_*, from the trainer's bell.
+        table: number of the table that the trainer waits for, or -1.
     """
     if waits_for == WAIT_KEYS:
         return frozenset(Worker(KEY, index) for index in range(settings.workers))
@@ -30,13 +29,12 @@ def awaited(waits_for: int, table: int, settings: Settings) -> FrozenSet[Worker]
 
 
 class Seen(NamedTuple):
-    """A process as it is now.
+    """Observed state of a process.
 
     Attributes:
-        pid: of the process.
         ticks: processor time that it has used.
-        is_stopped: by a signal.
-        is_awaited: another process waits for what this one is to do.
+        is_stopped: a signal has stopped it.
+        is_awaited: another process waits for its work.
     """
 
     pid: int
@@ -46,20 +44,20 @@ class Seen(NamedTuple):
 
 
 class Hangs:
-    """How long processes have hung."""
+    """Measures how long processes have hung."""
 
     def __init__(self) -> None:
-        self._since: Dict[Hashable, Tuple[int, int, float]] = {}  # pid, ticks, time of the first look that found both
+        self._since: Dict[Hashable, Tuple[int, int, float]] = {}  # pid, ticks, time of the first observation of both
 
     def look(self, seen: Mapping[Hashable, Seen], now: float) -> Dict[Hashable, float]:
-        """Take what was seen now.
+        """Process one observation.
 
         Args:
-            seen: all that are watched; a process that is not in it is forgotten.
+            seen: all watched processes; others are forgotten.
             now: seconds, monotonic.
 
         Returns:
-            Seconds for which each has hung; those that do not are not in it.
+            Seconds for which each hanging process has hung.
         """
         before, self._since = self._since, {}
         hanging = {}

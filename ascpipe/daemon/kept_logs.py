@@ -1,7 +1,7 @@
-"""Keeps the logs of private daemons whose session failed: their run directories go with them.
+"""Keep the logs of private daemons whose session failed, because their run directories are removed.
 
-A folder for each, named after the daemon, the last ``KEPT`` of them, below ``$XDG_STATE_HOME/ascpipe/log``, or
-``~/.local/state/ascpipe/log`` where that is not set.  Only this user may open it (0700).
+The last ``KEPT`` daemons have one directory each, below ``$XDG_STATE_HOME/ascpipe/log``, by default
+``~/.local/state/ascpipe/log``.  Only this user can access them (0700).
 """
 import os
 import re
@@ -12,20 +12,19 @@ from ascpipe import names
 from ascpipe.directories import refusing
 from ascpipe.names import RunDir
 
-KEPT = 10  #: folders
-MOST_BYTES = 8 << 20  #: of a log; of a longer one its end
+KEPT = 10  #: maximum number of directories
+MOST_BYTES = 8 << 20  #: maximum size of a copied log; a longer log loses its beginning
 
 _CAUSE = re.compile(r" ERROR session failed: (.*)$", re.MULTILINE)
 
 
 class KeptLogs(NamedTuple):
-    """What is kept of a daemon.
+    """The kept logs of one daemon.
 
     Attributes:
-        name: of the daemon.
-        path: the folder.
+        path: the directory.
         ended: seconds since 1970.
-        cause: why its session failed; empty if its log does not tell, as of a daemon that was killed.
+        cause: error of the session; empty if the log has none, for example after SIGKILL.
     """
 
     name: str
@@ -35,16 +34,16 @@ class KeptLogs(NamedTuple):
 
 
 def base_dir() -> str:
-    """The folder of all of them; it may not be there."""
+    """Return the parent of all log directories, which may not exist."""
     state = os.environ.get("XDG_STATE_HOME", "")
     return os.path.join(state if os.path.isabs(state) else os.path.expanduser("~/.local/state"), "ascpipe", "log")
 
 
 def make_base_dir() -> str:
-    """Make it.
+    """Create the parent of all log directories.
 
     Raises:
-        RunDirError: it is not ours alone, or cannot be made.
+        RunDirError: other users can access it, or it cannot be created.
         DirectoryFullError: there is no room.
     """
     base = base_dir()
@@ -56,18 +55,18 @@ def make_base_dir() -> str:
 
 
 def folder_of(name: str) -> str:
-    """Where the logs of a daemon are kept."""
+    """Return the directory for the logs of a daemon."""
     return os.path.join(base_dir(), name)
 
 
 def keep(run: RunDir) -> str:
-    """Copy the logs of a daemon that has ended or is about to, and remove the oldest folders beyond ``KEPT``.
+    """Copy the logs of a dead or exiting daemon, and remove the oldest directories beyond ``KEPT``.
 
     Returns:
-        The folder; empty if there was nothing in the logs.
+        The directory; empty if all logs are empty.
 
     Raises:
-        RunDirError, DirectoryFullError: as ``make_base_dir``, or where they cannot be copied.
+        RunDirError, DirectoryFullError: as ``make_base_dir``, or the logs cannot be copied.
     """
     logs = [name for name in run.files() if name.endswith(".log") and os.path.getsize(os.path.join(run.path, name))]
     if not logs:
@@ -84,7 +83,7 @@ def keep(run: RunDir) -> str:
 
 
 def kept() -> List[KeptLogs]:
-    """What is kept, the newest first."""
+    """Return the kept logs, newest first."""
     base = base_dir()
     found = []
     for name in os.listdir(base) if os.path.isdir(base) else []:
@@ -93,7 +92,7 @@ def kept() -> List[KeptLogs]:
             ended = os.path.getmtime(path)
             with open(os.path.join(path, "daemon.log"), encoding="utf-8", errors="replace") as file:
                 causes = _CAUSE.findall(file.read())
-        except OSError:  # another daemon has just removed it, or it was killed before it wrote anything
+        except OSError:  # removed by another daemon, or there is no log
             continue
         found.append(KeptLogs(name, path, ended, causes[-1] if causes else ""))
     return sorted(found, key=lambda one: one.ended, reverse=True)

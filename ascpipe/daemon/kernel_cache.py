@@ -1,16 +1,13 @@
-"""Manages the cache of compiled kernels: one folder for each state of their sources, and the digests of what is in it.
+"""Cache of compiled kernels: one directory for each version of their sources, with a seal of SHA-256 digests.
 
-numba decides by the time stamp of one source file whether a compiled function is current, so a change in a
-file that it calls goes unnoticed.  Here each state of the sources has a folder of its own.  What lies there
-is executed: only this user and root may be able to change it, or any folder on the way to it.  So what workers load by
-its path is what was verified before they began.
+numba checks only the time stamp of one source file, so it misses changes in files that it imports.  A directory's
+content is executed, so only this user and root may be able to change it or any parent directory.
 
-A disk that was full, a machine that went down, or a wrong copy may leave a file that numba trips over, or one that
-it loads.  ``SEAL`` lists what was whole, so that a damaged file is compiled again and never run; files that it does not
-list are new and left alone.
+A full disk, a crash of the machine or a bad copy may leave damaged files.  ``SEAL`` lists the digests of intact files.
+A damaged file is recompiled and never executed; files that are not listed are new and left alone.
 
-``warm_up`` makes a library of all kernels (``ascpipe.kernels.library``). It is loaded only if the seal vouches for it.
-Only where none can be made, numba's own files lie here. An installed package has libraries of its own.
+``warm_up`` builds a library of all kernels (``ascpipe.kernels.library``), which is loaded only if the seal lists it.
+numba's own files are used only if no library can be built.  An installed package has its own libraries.
 """
 import functools
 import hashlib
@@ -33,26 +30,26 @@ from ascpipe.layout.kernel_library import (
     sources_digest,
 )
 
-KEPT = 4  #: folders of other states of the sources that may stay
-SEAL = "seal.json"  #: path in the folder -> SHA-256
+KEPT = 4  #: directories of other source versions to keep
+SEAL = "seal.json"  #: file that maps paths to SHA-256 digests
 _PREFIX = "kernels-"
 _BY_NUMBA = (".nbi", ".nbc")
 _COMPILED = (*_BY_NUMBA, ".so")
-_OTHERWISE = ("NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK")  # kernels are asked for that no library has
+_OTHERWISE = ("NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK")  # settings with kernels that no library has
 
 
 def base_dir(setting: str) -> str:
-    """Return the parent of all kernel folders: the setting, else ``user_cache()``."""
+    """Return the parent of all kernel directories: the setting, by default ``user_cache()``."""
     return os.path.abspath(setting) if setting else user_cache()
 
 
 def folder_of(setting: str) -> str:
-    """The folder for the sources as they are; it may not be there."""
+    """Return the directory for the current sources, which may not exist."""
     return os.path.join(os.path.realpath(base_dir(setting)), _PREFIX + sources_digest())
 
 
 def folders_of_others(setting: str) -> List[str]:
-    """Folders for other states of the sources, such as other versions."""
+    """Return the directories for other versions of the sources."""
     own = folder_of(setting)
     base = os.path.dirname(own)
     return sorted(path for path in (os.path.join(base, name) for name in (
@@ -60,20 +57,20 @@ def folders_of_others(setting: str) -> List[str]:
 
 
 def prepare(setting: str) -> str:
-    """The folder for the sources as they are; made if it is missing, old ones removed.
+    """Return the directory for the current sources.  Create it if it is missing, and remove old directories.
 
-    It may be one that this user cannot write to, as in an image that root made, or on a file system that is read-only.
+    It may not be writable, as in a container image built by root or on a read-only file system.
 
     Raises:
-        RunDirError: it, or a folder on the way to it, could be changed by others.
-        DirectoryFullError: there is no room to make it.
+        RunDirError: other users could change it or a parent directory.
+        DirectoryFullError: there is no room to create it.
     """
     base = make_safe_dir(base_dir(setting))
     path = make_safe_dir(os.path.join(base, _PREFIX + sources_digest()))
     try:
         os.utime(path)
     except OSError:
-        return path  # not ours to change: then nothing is tidied up either
+        return path  # not writable, so old directories stay, too
     others = [os.path.join(base, name) for name in os.listdir(base) if name.startswith(_PREFIX)]
     for old in sorted(others, key=os.path.getmtime)[:-KEPT - 1]:
         shutil.rmtree(old, ignore_errors=True)
@@ -81,11 +78,11 @@ def prepare(setting: str) -> str:
 
 
 def require_writable(folder: str) -> None:
-    """Refuse a folder that has no library and cannot take what numba compiles: numba would look elsewhere.
+    """Refuse a directory without a library in which numba cannot write; numba would silently use another one.
 
     Raises:
-        RunDirError: it is read-only, or not ours to change.
-        DirectoryFullError: it can have no more files.
+        RunDirError: it is read-only or belongs to another user.
+        DirectoryFullError
     """
     try:
         tempfile.TemporaryFile(dir=folder).close()
@@ -95,7 +92,7 @@ def require_writable(folder: str) -> None:
 
 
 def clear(path: str) -> None:
-    """Empty the folder. A killed process can leave half a file, which no later process can read."""
+    """Empty the directory, because a killed process may have left incomplete files."""
     for entry in os.listdir(path):
         inside = os.path.join(path, entry)
         if os.path.isdir(inside) and not os.path.islink(inside):
@@ -107,9 +104,9 @@ def clear(path: str) -> None:
 # ---- the library
 
 def library(folder: str, environment: Mapping[str, str]) -> str:
-    """Path of the library that processes with ``environment`` load; empty if there is none.
+    """Return the path of the library that processes with ``environment`` load; empty if there is none.
 
-    One of the installed package is trusted as the package's Python files are. One in ``folder`` has to be sealed.
+    A library of the installed package is trusted like its Python files.  A library in ``folder`` must be sealed.
     """
     if not may_link(environment):
         return ""
@@ -120,12 +117,12 @@ def library(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def may_link(environment: Mapping[str, str]) -> bool:
-    """Whether the kernels of processes with ``environment`` are those of a library."""
+    """Return True if processes with ``environment`` can load kernels from a library."""
     return all(environment.get(name, "0") in ("", "0") for name in _OTHERWISE)
 
 
 def compiles_first(folder: str, environment: Mapping[str, str]) -> str:
-    """What is said while the first daemon compiles; empty where kernels are there, or none are compiled."""
+    """Return a notice that the first daemon will compile; empty if kernels exist or are not compiled."""
     if not may_link(environment) or library(folder, environment) or count(folder):
         return ""
     text = ("ascpipe: {}the kernels of the workers are compiled now, once for this version, into {}. The first batch "
@@ -134,11 +131,11 @@ def compiles_first(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def why_none_fits(names: Sequence[str], processor: Mapping[str, str]) -> str:
-    """Why no library of the installed package can be loaded, as the beginning of a sentence; empty if it has none.
+    """Return why no library of the installed package fits, as the start of a sentence; empty if it has none.
 
     Args:
-        names: of the files of the package.
-        processor: as /proc/cpuinfo describes it.
+        names: file names of the package's libraries.
+        processor: fields of /proc/cpuinfo.
     """
     if not any(name.endswith(".so") for name in names):
         return ""
@@ -152,37 +149,36 @@ def why_none_fits(names: Sequence[str], processor: Mapping[str, str]) -> str:
 
 @functools.lru_cache(maxsize=None)
 def levels() -> List[str]:
-    """Levels whose code this processor runs, the best one first."""
+    """Return the instruction set levels that this processor supports, best first."""
     return levels_of(described_processor().get("flags", "").split())
 
 
 def level() -> str:
-    """What kernels are compiled for here: the best level, so that similar processors share them, else this processor.
-    """
+    """Return the target of compilation: the best level, which similar processors share, or this processor."""
     return next(iter(levels()), NATIVE)
 
 
 def library_name() -> str:
-    """Of the file that is compiled here."""
+    """Return the name of the library file that is compiled here."""
     return file_name(level())
 
 
 # ---- the seal
 
 def drop_damaged(folder: str) -> List[str]:
-    """Remove every file that is not as it was sealed; returns which.  A seal that cannot be read vouches for none."""
+    """Remove and return all files that differ from the seal.  An unreadable seal lists nothing."""
     sealed = _read(folder)
     damaged = [name for name in _compiled(folder) if name in sealed and _digest(folder, name) != sealed[name]]
     for name in damaged:
         os.unlink(os.path.join(folder, name))
-    if damaged:  # all files of these functions will be written anew, and differ
+    if damaged:  # these functions get new files and digests
         functions = {_function(name) for name in damaged}
         _write(folder, {name: digest for name, digest in sealed.items() if _function(name) not in functions})
     return damaged
 
 
 def seal(folder: str) -> None:
-    """Record the digests of new files and drop those of removed files. Idempotent."""
+    """Record the digests of new files and drop those of removed files.  Idempotent."""
     sealed = _read(folder)
     listed = {name: sealed.get(name) or _digest(folder, name) for name in _compiled(folder)}
     if listed != sealed:
@@ -190,7 +186,7 @@ def seal(folder: str) -> None:
 
 
 def _function(name: str) -> str:
-    """What the index and the code of one function have in common: module.function-line.pyXX."""
+    """Return the common prefix of a function's index and code files: module.function-line.pyXX."""
     return ".".join(name.split(".")[:3])
 
 
@@ -206,7 +202,7 @@ def _write(folder: str, listed: Dict[str, str]) -> None:
 
 
 def count(folder: str) -> int:
-    """Number of files that numba has written."""
+    """Return the number of files written by numba."""
     return sum(name.endswith(_BY_NUMBA) for name in _compiled(os.path.join(folder, NUMBA_FOLDER)))
 
 
@@ -228,4 +224,4 @@ def _digest(folder: str, name: str) -> str:
         with open(os.path.join(folder, name), "rb") as file:
             return hashlib.sha256(file.read()).hexdigest()
     except FileNotFoundError:
-        return ""  # another daemon has just cleared the folder
+        return ""  # another daemon has just emptied the directory

@@ -1,8 +1,7 @@
-"""The state machine of a daemon: ``events`` in, actions out.  It does no I/O and reads no clock.
+"""State machine of a daemon: it maps ``events`` to actions.  It does no I/O and reads no clock.
 
-Killed workers (SIGKILL, which is also how the kernel ends one when memory runs out) are replaced: all
-truth is in shared memory that the supervisor holds.  A worker that ends in any other way may have
-scribbled on it, so the session fails.
+Workers killed by SIGKILL, which the OOM killer also uses, are replaced: the truth is in shared memory that the
+supervisor holds.  A worker that ends in any other way may have corrupted that memory, so the session fails.
 """
 import signal
 from dataclasses import dataclass, field
@@ -19,19 +18,18 @@ from ascpipe.errors import (
     TableWorkerDiedError,
 )
 
-# States of a daemon, and groups of them.
-IDLE = "idle"  #: workers wait, no trainer
-REGISTERED = "registered"  #: a trainer is connected, it has not started yet
-SERVING = "serving"  #: segments are there, workers work
-FAILED = "failed"  #: the session is over, its trainer has not left yet
-STOPPED = "stopped"  #: on the way out
+IDLE = "idle"  #: workers are waiting, no trainer
+REGISTERED = "registered"  #: registered, not started
+SERVING = "serving"  #: segments exist, workers are running
+FAILED = "failed"  #: the session has failed, its trainer is still connected
+STOPPED = "stopped"  #: exiting
 HAS_TRAINER = frozenset({REGISTERED, SERVING, FAILED})
 HAS_SEGMENTS = frozenset({SERVING, FAILED})
 
-BACKOFF_S = (0.0, 0.1, 0.5, 2.0)  #: before the first, second, ... restart within the window
-RESTARTS = 5  #: allowed within the window
+BACKOFF_S = (0.0, 0.1, 0.5, 2.0)  #: delay before the first, second, ... restart
+RESTARTS = 5  #: allowed restarts within the window
 WINDOW_S = 60.0
-PRIVATE_PATIENCE_S = 30.0  #: how long a private daemon waits for its trainer to register
+PRIVATE_PATIENCE_S = 30.0  #: time in which the trainer of a private daemon must register
 
 _DIED = {KEY: KeyWorkerDiedError, TABLE: TableWorkerDiedError, DISK: DiskWorkerDiedError}
 
@@ -42,29 +40,30 @@ class _Place:
 
     restarts_at: List[float] = field(default_factory=list)  # within the window
     causes: List[str] = field(default_factory=list)
-    restart_count: int = 0  # in all
-    start_at: Optional[float] = None  # a start that is due then
-    restart: bool = False  # whether it replaces one that had segments
-    generation: int = 0  # of the process that runs, 0 if none
+    restart_count: int = 0  # in total
+    start_at: Optional[float] = None  # time of the next start, if one is scheduled
+    restart: bool = False  # the next start replaces a worker that had segments
+    generation: int = 0  # of the running process, 0 if none
 
 
 class Lifecycle:
-    """Maps events to actions.  Invariant: a generation is used once; a claim is cleared after its worker was reaped.
+    """Maps events to actions.
+
+    Invariants: a generation is used once; a claim is cleared after its worker was reaped.
 
     Args:
-        workers: all places.
-        private: the daemon ends with its trainer.
-        now: seconds, monotonic; so is ``now`` of every call.
+        private: the daemon exits with its trainer.
+        now: seconds, monotonic, as in all methods.
     """
 
     def __init__(self, workers: Tuple[Worker, ...], private: bool, now: float) -> None:
         self.state = IDLE
-        self.error: Optional[AscpipeError] = None  #: why the session failed
+        self.error: Optional[AscpipeError] = None  #: failure of the session
         self._private = private
         self._born = now
         self._generations = 0
         self._places: Dict[Worker, _Place] = {worker: _Place() for worker in workers}
-        self._broken: Optional[AscpipeError] = None  # an idle worker that cannot run
+        self._broken: Optional[AscpipeError] = None  # error of an idle worker that cannot run
         self._decisions: Dict[type, Callable[[Any, float], List[events.Action]]] = {
             events.TrainerRegistered: self._trainer_registered, events.SessionStarted: self._session_started,
             events.StreamAdded: self._stream_added, events.TableAdded: self._table_added,
@@ -75,25 +74,25 @@ class Lifecycle:
 
     @property
     def workers(self) -> Tuple[Worker, ...]:
-        """Those that run or are to run: key workers first, the disk worker last."""
+        """The running and scheduled workers: key workers first, the disk worker last."""
         return tuple(self._places)
 
     def restarts(self, worker: Worker) -> int:
-        """Number of restarts of this worker in this session."""
+        """Return the number of restarts of a worker in this session."""
         return self._places[worker].restart_count
 
     def next_look(self) -> Optional[float]:
-        """Time at which the next ``Tick`` is due; None: no timer runs."""
+        """Return the time at which the next ``Tick`` is due; None if no timer runs."""
         times = [place.start_at for place in self._places.values() if place.start_at is not None]
         if self._private and self.state == IDLE:
             times.append(self._born + PRIVATE_PATIENCE_S)
         return min(times) if times else None
 
     def handle(self, event: events.Event, now: float) -> List[events.Action]:
-        """The actions for an event, to be carried out in this order.
+        """Return the actions for an event, to be executed in this order.
 
         Raises:
-            KeyError: the event is of no kind that ``Event`` lists.
+            KeyError: ``Event`` does not list this type.
         """
         decide = self._decisions[type(event)]
         return [] if self.state == STOPPED else decide(event, now)
@@ -117,7 +116,6 @@ class Lifecycle:
         return [events.HandOutTable(event.table), *self._want_disk_worker(now, wanted=event.has_disk)]
 
     def _want_disk_worker(self, now: float, *, wanted: bool) -> List[events.Action]:
-        """Start the disk worker, unless it is there."""
         if not wanted or DISK_WORKER in self._places:
             return []
         self._places[DISK_WORKER] = _Place(start_at=now)
@@ -129,7 +127,7 @@ class Lifecycle:
     def _run_dir_lost(self, event: events.RunDirLost, now: float) -> List[events.Action]:
         if self.state not in HAS_TRAINER:
             return self._leave()
-        self._private = True  # it ends with the trainer that it has
+        self._private = True  # exit when the present trainer leaves
         return []
 
     def _tick(self, event: events.Tick, now: float) -> List[events.Action]:
@@ -147,7 +145,7 @@ class Lifecycle:
     def _worker_ended(self, event: events.WorkerEnded, now: float) -> List[events.Action]:
         place = self._places[event.worker]
         if place.generation != event.generation:
-            return []  # we ended it ourselves
+            return []  # the daemon ended it itself
         place.generation = 0
         if self.state == FAILED:
             return []
@@ -156,13 +154,13 @@ class Lifecycle:
         if error is not None:
             if self.state == SERVING:
                 return self._fail(error)
-            self._broken = error  # said when a trainer starts
+            self._broken = error  # raised when a trainer starts
             return actions
         self._schedule(place, now)
         return actions
 
     def _verdict(self, event: events.WorkerEnded, place: _Place, now: float) -> Optional[AscpipeError]:
-        """None: replace it."""
+        """Return the error that ends the session, or None to replace the worker."""
         if event.signal_number != signal.SIGKILL and not event.retry:
             return event.report or _DIED[event.worker.kind](event.worker.sentence, event.pid, event.cause)
         place.causes.append("pid {}: {}".format(event.pid, event.cause))

@@ -1,12 +1,11 @@
-"""Accepts lifelines: one unix stream socket for each trainer, whose end of file means that the trainer is gone.
+"""Lifelines: one unix stream socket per trainer, whose end of file means that the trainer is gone.
 
-A forked child of the trainer can keep the socket open, so a pidfd of the process that connected is watched
-too.  Order: the trainer connects; we open the pidfd of the peer the kernel names and greet; only then the
-trainer sends its token.  So the pidfd is that of the process which sent the token, never of a later one
-with its number.
+A forked child of the trainer can keep the socket open, so a pidfd of the connecting process is also watched.  The
+trainer sends its token only after a greeting, which follows the opening of the pidfd.  So the pidfd belongs to the
+sender of the token and not to a later process with the same PID.
 
-Nothing here waits for a peer: what has come of a token is kept until the rest comes.  Connections that have not
-registered are few, and each has ``PATIENCE_S``; where there is no room, the process that has most loses its oldest.
+Nothing blocks on a peer.  The number of unregistered connections is limited, and each must register within
+``PATIENCE_S``.  If there are too many, the process with the most connections loses its oldest one.
 """
 import errno
 import os
@@ -21,24 +20,23 @@ from ascpipe.control.messages import TOKEN_BYTES
 from ascpipe.errors import MessageError, PeerRefusedError
 from ascpipe.shm import syscalls
 
-MAX_WAITING = 16  #: connections that have not registered yet
-PATIENCE_S = 10.0  #: for a connection to register
-_TOKEN_MESSAGE_BYTES = 256  #: more than any
+MAX_WAITING = 16  #: maximum number of unregistered connections
+PATIENCE_S = 10.0  #: time for a connection to register
+_TOKEN_MESSAGE_BYTES = 256  #: more than the message needs
 _CREDENTIALS = struct.Struct("3i")
-_NO_PIDFDS = (errno.ENOSYS, errno.EPERM)  # kernels before 5.3; containers whose seccomp profile does not know the call
+_NO_PIDFDS = (errno.ENOSYS, errno.EPERM)  # kernels before 5.3; seccomp profiles without the call
 
 
 class Lifeline:
     """One connection.
 
     Attributes:
-        sock: ours.
-        pid: of the peer; 0 if it lives where we cannot see it (another pid namespace).
-        token: what it sent, or None.
-        pidfd: readable when the peer has ended; -1 where the kernel cannot tell.
+        pid: of the peer; 0 if it is in another PID namespace.
+        token: token that the peer sent, or None.
+        pidfd: readable when the peer has exited; -1 if the kernel does not support it.
 
     Raises:
-        PeerRefusedError: it has ended, or there is no descriptor to watch it by; ``sock`` is still open.
+        PeerRefusedError: the peer has exited or cannot be watched; ``sock`` is still open.
     """
 
     def __init__(self, sock: socket.socket, pid: int, now: float) -> None:
@@ -46,7 +44,7 @@ class Lifeline:
         self.pid = pid
         self.since = now
         self.token: Optional[bytes] = None
-        self._came = b""  # of a message, so far
+        self._came = b""  # received part of the message
         self.pidfd = -1
         if pid:
             try:
@@ -58,13 +56,13 @@ class Lifeline:
                     raise PeerRefusedError("process {} cannot be watched: {}".format(pid, error)) from error
 
     def fds(self) -> List[int]:
-        """What to poll."""
+        """Return the descriptors to poll."""
         return [self.sock.fileno()] + ([self.pidfd] if self.pidfd >= 0 else [])
 
     def read(self) -> bool:
-        """Take what has come of the message with the token; False: this is no trainer of ours."""
+        """Read the available part of the message with the token.  Return False if the peer is not a valid trainer."""
         try:
-            piece = self.sock.recv(_TOKEN_MESSAGE_BYTES, socket.MSG_DONTWAIT)  # the kernel closes descriptors with it
+            piece = self.sock.recv(_TOKEN_MESSAGE_BYTES, socket.MSG_DONTWAIT)  # the kernel closes any descriptors
             self._came += piece
             if not piece or self.token is not None:
                 return False
@@ -85,7 +83,7 @@ class Lifeline:
         return True
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the socket and the pidfd.  Idempotent."""
         self.sock.close()
         if self.pidfd >= 0:
             os.close(self.pidfd)
@@ -93,10 +91,9 @@ class Lifeline:
 
 
 class Lifelines:
-    """The listening socket and the connections that have not registered yet.
+    """The listening socket and the unregistered connections.
 
-    Args:
-        path: of the socket; its directory is ours alone and locked.
+    ``path`` is the socket's path, in a locked directory that only this user can access.
     """
 
     def __init__(self, path: str) -> None:
@@ -108,11 +105,11 @@ class Lifelines:
         self._waiting: Dict[int, Lifeline] = {}
 
     def fds(self) -> List[int]:
-        """What to poll."""
+        """Return the descriptors to poll."""
         return [self._listener.fileno()] + [fd for line in self._waiting.values() for fd in line.fds()]
 
     def serve(self, ready: Sequence[int]) -> None:
-        """Accept, read tokens, drop connections that are late; ``ready`` are descriptors that poll named."""
+        """Accept connections, read tokens and drop late connections.  ``ready``: descriptors that poll returned."""
         now = time.monotonic()
         for fd, line in list(self._waiting.items()):
             if line.pidfd in ready or now - line.since > PATIENCE_S or (fd in ready and not line.read()):
@@ -121,10 +118,10 @@ class Lifelines:
             self._accept(now)
 
     def take(self, pid: int, token: bytes) -> Lifeline:
-        """The connection that sent ``token``; it is the caller's from now on.
+        """Return the connection that sent ``token``.  The caller owns it from now on.
 
         Raises:
-            PeerRefusedError: none did, or not from that process.
+            PeerRefusedError: no connection sent it, or another process did.
         """
         for fd, line in self._waiting.items():
             if line.token == token:
@@ -134,7 +131,7 @@ class Lifelines:
         raise PeerRefusedError("no lifeline with this token; connect {} first".format(self._path))
 
     def close(self) -> None:
-        """Close all; the socket file goes with the run directory."""
+        """Close all connections.  The socket file is removed with the run directory."""
         for fd in list(self._waiting):
             self._drop(fd)
         self._listener.close()
@@ -142,7 +139,7 @@ class Lifelines:
     def _accept(self, now: float) -> None:
         try:
             sock, _ = self._listener.accept()
-        except OSError:  # it is gone again, or there is no free descriptor: a peer that waits is accepted later
+        except OSError:  # the peer is gone, or no descriptor is free: it is accepted later
             return
         pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         if uid != os.geteuid():
@@ -164,7 +161,7 @@ class Lifelines:
     def _make_room(self) -> None:
         while len(self._waiting) >= MAX_WAITING:
             connections = Counter(line.pid for line in self._waiting.values())
-            # the first of them: max keeps the order
+            # max returns the first, which is the oldest
             self._drop(max(self._waiting, key=lambda fd: connections[self._waiting[fd].pid]))
 
     def _drop(self, fd: int) -> None:

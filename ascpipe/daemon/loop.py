@@ -1,4 +1,4 @@
-"""The event loop of a daemon: turns sockets, children and signals into events, and actions into I/O."""
+"""Event loop of a daemon: it turns sockets, children and signals into events, and executes the resulting actions."""
 import dataclasses
 import logging
 import os
@@ -27,19 +27,17 @@ from ascpipe.daemon.worker_identity import DISK, DISK_WORKER, Worker, workers_of
 from ascpipe.shm.memory import Places
 
 _LONGEST_POLL_S = 1.0
-_ALONE_POLL_S = 0.1  # while a private daemon waits for its trainer, which may end
+_ALONE_POLL_S = 0.1  # while a private daemon waits for its trainer, whose exit sends no event
 
 
 class Daemon:
-    """One daemon, from the moment its directory is owned until it leaves.
+    """A daemon that owns its run directory.
 
     Args:
-        owned: its directory.
-        settings: in force.
-        private_to: process that started it to be alone with it: it ends with its trainer, or with this process before
-            there is one.  0: it outlives them.
-        supervisor, watch: of its workers, and of what else may fail.
-        cache_dir: compiled kernels; cleared if a worker chokes on it.
+        private_to: PID of the process that started a private daemon, 0 for others.  A private daemon exits with its
+            trainer, or with this process if no trainer has registered.
+        watch: checks for hangs and lost files.
+        cache_dir: compiled kernels; cleared if a worker cannot read them.
         places: where memory limits are read.
     """
 
@@ -57,7 +55,7 @@ class Daemon:
         self._started = time.monotonic()
         self._tracing = Tracing(run, settings)
         self._hash_seed = settings.hash_seed or secrets.randbits(64)
-        self._newest = self._cleared_after = 0  # generations: started last; so far when the kernels were cleared
+        self._newest = self._cleared_after = 0  # newest generation, now and when the kernels were cleared
         self._stop_reasons: List[str] = []
         self._is_over = False
         self._verbs: Dict[str, Callable[[Any], Dict[str, Any]]] = {
@@ -80,11 +78,7 @@ class Daemon:
         self._lost = ""
 
     def serve(self, ready: Callable[[], None]) -> None:
-        """Work until told to end.
-
-        Args:
-            ready: called once, when requests are answered.
-        """
+        """Run until the daemon must exit.  ``ready`` is called once, when requests are answered."""
         self._catch_signals()
         self._handle(events.Tick())
         ready()
@@ -109,7 +103,7 @@ class Daemon:
             self._handle(events.Tick())
 
     def close(self) -> None:
-        """Give everything back; also after an exception in ``serve``."""
+        """Release everything, also after an exception in ``serve``."""
         self._supervisor.close()
         self._session.close()
         self._lifelines.close()
@@ -131,13 +125,13 @@ class Daemon:
         return [fd for fd, _ in poll.poll(1 + int(1000 * wait_s))]
 
     def _catch_signals(self) -> None:
-        """A signal becomes a byte on a socket; SIGCHLD only wakes the loop."""
+        """Turn signals into bytes on a socket; SIGCHLD only wakes the loop."""
         self._wake_end.setblocking(False)
         self._waker.setblocking(False)
         signal.set_wakeup_fd(self._wake_end.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, lambda *_: None)
-        if os.getsid(0) == os.getpid():  # in the background there is no terminal that could be closed
+        if os.getsid(0) == os.getpid():  # a background process has no terminal that could be closed
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def _drain_signals(self, fds: List[int]) -> None:
@@ -157,7 +151,7 @@ class Daemon:
                 ended = dataclasses.replace(ended, cause="{}, at work on {}".format(ended.cause, " and ".join(batches)))
             self._log.warning("%s (pid %d) ended: %s", ended.worker.sentence, ended.pid, ended.cause)
             if ended.broken_kernels:
-                if ended.generation > self._cleared_after:  # else it read what was there before, or saw it go
+                if ended.generation > self._cleared_after:  # otherwise it started before the kernels were cleared
                     self._log.warning("compiled kernels in %s are broken and will be made again", self._cache_dir)
                     kernel_cache.clear(self._cache_dir)
                     self._cleared_after = self._newest
@@ -165,7 +159,7 @@ class Daemon:
             self._handle(ended)
 
     def _run_dir_lost(self, path: str) -> None:
-        """Leave, as no trainer can find us; the one that we have stays to its end."""
+        """Exit because trainers cannot find the daemon; with a trainer, exit when it leaves."""
         if path != self._lost:
             self._lost = path
             self._log.error("%s was removed, or is another daemon's; this one ends%s", path,
@@ -173,7 +167,7 @@ class Daemon:
         self._handle(events.RunDirLost())
 
     def _awaited(self) -> Collection[Worker]:
-        """Workers that the trainer waits for, unless it is stopped itself."""
+        """Return the workers that the trainer waits for; none if the trainer is stopped."""
         trainer = read_stat(self._session.pid) if self._memory is not None else None
         if self._memory is None or trainer is None or trainer.is_stopped:
             return ()
@@ -185,7 +179,6 @@ class Daemon:
             self._do(action)
 
     def _do(self, action: events.Action) -> None:
-        """Carry out an action. Raises ``KeyError`` for a kind that ``events.Action`` does not list."""
         self._actions[type(action)](action)
 
     @property
@@ -193,7 +186,6 @@ class Daemon:
         return self._session.memory
 
     def _with_memory(self) -> SessionMemory:
-        """The session's memory. Raises ``RuntimeError``: this action belongs to a session, and there is none."""
         if self._memory is None:
             raise RuntimeError("there is no session in state {!r}".format(self._life.state))
         return self._memory
@@ -209,7 +201,7 @@ class Daemon:
         memory = self._with_memory()
         for worker in self._supervisor.running():
             self._supervisor.attach(worker, *memory.table_body(action.table, with_files=worker.kind == DISK))
-        memory.ring_all()  # as below
+        memory.ring_all()  # see _hand_out
 
     def _clear_claim(self, action: events.ClearClaim) -> None:
         self._with_memory().clear_claims(action.generation)
@@ -240,7 +232,7 @@ class Daemon:
     def _hand_out(self, body: Dict[str, Any], fds: List[int]) -> None:
         for worker in self._supervisor.running():
             self._supervisor.attach(worker, body, fds)
-        self._with_memory().ring_all()  # a worker that sleeps looks at its channel when it wakes
+        self._with_memory().ring_all()  # a sleeping worker reads its channel when it wakes
 
     def _attach(self, memory: SessionMemory, worker: Worker, *, restart: bool) -> None:
         self._note_pid(worker)
@@ -250,7 +242,6 @@ class Daemon:
                                 memory.fds() + fds)
 
     def _note_pid(self, worker: Worker) -> None:
-        """Store in shared memory which process waits at the worker's bell."""
         if self._memory is not None:
             self._memory.set_pid(bell_of(worker), self._supervisor.pid(worker))
 
@@ -265,7 +256,7 @@ class Daemon:
             self._server.reply(peer, request.id, self._verbs[request.verb](request.body))
         except errors.AscpipeError as error:
             self._server.refuse(peer, request.id, error)
-        except OSError as error:  # a limit of this process or machine; nothing was changed
+        except OSError as error:  # a limit of the process or machine; nothing was changed
             self._log.exception("cannot answer %r", request.verb)
             self._server.refuse(peer, request.id, errors.DaemonError("{}: {}".format(request.verb, error)))
 
@@ -279,7 +270,7 @@ class Daemon:
             self._tracing.start(body.spans)
         else:
             self._tracing.stop()
-        if self._memory is not None:  # workers of no session are told when they are attached
+        if self._memory is not None:  # without a session, workers get this when they are attached
             for worker in self._supervisor.running():
                 self._supervisor.attach(worker, {"verb": "record", "spans": self._tracing.body_of(worker)}, [])
             self._memory.ring_all()

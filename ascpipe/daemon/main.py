@@ -1,6 +1,6 @@
-"""Runs a daemon process from start to end; ``ascpipe.daemon.start`` is the module that is executed.
+"""Run a daemon process.  ``ascpipe.daemon.start`` is the module that is executed; users call ``ascpipe start``.
 
-Settings come from the environment and the file of $ASCPIPE_CONFIG; see ``ascpipe start`` for people.
+Settings come from the environment and the file of $ASCPIPE_CONFIG.
 """
 import contextlib
 import gc
@@ -30,27 +30,26 @@ from ascpipe.shm.memory import Places
 
 _FILES = 65536
 
-FAILED = 1  #: exit code for every refusal and every bug
+FAILED = 1  #: exit code for refusals and internal errors
 
 
 def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str], None], log_to_file: bool,
         commands: Mapping[str, Sequence[str]] = supervisor.COMMANDS,
         places: Places = Places(),  # noqa: B008  (immutable)
         template: Optional[Template]) -> None:
-    """Be the daemon ``name`` until told to end.
+    """Run the daemon ``name`` until it is stopped.
 
     Args:
-        name: of the daemon.
-        settings: in force.
-        private_to: process that it is for: end with the trainer that registers, or with this one before; 0: with none.
-        ready: called with the name once requests are answered.
-        log_to_file: send stdout and stderr to the log in the run directory.
-        commands: how workers are executed.
+        private_to: PID of the process that starts a private daemon, 0 for others.  A private daemon exits with the
+            trainer that registers, or with this process if none has registered.
+        ready: called with the name when requests are answered.
+        log_to_file: redirect stdout and stderr to the log in the run directory.
+        commands: commands that execute workers.
         places: where memory limits are read.
-        template: forks the workers; killed with the daemon. None: workers are executed.
+        template: forks the workers; killed with the daemon.  None: workers are executed.
 
     Raises:
-        AscpipeError: why it did not start; nothing is left then.
+        AscpipeError: the daemon cannot start; everything is cleaned up.
     """
     os.umask(0o077)
     set_process_title("daemon " + name)
@@ -59,7 +58,7 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
     cache_dir = kernel_cache.prepare(settings.cache_dir)
     owned = run_directory.OwnedRunDir(name)
     told = kernel_cache.compiles_first(cache_dir, os.environ)
-    if told:  # before stderr is the log: it is that of the program, or of `ascpipe start`
+    if told:  # stderr is still that of the program or of `ascpipe start`
         sys.stderr.write(told + "\n")
     ended_well = False
     try:
@@ -94,7 +93,7 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
 
 
 def _verified_kernels(folder: str, environment: Mapping[str, str]) -> str:
-    """Remove compiled kernels that are damaged; the library to load, empty if workers use numba."""
+    """Remove damaged kernels and return the library to load; empty if workers use numba."""
     with refusing(folder):
         for damaged in kernel_cache.drop_damaged(folder):
             logging.getLogger("ascpipe.daemon").warning(
@@ -106,7 +105,7 @@ def _verified_kernels(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def _seal(folder: str) -> None:
-    """A daemon that served well ends well also where the disk is full: kernels without a seal stay as they are."""
+    """Seal the kernels.  A full disk causes only a warning, because unsealed kernels remain usable."""
     try:
         kernel_cache.seal(folder)
     except OSError as error:
@@ -114,7 +113,7 @@ def _seal(folder: str) -> None:
 
 
 def _allow_many_files() -> None:
-    """Each connection of a peer is a file, and so is each segment."""
+    """Raise the limit of open files: each connection and each segment needs one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -122,7 +121,6 @@ def _allow_many_files() -> None:
 
 
 def _redirect(path: str) -> None:
-    """From here on everything that is printed, also by C libraries, goes to the log."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -132,7 +130,7 @@ def _redirect(path: str) -> None:
 
 
 def tell(fd: int, told: Dict[str, Any]) -> None:
-    """Tell the process that launched us; it may be gone."""
+    """Report to the process that started the daemon, which may have exited."""
     if fd < 0:
         return
     with contextlib.suppress(BrokenPipeError):
@@ -141,7 +139,7 @@ def tell(fd: int, told: Dict[str, Any]) -> None:
 
 
 def serve(name: str, *, private_to: int, ready_fd: int, **replaced: Any) -> None:
-    """``run`` for a launcher that listens on ``ready_fd``; exits the process."""
+    """Call ``run`` for a launcher that reads ``ready_fd``, and exit."""
     told = []
 
     def ready(daemon: str) -> None:
@@ -150,7 +148,7 @@ def serve(name: str, *, private_to: int, ready_fd: int, **replaced: Any) -> None
 
     if ready_fd >= 0:
         os.set_inheritable(ready_fd, False)
-    gc.freeze()  # modules stay: the collection after each session does not scan them
+    gc.freeze()  # modules are permanent: exclude them from collections
     try:
         run(name, load_settings(), private_to=private_to, ready=ready, log_to_file=True, **replaced)
     except AscpipeError as error:
@@ -170,5 +168,5 @@ def serve(name: str, *, private_to: int, ready_fd: int, **replaced: Any) -> None
 @click.option("--ready-fd", type=int, default=-1, help="Descriptor to write one JSON object to.")
 @click.pass_obj
 def main(template: Optional[Template], name: str, private_to: int, ready_fd: int) -> None:
-    """Be a daemon."""
+    """Run a daemon."""
     serve(name, private_to=private_to, ready_fd=ready_fd, template=template)

@@ -1,7 +1,7 @@
-"""Computes the sizes of rings: fixed, or the initial size and the limit of growth.
+"""Sizes of rings: fixed, or an initial size and a limit of growth.
 
-Where the user has set ``ring_bytes``, rings have it from the start. Else they begin small and get memory as batches
-need it (``tfops/src/core/ring_growth.h``).
+Rings have a fixed size if the user has set ``ring_bytes``.  Otherwise they begin small and grow when batches need
+memory (``tfops/src/core/ring_growth.h``).
 """
 from typing import NamedTuple
 
@@ -9,19 +9,19 @@ from ascpipe.config import Settings
 from ascpipe.layout import structs
 from ascpipe.shm import memory
 
-_FIRST_BYTES = 1 << 20  # some batches of a small program
-_MOST_BYTES = 1 << 42  # as of the setting; also where no limit is known
+_FIRST_BYTES = 1 << 20  # a few batches of a small program
+_MOST_BYTES = 1 << 42  # limit of the setting; also used if no memory limit is known
 
 
 class RingSizes(NamedTuple):
     """Sizes of the arenas of a session's rings, in bytes.
 
     Attributes:
-        first: what has memory from the start.
-        reserved: what has addresses.
-        ample: how large one grows for any batch that waits, 0 if rings do not grow; more for few large ones.
-        most: to how much all of them may grow together, 0 if rings do not grow.
-        private: the daemon has its settings from the trainer's environment.
+        first: memory allocated at the start.
+        reserved: reserved address space.
+        ample: a ring grows up to this size for any batch, and beyond it only for a few large ones; 0 if fixed.
+        most: maximum size of all rings together; 0 if fixed.
+        private: the daemon has the settings of the trainer's environment.
     """
 
     first: int
@@ -31,17 +31,16 @@ class RingSizes(NamedTuple):
     private: bool
 
     def use_memfd(self, chosen: bool, places: memory.Places) -> bool:
-        """The kind of memory for a ring where ``chosen`` is right for what has memory from the start."""
+        """Return True if a ring needs a memfd.  ``chosen`` is the choice for its initial memory."""
         return chosen or memory.needs_memfd(self.most, places)
 
 
 def ring_sizes(settings: Settings, *, private: bool, places: memory.Places) -> RingSizes:
-    """Sizes of the rings of a session that begins now.
+    """Return the sizes of the rings of a new session.
 
     Args:
-        settings: of the daemon.
-        private: it serves the trainer that started it.
-        places: where these are read.
+        private: the daemon serves the trainer that started it.
+        places: where memory limits are read.
     """
     if settings.is_given("ring_bytes"):
         return RingSizes(settings.ring_bytes, settings.ring_bytes, 0, 0, private)

@@ -1,4 +1,4 @@
-"""Takes and leaves a run directory: locks it, removes what dead daemons left, then owns it."""
+"""Lock a run directory, remove the files of dead daemons, and own it until the daemon exits."""
 import contextlib
 import datetime
 import json
@@ -19,19 +19,16 @@ _log = logging.getLogger("ascpipe.daemon")
 
 
 class OwnedRunDir:
-    """A run directory that is ours as long as this object is open, unless others remove files of it.
-
-    Args:
-        name: of the daemon.
+    """A locked run directory, owned until ``leave`` unless others remove its files.
 
     Attributes:
         run: its paths.
-        swept: what the dead had left, as sentences for the log.
+        swept: removed files of dead daemons, as text for the log.
 
     Raises:
-        AlreadyRunsError: a daemon of that name lives; nothing was touched.
-        RunDirError: the directory, or a file in it, is not safely ours, or cannot be made.
-        DirectoryFullError: it has no room for the files of a daemon.
+        AlreadyRunsError: a daemon of this name is running; nothing was changed.
+        RunDirError: the directory or a file in it is not safely ours, or cannot be created.
+        DirectoryFullError: there is no room for the daemon's files.
         NameRefusedError, EndpointTooLongError
     """
 
@@ -41,13 +38,13 @@ class OwnedRunDir:
         with refusing(self.run.path):
             names.make_private_dir(names.base_dir())
             self._lock_fd = _lock(self.run)
-            self._sockets: Dict[str, Tuple[int, int]] = {}  # by path: device and inode
+            self._sockets: Dict[str, Tuple[int, int]] = {}  # path -> device and inode
             self._take(name)
 
     def _take(self, name: str) -> None:
-        """Make the directory ours; the lock is given back if that fails."""
+        """Clean up the directory and write the owner file.  Release the lock on failure."""
         try:
-            if lock.is_listening(self.run.lifeline):  # its lock was removed; it lives all the same
+            if lock.is_listening(self.run.lifeline):  # a running daemon whose lock file was removed
                 raise _already_runs(self.run)
             self.swept = sweep_dead_runs(name) + ["shared memory " + left for left in _sweep_shm()]
             for path in (self.run.control, self.run.lifeline):
@@ -58,26 +55,26 @@ class OwnedRunDir:
             raise
 
     def remember_sockets(self) -> None:
-        """From now on the sockets that are there are ours."""
+        """Remember the identity of the sockets, to notice if they are replaced."""
         self._sockets = {path: _identity(path) for path in (self.run.control, self.run.lifeline)}
 
     def lost(self) -> str:
-        """Path of a file that is not ours any more, as it was removed or is another one; empty if there is none."""
+        """Return the path of a file that was removed or replaced; empty if there is none."""
         if not lock.is_current(self._lock_fd, self.run):
             return self.run.lock
         return next((path for path, identity in self._sockets.items() if _identity(path) != identity), "")
 
     def keep_from_cleaners(self) -> None:
-        """Touch our files: cleaners of folders for temporary files take those that were not touched for days."""
+        """Touch the daemon's files, because cleaners remove temporary files untouched for days."""
         for path in (self.run.lock, self.run.owner, *self._sockets):
             with contextlib.suppress(OSError):
                 os.utime(path, follow_symlinks=False)
 
     def session_failed(self, error: AscpipeError) -> str:
-        """A session of the daemon has failed: ``leave`` keeps the logs of a private one.
+        """Note that a session has failed: ``leave`` keeps the logs of a private daemon.
 
         Returns:
-            The folder in which the logs will be; empty where the daemon was told to stop.
+            The directory in which the logs will be; empty if the daemon was stopped on request.
         """
         if isinstance(error, DaemonStoppedError):
             return ""
@@ -92,10 +89,9 @@ class OwnedRunDir:
         return kept_logs.folder_of(self.run.name)
 
     def leave(self, *, keep_log: bool) -> None:
-        """Remove what is ours and free the lock; without the lock nothing is ours.
+        """Remove the daemon's files, unless the lock file was replaced, and release the lock.
 
-        Args:
-            keep_log: the log stays to be read, and so does the directory.
+        ``keep_log`` keeps the log and the directory.
         """
         if lock.is_current(self._lock_fd, self.run):
             if self._failed:
@@ -105,7 +101,7 @@ class OwnedRunDir:
 
 
 def owner_of(run: RunDir) -> Dict[str, Any]:
-    """The process that wrote the owner file: name, pid, uid, started; with question marks where it cannot be read."""
+    """Return the content of the owner file: name, pid, uid, started.  Unreadable fields are question marks."""
     unknown = {"pid": "?", "uid": "?", "started": "?"}
     try:
         with open(run.owner, encoding="utf-8") as file:
@@ -116,10 +112,10 @@ def owner_of(run: RunDir) -> Dict[str, Any]:
 
 
 def sweep_dead_runs(own_name: str) -> List[str]:
-    """Remove what dead daemons of this user left: sockets, owner files, and all of a private one's directory.
+    """Remove sockets and owner files of this user's dead daemons, and the whole directory of private ones.
 
-    The logs of a private one are kept as those of a session that failed: it was killed, or did not get ready.
-    Only directories that are ours alone, only under their lock, only files of our making.
+    The logs of private daemons are kept as after a failed session: they were killed or failed to start.  Only files
+    that a daemon creates are removed, only under the lock, and only from directories that other users cannot access.
     """
     swept = []
     for run in dead_runs():
@@ -139,13 +135,9 @@ def sweep_dead_runs(own_name: str) -> List[str]:
 
 
 def remove_dead_runs(*, dry_run: bool) -> List[str]:
-    """Remove run directories of dead daemons, the logs of named ones, too; those of private ones are kept elsewhere.
+    """Remove the run directories of dead daemons and return their paths.  ``dry_run`` removes nothing.
 
-    Args:
-        dry_run: only say which.
-
-    Returns:
-        Their paths.
+    The logs of named daemons are removed; the logs of private ones are kept elsewhere.
     """
     removed = []
     for run in map(RunDir, names.known_names()):
@@ -170,7 +162,7 @@ def remove_dead_runs(*, dry_run: bool) -> List[str]:
 
 
 def dead_runs() -> List[RunDir]:
-    """Run directories in which daemons that are dead left more than logs; their parent must be there."""
+    """Return the run directories in which dead daemons left more than logs.  Their parent must exist."""
     return [run for run in map(RunDir, sorted(os.listdir(names.base_dir()))) if _is_dead(run)]
 
 
@@ -182,7 +174,7 @@ def _keep_logs(run: RunDir) -> None:
 
 
 def _remove_files(run: RunDir, *, keep_log: bool) -> None:
-    """Remove the files of our making, then the directory unless a log, or a file that is not ours, is left."""
+    """Remove the daemon's files, and the directory if it is then empty."""
     for name in run.files():
         if not (keep_log and name.endswith(".log")):
             os.unlink(os.path.join(run.path, name))
@@ -191,7 +183,7 @@ def _remove_files(run: RunDir, *, keep_log: bool) -> None:
 
 
 def _is_dead(run: RunDir) -> bool:
-    """A run directory of ours with a lock file that no process holds; of a private daemon also one without."""
+    """Return True if no process holds the lock of this run directory.  Only private ones may lack a lock file."""
     try:
         names.check_private_dir(run.path)
         if not (names.is_private_name(run.name) and not os.path.lexists(run.lock)
@@ -203,7 +195,7 @@ def _is_dead(run: RunDir) -> bool:
 
 
 def _lock(run: RunDir) -> int:
-    for _ in range(100):  # a sweep of another daemon may remove the directory between the two steps
+    for _ in range(100):  # another daemon's sweep may remove the directory in between
         names.make_private_dir(run.path)
         try:
             fd = lock.try_acquire(run)
@@ -221,7 +213,6 @@ def _already_runs(run: RunDir) -> AlreadyRunsError:
 
 
 def _identity(path: str) -> Tuple[int, int]:
-    """Device and inode; zeros of a file that is not there."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -233,11 +224,11 @@ def _sweep_shm() -> List[str]:
     try:
         return segment.sweep()
     except OSError:
-        return []  # no /dev/shm: nothing can have been left there
+        return []  # no /dev/shm, so nothing can have been left there
 
 
 def _remove_stale_socket(path: str, swept: List[str]) -> None:
-    """Only under the lock, and only what is a socket and ours: bind would take any of them over silently."""
+    """Remove a stale socket, only under the lock.  Refuse a file that is not a socket of this user."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:

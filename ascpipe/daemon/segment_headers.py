@@ -1,4 +1,4 @@
-"""Writes the headers of the segments of a session, as the supervisor makes them."""
+"""Write the headers of new segments."""
 from typing import Any, List, NamedTuple, Tuple
 
 import numpy as np
@@ -13,32 +13,26 @@ from ascpipe.shm import segment
 
 
 class Segment(NamedTuple):
-    """A mapped segment.
-
-    Attributes:
-        fd: descriptor, ours.
-        size: bytes.
-        array: uint8[size].
-    """
+    """A mapped segment: its descriptor, owned by the supervisor, size in bytes, and uint8[size]."""
 
     fd: int
     size: int
     array: Any
 
     def view(self, struct: np.dtype, offset: int = 0, count: int = 1) -> Any:
-        """``count`` records of ``struct`` at ``offset`` bytes, writable."""
+        """Return ``count`` writable records of ``struct`` at byte ``offset``."""
         return self.array[offset:offset + count * struct.itemsize].view(struct)
 
 
-#: Names of keys in the window that have no row yet: entries for them cost nothing before they are used.
+#: Entries for keys in the window without a row.  Unused entries take no memory.
 _WINDOW_ENTRIES = 1 << 22
-#: Keys that admission counts, for each row that the table may have.
+#: Keys that admission counts, per row of the table.
 _COUNTED_PER_ROW = 8
 _MAX_ENTRIES = 2**31 - 1
 
 
 def entry_capacity(table: messages.Table) -> int:
-    """Entries of a table at most: its rows, keys that are counted only, and names of keys in the window."""
+    """Return the maximum number of entries of a table: rows, keys that are only counted, and new keys in the window."""
     rows = max(table.device_rows, table.home_rows, table.disk_rows)
     if table.access_threshold >= 0:
         rows *= _COUNTED_PER_ROW
@@ -46,7 +40,7 @@ def entry_capacity(table: messages.Table) -> int:
 
 
 def shape_of(table: messages.Table) -> TableShape:
-    """Where the pieces of a table's segment lie."""
+    """Return the offsets in a table's segment."""
     return table_shape(table.device_rows, entry_capacity(table), table.home_rows, table.row_floats, table.disk_rows)
 
 
@@ -65,7 +59,7 @@ def write_session(made: Segment, run: int, rings: RingSizes) -> None:
 
 def write_ring(made: Segment, shape: RingShape, present: int, stream: messages.Stream,
                settings: Settings) -> None:
-    """Write the header of a ring of which ``present`` bytes have memory."""
+    """Write the header of a ring with ``present`` bytes of memory."""
     fields: List[Tuple[str, int]] = [
         ("magic", structs.MAGIC), ("stream", stream.stream), ("channel", stream.channel),
         ("rank_size", stream.rank_size), ("frame_count", settings.ring_frames), ("table_count", len(stream.tables)),
@@ -81,7 +75,7 @@ def write_ring(made: Segment, shape: RingShape, present: int, stream: messages.S
 
 
 def write_table(made: Segment, shape: TableShape, table: messages.Table) -> None:
-    """Write the header of a table, its empty slots, and what its disk worker finds."""
+    """Write the header, the empty slots and the disk fields of a table."""
     slots = made.view(np.dtype("<i4"), shape.slots_offset, table.device_rows)
     slots[:] = -1
     if table.disk_rows:
@@ -108,4 +102,4 @@ def write_table(made: Segment, shape: TableShape, table: messages.Table) -> None
 def _write_header(header: Any, fields: List[Tuple[str, int]]) -> None:
     for name, value in fields:
         header[name] = value
-    header["version"] = structs.VERSION  # last: a reader that sees it may read the rest
+    header["version"] = structs.VERSION  # last: readers check it before they read the rest

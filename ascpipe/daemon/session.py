@@ -1,4 +1,4 @@
-"""The session of a daemon with its trainer, and the requests by which the trainer begins, extends and ends it."""
+"""The session of a trainer with the daemon, and the requests that begin, extend and end it."""
 import datetime
 import gc
 import logging
@@ -20,20 +20,19 @@ from ascpipe.shm.segment import SHM_DIR
 
 
 class Session:
-    """The trainer that is registered, if there is one, and the memory of its session, once it has started.
+    """The registered trainer, if any, and the memory of its session after ``start``.
 
     Args:
-        run: directory of the daemon.
-        lifelines: of processes that may register.
-        tracing: what the trainer records.
+        lifelines: connections of processes that may register.
+        tracing: decides what the trainer records.
         life: state of the daemon.
         handle: receives each event.
-        make_memory: makes the memory of a session from what the trainer wants and the number of the run.
+        make_memory: creates the memory of a session from the start request and the run number.
 
     Attributes:
-        verbs: the requests, by name.
-        pid: of the trainer that was registered last.
-        memory: of the session; None: there is none.
+        verbs: handlers of requests, by verb.
+        pid: of the latest registered trainer.
+        memory: memory of the session, or None.
     """
 
     def __init__(self, run: RunDir, lifelines: Lifelines, tracing: Tracing, life: Lifecycle,
@@ -57,35 +56,35 @@ class Session:
 
     @property
     def connected_pid(self) -> Optional[int]:
-        """Pid of the trainer; None: no trainer is registered."""
+        """PID of the registered trainer, or None."""
         return None if self._trainer is None else self._trainer.pid
 
     def fds(self) -> List[int]:
-        """Descriptors that become readable when the trainer ends."""
+        """Return the descriptors that become readable when the trainer exits."""
         return [] if self._trainer is None else self._trainer.fds()
 
     def told(self) -> Optional[Dict[str, Any]]:
-        """The trainer, for ``status``."""
+        """Describe the trainer for ``status``."""
         return None if self._trainer is None else {"pid": self.pid, "since": self._since, "run": self._number}
 
     def leave(self, how: str) -> None:
-        """End the session, as the trainer said ``bye`` or died."""
+        """End the session after the trainer sent ``bye`` or died."""
         self._log.info("trainer (pid %d) %s", self.pid, how)
         if self._trainer is not None:
             self._trainer.close()
             self._trainer = None
         self._handle(events.TrainerGone())
         if self._life.state == IDLE:
-            gc.collect()  # each session leaves a kilobyte or two of garbage, which Python would keep for long
+            gc.collect()  # each session leaves 1 to 2 KB of garbage, which Python would keep
 
     def close_memory(self) -> None:
-        """Give the segments back, if there are any."""
+        """Release the segments, if any."""
         if self.memory is not None:
             self.memory.close()
             self.memory = None
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release everything."""
         if self._trainer is not None:
             self._trainer.close()
         self.close_memory()
@@ -147,7 +146,7 @@ class Session:
         return {}
 
     def _send_segments(self, trainer: Lifeline, fds: List[int], take_back: Callable[[], None]) -> None:
-        """Hand segments to the trainer; ``take_back`` is called if it does not get them."""
+        """Send segments to the trainer.  Call ``take_back`` if that fails."""
         try:
             fdsocket.send(trainer.sock, {"verb": "segments"}, fds)
         except (errors.MessageError, OSError):
@@ -155,7 +154,6 @@ class Session:
             raise
 
     def _trainer_with(self, verb: str, token: bytes) -> Lifeline:
-        """The trainer that is registered, if it is the one that asks."""
         if self._trainer is None:
             raise errors.WrongStateError(verb, self._life.state, "no trainer is registered")
         if not secrets.compare_digest(self._trainer.token or b"", token):
@@ -166,7 +164,6 @@ class Session:
         return self._trainer
 
     def _serving(self, verb: str, token: bytes) -> Tuple[SessionMemory, Lifeline]:
-        """Return the running session and the trainer that sent the request."""
         trainer = self._trainer_with(verb, token)
         if self._life.error is not None:
             raise self._life.error

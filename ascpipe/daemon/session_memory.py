@@ -1,6 +1,6 @@
-"""Allocates the shared-memory segments of one trainer, and frees them.
+"""Allocation of one session's segments in shared memory.
 
-The supervisor writes headers, the failure text and cleared claims, reads counters, and nothing else.
+The supervisor writes only headers, the failure text, PIDs and cleared claims, and reads only counters.
 """
 import dataclasses
 import os
@@ -25,11 +25,10 @@ class SessionMemory:
     """All segments of a session.
 
     Args:
-        start: what the trainer wants.
-        settings: sizes.
-        run: run number, upper bits of each ticket.
-        places: where limits are read; tests put their own.
-        private: the trainer has started the daemon for itself.
+        start: streams and tables that the trainer requests.
+        run: run number, the upper bits of each ticket.
+        places: where memory limits are read.
+        private: the trainer started the daemon for itself.
 
     Raises:
         OutOfSharedMemoryError: nothing was allocated.
@@ -44,7 +43,7 @@ class SessionMemory:
         self._ring_sizes = ring_sizes(settings, private=private, places=places)
         rings = [self._ring_shape(stream) for stream in start.streams]
         tables = [shape_of(table) for table in start.tables]
-        # entries, home rows and logs, and rings that grow, get their memory later, as they are used
+        # entries, home rows, logs and growing rings get memory as they are used
         need = structs.SESSION_BYTES + sum(map(self._present, rings)) + sum(s.entries_offset for s in tables)
         what = "{} rings and {} tables".format(len(rings), len(tables))
         self.use_memfd = memory.preflight(need, what, places)
@@ -66,11 +65,11 @@ class SessionMemory:
             raise
 
     def add_stream(self, stream: messages.Stream) -> Segment:
-        """Make the ring of one more stream, which counts among all from now on.
+        """Create the ring of one more stream and add it to the session.
 
         Raises:
             MessageError: as ``messages.extended``.
-            OutOfSharedMemoryError: nothing was allocated, the session goes on as it was.
+            OutOfSharedMemoryError: nothing was allocated; the session is unchanged.
         """
         start = messages.extended(self.start, stream)
         shape = self._ring_shape(stream)
@@ -84,7 +83,7 @@ class SessionMemory:
         return ring_shape(len(stream.tables), self._ring_sizes.reserved)
 
     def _present(self, shape: RingShape) -> int:
-        """Bytes of a ring that have memory from the start."""
+        """Return the bytes of a ring that have memory from the start."""
         return structs.align(shape.arena_offset + self._ring_sizes.first, structs.PAGE)
 
     def _make_ring(self, shape: RingShape, stream: messages.Stream, *, use_memfd: bool) -> Segment:
@@ -94,16 +93,16 @@ class SessionMemory:
         return made
 
     def drop_stream(self) -> None:
-        """Take back the ring that was added last, before a process has got it."""
+        """Remove the ring that was added last, before any process received it."""
         self.start = dataclasses.replace(self.start, streams=self.start.streams[:-1])
         self.give_back(self.rings.pop())
 
     def make_table(self, table: messages.Table) -> Segment:
-        """Make the segment of a table, which counts among all after ``add_table``.
+        """Create the segment of a table, which ``add_table`` adds to the session.
 
         Raises:
             MessageError: as ``messages.with_table``.
-            OutOfSharedMemoryError: nothing was allocated, the session goes on as it was.
+            OutOfSharedMemoryError: as ``add_stream``.
         """
         messages.with_table(self.start, table)
         shape = shape_of(table)
@@ -115,14 +114,14 @@ class SessionMemory:
         return made
 
     def add_table(self, table: messages.Table, made: Segment) -> None:
-        """Let a segment of ``make_table`` count from now on, and give back the one that it comes after."""
+        """Add a segment of ``make_table`` to the session, and close the segment that it replaces, if any."""
         self.start = messages.with_table(self.start, table)
         if table.table < len(self.tables):
             self.give_back(self.tables[table.table])
         self.tables[table.table:table.table + 1] = [made]
 
     def give_back(self, made: Segment) -> None:
-        """Close our end of a segment."""
+        """Close the daemon's descriptor of a segment."""
         self._segments = [segment for segment in self._segments if segment.fd != made.fd]
         os.close(made.fd)
 
@@ -139,11 +138,11 @@ class SessionMemory:
         return made
 
     def fds(self) -> List[int]:
-        """Descriptors in the order in which they are handed out: session, rings, tables."""
+        """Return the descriptors in the order in which they are sent: session, rings, tables."""
         return [made.fd for made in (self.session, *self.rings, *self.tables)]
 
     def sizes(self) -> Dict[str, Any]:
-        """The answer to ``start``."""
+        """Return the reply to ``start``."""
         return {
             "session_bytes": self.session.size,
             "streams": [{"stream": stream.stream, "bytes": ring.size}
@@ -153,31 +152,27 @@ class SessionMemory:
         }
 
     def attach_body(self, hash_seed: int, *, restart: bool) -> Dict[str, Any]:
-        """What a worker is told beside the descriptors."""
+        """Return the message that attaches a worker, without the descriptors."""
         return {"verb": "attach", "restart": restart, "session_bytes": self.session.size, "hash_seed": hash_seed,
                 "spin_us": self._settings.spin_us, "streams": self._stream_fields(), "tables": self._table_fields()}
 
     def table_body(self, number: int, *, with_files: bool) -> Tuple[Dict[str, Any], List[int]]:
-        """What a worker that is attached is told of a table that was added, and the descriptors of its segment and,
-        if wanted, row files."""
+        """Return the message about an added table, and descriptors of its segment and, if wanted, its row files."""
         files, fds = self.row_files(number) if with_files else ([], [])
         return {"verb": "add_table", "row_files": files, **self._table_fields()[number]}, [self.tables[number].fd, *fds]
 
     def row_files(self, number: Optional[int] = None) -> Tuple[List[Dict[str, Any]], List[int]]:
-        """The row files of a table, or of all: table and directory of each, and their descriptors."""
+        """Return table and directory of each row file of a table, or of all tables, and the descriptors."""
         numbers = sorted(self._row_files) if number is None else [number]
         files = [(table, file) for table in numbers for file in self._row_files.get(table, ())]
         told = [{"table": table, "directory": file.directory} for table, file in files]
         return told, [file.fd for _, file in files]
 
     def _make_row_files(self, table: messages.Table, tables: Sequence[messages.Table]) -> None:
-        """Make the files of a table's rows.
-
-        Args:
-            tables: all; of two with the same number the later one counts.
+        """Create the row files of a table.  Of two ``tables`` with the same number, the later one counts.
 
         Raises:
-            RowFileError: there can be none in a directory, or its disk has no room for them.
+            RowFileError: a file cannot be created in a directory, or its disk has too little room.
         """
         self._close_row_files(table.table)
         files = self._row_files[table.table] = []
@@ -202,20 +197,18 @@ class SessionMemory:
                 for table, made in zip(self.start.tables, self.tables)]
 
     def stream_body(self, number: int) -> Tuple[Dict[str, Any], List[int]]:
-        """What a worker that is attached is told of a stream that was added, and the descriptor of its ring."""
+        """Return the message about an added stream, and the descriptor of its ring."""
         place = [stream.stream for stream in self.start.streams].index(number)
         return {"verb": "add_stream", **self._stream_fields()[place]}, [self.rings[place].fd]
 
     def set_pid(self, bell_index: int, pid: int) -> None:
-        """The process that owns a bell."""
+        """Store the process that owns a bell."""
         self._bell(bell_index)["pid"] = pid
 
     def fail(self, error: AscpipeError, logs: str) -> None:
-        """Store that the session has failed, and ring every bell; the first failure stays.
+        """Store that the session has failed, and ring all bells.  The first failure is kept.
 
-        Args:
-            error: the failure.
-            logs: folder that the text is to name; empty: none.
+        ``logs`` is the directory of the logs, appended to the text unless it is empty.
         """
         header = self.session.view(structs.SESSION)[0]
         if header["failed"]:
@@ -228,30 +221,30 @@ class SessionMemory:
         self.ring_all()
 
     def clear_claims(self, generation: int) -> None:
-        """Frames that a key worker claimed and did not finish may be claimed again; only after it was reaped."""
+        """Release the unfinished frames of a key worker.  Call it only after the worker was reaped."""
         for _, frames, place in self._claimed(generation):
             frames["claim"][place] = 0
-        self.ring_all()  # the worker may have published something and not rung for it
+        self.ring_all()  # the worker may have published something without ringing
 
     def batches_of(self, generation: int) -> List[str]:
-        """What a key worker had claimed and did not finish, as ``batch 45 of stream 0``; only after it was reaped."""
+        """Return the unfinished batches of a reaped key worker, as ``batch 45 of stream 0``."""
         return ["batch {} of stream {}".format(sequence_of(int(frames["ticket"][place])), stream)
                 for stream, frames, place in self._claimed(generation)]
 
     def _claimed(self, generation: int) -> Iterator[Tuple[int, Any, int]]:
-        """Stream, frames of its ring, place of one that this key worker claimed and did not finish."""
+        """Yield (stream, frames of its ring, position) for each unfinished frame that this key worker claimed."""
         for stream, ring in zip(self.start.streams, self.rings):
-            shape = self._ring_shape(stream)  # not as the header says: a worker that has gone mad may write there
+            shape = self._ring_shape(stream)  # not from the header, which a faulty worker may have overwritten
             frames = ring.view(structs.FRAME, shape.frames_offset, structs.MAX_FRAMES)
             words = ring.view(structs.RING_TABLE, shape.tables_offset, len(stream.tables))["words"]
             for place in range(structs.MAX_FRAMES):
-                # The words first: a frame that is not deduped and is the dead worker's cannot change hands,
-                # while one that it had finished may be given back and filled anew at any time.
+                # Check the words first: the dead worker's claim of a frame that is not deduplicated cannot change,
+                # but a finished frame may be freed and refilled at any time.
                 if (words[:, place] == SUBMITTED).any() and frames["claim"][place] == generation:
                     yield stream.stream, frames, place
 
     def trainer_waits(self) -> Tuple[int, int]:
-        """What the trainer waits for (WAIT_*), and the number of the table if it is one, or -1."""
+        """Return what the trainer waits for (WAIT_*), and the table number, or -1."""
         bell_of_trainer = self.session.view(structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS)[
             structs.BELL_TRAINER]
         return int(bell_of_trainer["waits_for"]), int(bell_of_trainer["waits_table"])
@@ -262,7 +255,7 @@ class SessionMemory:
             bell.ring_plain(self.session.array, index)
 
     def close(self) -> None:
-        """Unmap and close; the memory is gone when the last process has done so.  Idempotent."""
+        """Unmap and close all segments.  The kernel frees them when the last process has done so.  Idempotent."""
         for number in list(self._row_files):
             self._close_row_files(number)
         fds = [made.fd for made in self._segments]
@@ -285,12 +278,12 @@ _BELLS = {KEY: structs.BELL_KEY_WORKERS, TABLE: structs.BELL_TABLE_WORKERS, DISK
 
 
 def bell_of(worker: Worker) -> int:
-    """Index of the bell that wakes a worker."""
+    """Return the index of a worker's bell."""
     return _BELLS[worker.kind] + worker.index
 
 
 def _cut(text: str, size: int) -> bytes:
-    """UTF-8 of at most ``size`` bytes, no character in halves."""
+    """Encode as UTF-8 of at most ``size`` bytes, without splitting a character."""
     return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore").encode()
 
 

@@ -1,8 +1,8 @@
-"""Entry point of a daemon process: starts the template first, so that it loads beside the daemon's own modules.
+"""Entry point of a daemon process.  It starts the template first, which loads while the daemon's modules load.
 
     python -m ascpipe.daemon.start --name NAME [--private-to PID] [--ready-fd FD]
 
-Imports as little as it can, for that reason.
+For that reason it imports as little as possible.
 """
 import os
 
@@ -12,7 +12,7 @@ from ascpipe.daemon.template import running_template
 def begin() -> None:
     """Run a daemon, then exit the process."""
     with running_template(os.environ) as template:
-        from ascpipe.daemon.main import main  # with numpy and pydantic
+        from ascpipe.daemon.main import main  # imports numpy and pydantic
 
         main(obj=template)
 

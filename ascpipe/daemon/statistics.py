@@ -1,6 +1,6 @@
-"""Builds the answer to ``status`` from the daemon's state and the counters in shared memory.
+"""The reply to ``status``, built from the daemon's state and the counters in shared memory.
 
-Of shared memory nothing is read but counters: any process of the session may write everywhere there.
+Only counters are read from shared memory, because any process of the session may write anywhere in it.
 """
 import time
 from typing import Any, Dict, List, Optional, Sequence
@@ -14,12 +14,12 @@ from ascpipe.layout.words import EVAL, EXCHANGE_SENTENCES, LOCAL, TRAIN, WAIT_SE
 
 OF_DISKS = ("queued", "under_way", "deepest", "delayed", "rows_read", "rows_written", "read_bytes", "written_bytes",
              "read_p50_us", "read_p99_us", "write_p50_us", "write_p99_us")
-IDLE = 6  #: the kind of exchange that waits for nothing, of EXCHANGE_SENTENCES
+IDLE = 6  #: kind of EXCHANGE_SENTENCES that waits for nothing
 CHANNEL_NAMES = {TRAIN: "train", EVAL: "eval", LOCAL: "local"}
 
 
 def describe_memory(memory: Optional[SessionMemory], workers: Sequence[Worker]) -> Dict[str, Any]:
-    """Tables, rings and waits of a session, empty lists without one; its exchanges, None with one rank."""
+    """Return tables, disks, rings and waits of a session, empty without one; exchanges are None with one rank."""
     if memory is None:
         return {"tables": [], "disks": [], "rings": [], "waits": [], "exchanges": None}
     names = {table.table: table.name for table in memory.start.tables}
@@ -35,23 +35,25 @@ def describe_memory(memory: Optional[SessionMemory], workers: Sequence[Worker]) 
 
 
 def hit_rate(table: Dict[str, Any]) -> Optional[float]:
-    """Share of distinct keys that were found on the device; None before the first batch."""
+    """Return the share of distinct keys that were found on the device; None before the first batch."""
     looked_up = table["hits"] + table["misses"]
     return table["hits"] / looked_up if looked_up else None
 
 
 def exchanges(record: Any, now_s: float) -> Optional[Dict[str, Any]]:
-    """What a rank exchanges with others; None with one rank.
+    """Return the statistics of exchanges with other ranks; None with one rank.
 
     Args:
         record: an ``EXCHANGES``.
         now_s: seconds of CLOCK_MONOTONIC.
 
     Returns:
-        ``rank``, ``ranks``, ``exchanges``, ``bytes_sent``, ``bytes_received``; ``time_s`` of them, ``waited_s`` of that
-        until the last rank began them; ``slowest``, the rank that the others have waited for longest, and
-        ``slowest_s``; ``does`` (a text), ``stream`` and ``ticket`` of the one under way, and ``since_s``, which is None
-        if there is none.
+        A dict with these fields:
+
+        - ``rank``, ``ranks``, ``exchanges``, ``bytes_sent``, ``bytes_received``
+        - ``time_s``: total time of exchanges; ``waited_s``: part of it until the last rank joined
+        - ``slowest``: rank that others waited for longest; ``slowest_s``: that time
+        - ``does`` (a text), ``stream``, ``ticket``, ``since_s``: the present exchange; ``since_s`` is None without one
     """
     if not int(record["ranks"]):
         return None
@@ -86,7 +88,7 @@ def _table(made: Segment, table: messages.Table) -> Dict[str, Any]:
 
 
 def disks(memory: SessionMemory) -> List[Dict[str, Any]]:
-    """One line per disk with row files: one of the directories there, and what its queue has done."""
+    """Return one line per disk with row files: one of its directories, and the counters of its queue."""
     lines = []
     for record in memory.session.view(structs.DISK, structs.SESSION_DISKS_OFFSET, structs.MAX_DISKS):
         files, _ = memory.row_files(int(record["table"]))
@@ -107,12 +109,12 @@ def _ring(header: Any, stream: messages.Stream) -> Dict[str, Any]:
 
 
 def _number(value: int) -> int:
-    """What is nearest to it of the numbers that a message can have."""
+    """Clamp a value to the int64 range of messages."""
     return max(-2**63, min(2**63 - 1, value))
 
 
 def _waits(memory: SessionMemory, workers: Sequence[Worker], names: Dict[int, str]) -> List[Dict[str, Any]]:
-    """One line per bell whose owner runs."""
+    """Return one line per bell whose owner runs."""
     owners = [(structs.BELL_TRAINER, "trainer"), (structs.BELL_PUMP, "pump")]
     owners += [(bell_of(worker), worker.sentence) for worker in workers]
     bells = memory.session.view(structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS)

@@ -1,4 +1,4 @@
-"""Spawns, watches and ends the worker processes, and reports how each one ended."""
+"""Start, watch and end the worker processes, and report how each of them ended."""
 import os
 import signal
 import socket
@@ -23,44 +23,44 @@ from ascpipe.layout import kernel_library
 from ascpipe.names import RunDir
 from ascpipe.shm import syscalls
 
-#: how the two kinds are executed
+#: commands that execute workers, by kind
 COMMANDS: Mapping[str, Sequence[str]] = {
     kind: (sys.executable, "-m", "ascpipe.workers.loading", kind) for kind in (KEY, TABLE, DISK)}
-_OOM_SCORE_ADJ = {KEY: "500", TABLE: "100", DISK: "100"}  # when memory runs out, a stateless worker goes first
+_OOM_SCORE_ADJ = {KEY: "500", TABLE: "100", DISK: "100"}  # stateless key workers are killed first if memory runs out
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-_RENEWAL_S = 10.0  # between two beginnings of a template: one that cannot load takes a second of a processor
-_END_S = 5.0  # for a process that was killed; one that waits for a disk ends when that answers
+_RENEWAL_S = 10.0  # minimum time between two starts of a template; a failing one takes 1 s of processor time
+_END_S = 5.0  # for a killed process to exit; one that waits for a disk exits later
 _PAUSE_S = 0.002
-TEMPLATE = "template"  #: its name among workers
+TEMPLATE = "template"  #: its name among the watched processes
 
 
 @dataclass
 class _Process:
-    """A worker that runs, or ended and was not reaped yet; or one that begins when the template has loaded."""
+    """A worker that runs, has ended without being reaped, or waits for the template."""
 
     worker: Worker
     generation: int
     channel: socket.socket
-    theirs: Optional[socket.socket]  # the worker's end of the channel, until it has it
+    theirs: Optional[socket.socket]  # the worker's end of the channel, until it is passed on
     popen: "Union[subprocess.Popen[bytes], Adopted, None]" = None
     cannot_start: str = ""
-    loaded: bool = False  # it has all of its code, compiled kernels included
+    loaded: bool = False  # it has loaded all of its code, including compiled kernels
     attached: bool = False
-    silent: bool = False  # its end of the channel is closed: nothing more will come, only its death
+    silent: bool = False  # its end of the channel is closed
     report: Optional[AscpipeError] = None
-    hung: str = ""  # why we have killed it
+    hung: str = ""  # why the supervisor killed it
 
 
 class Supervisor:
     """Owns the worker processes: forks them from a template, or executes them.
 
     Args:
-        run: where their logs lie.
-        environment: what they see.
-        commands: by kind, of a worker that is executed; ``--channel --index --generation --title`` are appended.
-        processors: those that workers are bound to.
-        template: forks the workers once it has loaded, and is begun again when it has ended; killed by ``close``.
-            None: workers are executed.
+        run: run directory, for their logs.
+        environment: their environment.
+        commands: commands that execute workers, by kind; ``--channel --index --generation --title`` are appended.
+        processors: processors that workers are bound to.
+        template: forks the workers when it has loaded; restarted if it exits, killed by ``close``.  None: workers are
+            executed.
     """
 
     def __init__(self, run: RunDir, environment: Mapping[str, str],
@@ -74,14 +74,15 @@ class Supervisor:
         self._processes: Dict[Worker, _Process] = {}
         self._killed: List[Union[subprocess.Popen[bytes], Adopted]] = []  # not reaped yet
         self._template = template
-        self._renewal_at = 0.0  # no template is begun again before
+        self._renewal_at = 0.0  # earliest restart of the template
         if template is not None:
             self._load(template)
 
     def start(self, worker: Worker, generation: int) -> None:
-        """Start a worker in a session and process group of its own, with its own log; it is killed when we die.
+        """Start a worker in its own session and process group, with its own log.  It is killed when this process dies.
 
-        It begins when the first template has loaded: ``read`` says so. Messages that are sent to it before wait for it.
+        If the first template is loading, the worker starts after that, and ``read`` returns it.  Messages sent earlier
+        wait in its channel.
         """
         ours, theirs = socket.socketpair()
         process = self._processes[worker] = _Process(worker, generation, ours, theirs)
@@ -94,19 +95,15 @@ class Supervisor:
                 raise
 
     def _awaits_template(self) -> bool:
-        """Whether workers that are to begin wait for it: for the first one, as executing them would not be faster."""
+        """Return True if new workers wait for the first template; executing them would not be faster."""
         return self._template is not None and self._template.state == LOADING and self._template.begun == 1
 
     def template_state(self) -> str:
-        """LOADING, READY or GONE; GONE as well without one."""
+        """Return the template's state; GONE also without a template."""
         return GONE if self._template is None else self._template.state
 
     def renew_template(self, now: float) -> bool:
-        """Begin a template that has ended again, unless the last one was begun just before; returns whether it did.
-
-        Args:
-            now: seconds, monotonic.
-        """
+        """Restart the template if it has exited, at most every ``_RENEWAL_S``.  Return True if it was restarted."""
         if self._template is None or self._template.state != GONE or now < self._renewal_at:
             return False
         self._renewal_at = now + _RENEWAL_S
@@ -118,7 +115,7 @@ class Supervisor:
         return True
 
     def _load(self, template: Template) -> None:
-        """Have the template load the kernels. If that fails it ends, and workers are executed."""
+        """Let the template load the kernels.  If that fails, it ends and workers are executed."""
         syscalls.adopt_orphans()
         try:
             log = self._open_log("template-0")
@@ -132,7 +129,6 @@ class Supervisor:
             os.close(log)
 
     def _begin(self, process: _Process) -> None:
-        """Give a worker its process. Raises ``OSError``."""
         worker = process.worker
         theirs = process.theirs
         if theirs is None:
@@ -150,7 +146,6 @@ class Supervisor:
                 os.close(log)
 
     def _execute(self, process: _Process, body: Dict[str, Any], channel: int, log: int) -> Child:
-        """Execute a worker as the template would fork it."""
         child = Child(
             [sys.executable, "-I", "-S", exec_worker.__file__, str(os.getpid()), body["oom_score_adj"],
              str(body["processor"]), *self._commands[body["kind"]], "--index", str(body["index"]),
@@ -162,45 +157,45 @@ class Supervisor:
         return child
 
     def _open_log(self, name: str) -> int:
-        """Of a worker; ours where it can have none, as in a directory that is full."""
+        """Open the log of a worker.  Return a copy of this process's stderr if that fails, as in a full directory."""
         try:
             return os.open(self._run.worker_log(name), _LOG_FLAGS, 0o600)
         except OSError:
             return os.dup(2)
 
     def attach(self, worker: Worker, body: Dict[str, Any], fds: Sequence[int]) -> None:
-        """Send a worker the segments.  ``reap`` reports a worker that is dead already, or ended as it reads nothing."""
+        """Send the segments to a worker.  A worker that is dead or does not read is reported by ``reap``."""
         try:
             fdsocket.send(self._processes[worker].channel, body, fds)
-        except MessageTimeoutError:  # what it has not got, its successor gets
+        except MessageTimeoutError:  # its successor gets the message
             self.end_hung(worker, "it did not read what it was sent, and was ended")
         except MessageError:
             pass
 
     def running(self) -> List[Worker]:
-        """Places with a process."""
+        """Return the workers that have a process or are starting."""
         return list(self._processes)
 
     def pid(self, worker: Worker) -> int:
-        """Of its process, 0 if there is none, or not yet."""
+        """Return the PID of a worker, 0 if it has no process."""
         popen = self._processes[worker].popen if worker in self._processes else None
         return 0 if popen is None else popen.pid
 
     def generation(self, worker: Worker) -> int:
-        """Of its process, 0 if there is none."""
+        """Return the generation of a worker, 0 if it does not run."""
         return self._processes[worker].generation if worker in self._processes else 0
 
     def is_attached(self, worker: Worker) -> bool:
-        """Whether the worker has mapped its segments and works."""
+        """Return True if the worker has mapped its segments."""
         return worker in self._processes and self._processes[worker].attached
 
     def channels(self) -> List[int]:
-        """Descriptors that become readable when a worker sends a message or ends."""
+        """Return the descriptors that become readable when a worker sends a message or exits."""
         said = [process.channel.fileno() for process in self._processes.values() if not process.silent]
         return [*said, *(self._template.fds() if self._template is not None else ())]
 
     def read(self) -> List[Worker]:
-        """Read the messages of the workers; returns those whose process began since the last call."""
+        """Read the messages of the workers.  Return the workers whose process was started by this call."""
         begun = []
         if self._template is not None:
             self._template.look()
@@ -216,11 +211,7 @@ class Supervisor:
         return begun
 
     def watched(self, awaited: Collection[Worker]) -> Dict[Hashable, Seen]:
-        """What the kernel tells of each worker, and of the template under the name TEMPLATE.
-
-        Args:
-            awaited: workers that the trainer waits for.
-        """
+        """Return the observed state of each worker, and of the template under the name TEMPLATE."""
         asked: Dict[Hashable, Any] = {worker: (self.pid(worker), worker in awaited and worker.kind != DISK)
                                       for worker in self._processes}
         if self._template is not None:
@@ -233,7 +224,7 @@ class Supervisor:
         return seen
 
     def end_hung(self, name: Hashable, cause: str) -> None:
-        """Kill a worker that hangs, which ``reap`` reports with this cause, or the template."""
+        """Kill a hanging worker, which ``reap`` reports with this cause, or the template."""
         if isinstance(name, Worker) and name in self._processes:
             process = self._processes[name]
             process.hung = cause
@@ -243,11 +234,11 @@ class Supervisor:
             self._template.end()
 
     def given_up(self, worker: Worker, error: WorkerError) -> WorkerEnded:
-        """What is to be done as if a worker had ended with this error, which waits in the kernel and cannot end."""
+        """Return the event of a worker that failed with this error but is blocked in the kernel and cannot exit."""
         return WorkerEnded(worker, self.pid(worker), self.generation(worker), 0, str(error), error)
 
     def reap(self) -> List[WorkerEnded]:
-        """Workers that ended since the last call, each once, reaped."""
+        """Reap the workers that ended since the last call, and return them."""
         self._killed = [popen for popen in self._killed if popen.poll() is None]
         ended = []
         for worker, process in list(self._processes.items()):
@@ -268,17 +259,17 @@ class Supervisor:
         return ended
 
     def end_all(self) -> List[int]:
-        """Kill and reap all workers and what they started.
+        """Kill and reap all workers and their process groups.
 
         Returns:
-            Pids of those that have not ended in time: they wait for a disk, and end when that answers.
+            PIDs of workers that have not exited in time because they wait for a disk.
         """
         popens = [process.popen for process in self._processes.values() if process.popen is not None]
         for popen in popens:
             try:
-                os.killpg(popen.pid, signal.SIGKILL)  # not reaped, so the number is still theirs
+                os.killpg(popen.pid, signal.SIGKILL)  # not reaped, so the PID is still valid
             except ProcessLookupError:
-                popen.kill()  # it did not get as far as its own group
+                popen.kill()  # it has not created its process group yet
         deadline = time.monotonic() + _END_S
         late = [popen for popen in popens if popen.poll() is None]
         while late and time.monotonic() < deadline:
@@ -320,10 +311,10 @@ class Supervisor:
 
 
 def bound_processors(settings: Settings) -> Dict[Worker, int]:
-    """Processor of each worker that is bound: those of ``bind_cpu`` are dealt out, key workers first.
+    """Assign the processors of ``bind_cpu`` to workers round-robin, key workers first.
 
     Raises:
-        ConfigError: one of them is not ours to run on.
+        ConfigError: this process may not run on one of them.
     """
     wanted = processors(settings.bind_cpu)
     allowed = os.sched_getaffinity(0)

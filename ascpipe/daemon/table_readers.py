@@ -1,6 +1,6 @@
-"""Hands the memory of a table to a process that looks at it: descriptors for reading only, and where things lie.
+"""Give a process read-only descriptors of a table's memory, and the offsets in it.
 
-The daemon reads nothing of it itself: a table may be large, and the daemon has other things to do.
+The daemon does not read the table itself, because a large table would block it for too long.
 """
 import contextlib
 import os
@@ -14,12 +14,7 @@ from ascpipe.layout.words import TRAIN
 
 @contextlib.contextmanager
 def opened(memory: Optional[SessionMemory], name: str, state: str) -> Iterator[Tuple[Dict[str, Any], List[int]]]:
-    """The answer to ``read_table``, and descriptors of the table's segment and of its training ring, if it has one.
-
-    Args:
-        memory: of the session; None: there is none.
-        name: of the table.
-        state: of the daemon, for errors.
+    """Yield the reply to ``read_table``, and descriptors of the table's segment and of its training ring, if any.
 
     Raises:
         WrongStateError: there is no session, or no such table.

@@ -1,8 +1,8 @@
-"""The supervisor's handle of the process that workers are forked from; that process runs ``ascpipe.workers.template``.
+"""The supervisor's handle of the template, the process that workers are forked from (``ascpipe.workers.template``).
 
-It saves what a worker loads before it can begin. It is never needed: without it workers are executed.  A daemon starts
-it before it loads its own modules (``ascpipe.daemon.start``), because a trainer that waits for the daemon waits for
-the workers, too.
+Forking saves the time in which a worker loads its code.  The template is optional: without it, workers are executed.
+A daemon starts it before it loads its own modules (``ascpipe.daemon.start``), because a trainer that waits for the
+daemon also waits for the workers.
 """
 import contextlib
 import os
@@ -17,8 +17,8 @@ from ascpipe.control.child import Child, kill
 from ascpipe.errors import MessageError, MessageTimeoutError
 
 _COMMAND = (sys.executable, "-m", "ascpipe.workers.template")
-_OOM_SCORE_ADJ = "100"  # as a table worker, into which it is forked
-_FORK_S = 5.0  # a fork takes milliseconds, and longer on a busy machine
+_OOM_SCORE_ADJ = "100"  # as a table worker, which is forked from it
+_FORK_S = 5.0  # a fork takes milliseconds, longer on a busy machine
 
 LOADING = "loading"
 READY = "ready"
@@ -26,13 +26,13 @@ GONE = "gone"
 
 
 class Adopted:
-    """A process that was forked from the template, and is our child since; as much of ``Popen`` as we use.
-
-    Args:
-        pid: of the process. Raises ``ChildProcessError`` if it is no child of ours.
+    """A process that was forked from the template and adopted by this one, with part of ``Popen``'s interface.
 
     Attributes:
-        returncode: as ``Popen`` has it: None while it runs, an exit code, or the number of a signal below 0.
+        returncode: as in ``Popen``: None while it runs, an exit code, or a negative signal number.
+
+    Raises:
+        ChildProcessError: the process is not a child of this one.
     """
 
     def __init__(self, pid: int) -> None:
@@ -41,15 +41,15 @@ class Adopted:
         self.returncode: Optional[int] = None
 
     def poll(self) -> Optional[int]:
-        """``returncode``; the process is reaped if it has ended."""
+        """Return ``returncode``, and reap the process if it has exited."""
         return self._wait(os.WNOHANG)
 
     def wait(self) -> Optional[int]:
-        """``returncode``, once the process has ended."""
+        """Wait until the process exits, and return ``returncode``."""
         return self._wait(0)
 
     def kill(self) -> None:
-        """Send SIGKILL, unless it was reaped."""
+        """Send SIGKILL unless the process was reaped."""
         if self.returncode is None:
             os.kill(self.pid, signal.SIGKILL)
 
@@ -65,15 +65,17 @@ _Begun = Tuple["subprocess.Popen[bytes]", socket.socket]
 
 
 class Template:
-    """Forks workers, once it was told to load and has loaded.
+    """Forks workers after it has loaded their code.
 
     Args:
-        begin: starts a process that runs ``ascpipe.workers.template``, which ``end`` kills; returns it and our end of
-            its channel, or raises ``OSError``, as this does then.
+        begin: starts a process that runs ``ascpipe.workers.template``; returns it and our end of its channel.
 
     Attributes:
-        state: LOADING, READY, or GONE until it begins again.
-        begun: how often it has.
+        state: LOADING, READY, or GONE until it restarts.
+        begun: number of starts.
+
+    Raises:
+        OSError: as ``begin``.
     """
 
     def __init__(self, begin: Callable[[], _Begun]) -> None:
@@ -82,25 +84,25 @@ class Template:
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Start another process, which is to be told to load. Raises ``OSError``."""
+        """Start another process; call ``load`` next.  Raises ``OSError``."""
         self._process, self._channel = self._begin()
         self.state = LOADING
         self.begun += 1
 
     @property
     def pid(self) -> int:
-        """Of its process, 0 if it is gone."""
+        """PID of the process, 0 if it is gone."""
         return 0 if self.state == GONE else self._process.pid
 
     def load(self, cache_dir: str, library: str, log: int) -> None:
-        """Have it load the kernels of ``library``, or that lie in ``cache_dir``, and write to ``log`` from now on."""
+        """Let the template load the kernels of ``library``, or of ``cache_dir``, and write to ``log`` from now on."""
         try:
             fdsocket.send(self._channel, {"verb": "load", "cache_dir": cache_dir, "library": library}, [log])
-        except MessageError:  # it has ended
+        except MessageError:  # it has exited
             self.end()
 
     def fds(self) -> Sequence[int]:
-        """What gets readable when it has loaded, or ended."""
+        """Return the descriptor that becomes readable when it has loaded or exited."""
         return () if self.state == GONE else (self._channel.fileno(),)
 
     def look(self) -> None:
@@ -114,11 +116,13 @@ class Template:
                 self.end()
                 return
             self.state = READY
-        elif self.state == READY and fdsocket.is_readable(self._channel):  # it speaks when it is asked: this is its end
+        elif self.state == READY and fdsocket.is_readable(self._channel):  # nothing was requested, so it has exited
             self.end()
 
     def fork(self, body: Dict[str, Any], fds: Tuple[int, int]) -> Optional[Adopted]:
-        """A new worker, our child; None: the template has ended, or does not answer and was ended.
+        """Fork a worker, which becomes a child of this process.
+
+        Return None if the template has exited or does not reply.  In the second case it is killed.
 
         Args:
             body: kind, index, generation, title, oom_score_adj, processor.
@@ -129,12 +133,12 @@ class Template:
         worker = self._asked(body, fds)
         if worker is None:
             kill(self._process)
-            worker = self._answer(0.0)  # it may have come too late; a worker that we never hear of does not begin
+            worker = self._answer(0.0)  # a late reply; without one the worker does not start
             self.end()
         return worker
 
     def end(self) -> None:
-        """Kill and reap it, and what is not a worker yet. Workers that were forked from it live on."""
+        """Kill and reap the template and incomplete forks.  Workers continue to run."""
         if self.state != GONE:
             self.state = GONE
             kill(self._process)
@@ -148,7 +152,6 @@ class Template:
         return self._answer(_FORK_S)
 
     def _answer(self, timeout_s: float) -> Optional[Adopted]:
-        """The worker that it says it has forked; None: it says nothing, or anything else."""
         try:
             return Adopted(int(_expected("forked", fdsocket.receive_body(self._channel, timeout_s))["pid"]))
         except (MessageError, ChildProcessError):
@@ -157,14 +160,14 @@ class Template:
 
 @contextlib.contextmanager
 def running_template(environment: Mapping[str, str]) -> Iterator[Optional[Template]]:
-    """A template that is killed at the end of the block, if not before. None: no more processes or files can be had."""
+    """Yield a template that is killed at the end of the block; None if no process or file is available."""
     def begin() -> _Begun:
         return _start(environment)
 
     try:
         template = Template(begin)
     except OSError:
-        yield None  # workers are executed then, or the daemon fails to start for the same reason
+        yield None  # workers are executed, or the daemon fails for the same reason
         return
     try:
         yield template
@@ -173,7 +176,7 @@ def running_template(environment: Mapping[str, str]) -> Iterator[Optional[Templa
 
 
 def _start(environment: Mapping[str, str]) -> _Begun:
-    """Start one; it writes to our stderr until it is told to load. Raises ``OSError``."""
+    """Start the process; it writes to our stderr until ``load``.  Raises ``OSError``."""
     ours, theirs = socket.socketpair()
     try:
         with theirs:

@@ -1,7 +1,7 @@
-"""What a daemon has its workers and its trainer record for ``ascpipe timeline``, from when on and until when.
+"""Recording of spans for ``ascpipe timeline``.
 
-Workers are told when it begins and when it ends, so one that does not record pays nothing.  A trainer of several ranks
-gets the file of its exchanges with its segments: it records all of them, and the timeline shows those of the time.
+Workers are notified when recording starts and stops, so it costs nothing while it is off.  A trainer with several ranks
+always records its exchanges, in a file that it receives with its segments.
 """
 import contextlib
 import logging
@@ -18,16 +18,11 @@ from ascpipe.shm import exchange_spans
 
 _log = logging.getLogger("ascpipe.daemon")
 
-_EXCHANGES = 20_000  # that are kept where the setting does not say
+_EXCHANGES = 20_000  # spans of exchanges, unless the setting has another number
 
 
 class Tracing:
-    """Begins as the setting ``timeline_spans`` says.
-
-    Args:
-        run: where the files lie.
-        settings: of the daemon.
-    """
+    """Decides what is recorded.  Recording starts at once if the setting ``timeline_spans`` is not 0."""
 
     def __init__(self, run: RunDir, settings: Settings) -> None:
         self._run = run
@@ -37,10 +32,10 @@ class Tracing:
         self._until_ns = 0
 
     def start(self, spans: int) -> None:
-        """Keep the newest ``spans`` of each worker from now on, and none of before.
+        """Discard old spans, and keep the newest ``spans`` of each worker from now on.
 
         Raises:
-            WrongStateError: spans are kept already.
+            WrongStateError: recording has already started.
         """
         if self._spans:
             raise WrongStateError("start a trace", "recording", "it keeps {} spans of each worker since {}".format(
@@ -52,7 +47,7 @@ class Tracing:
         self._until_ns = 0
 
     def stop(self) -> None:
-        """Keep no more; what was recorded stays until the next start, or the end of the daemon.
+        """Stop recording.  Recorded spans are kept until the next start or the end of the daemon.
 
         Raises:
             WrongStateError: nothing is recorded.
@@ -63,20 +58,23 @@ class Tracing:
         self._until_ns = time.time_ns()
 
     def told(self) -> Dict[str, Any]:
-        """For ``status``: ``spans`` that are kept of each worker, 0 = none; ``since_ns`` and ``until_ns`` of what was
-        recorded last, 0 = never, or not yet."""
+        """Return the state of recording for ``status``.
+
+        ``spans`` is the number kept per worker, 0 = off.  ``since_ns`` and ``until_ns`` are the period of the last
+        recording, 0 = never, or not yet.
+        """
         return {"spans": self._spans, "since_ns": self._since_ns, "until_ns": self._until_ns}
 
     def body_of(self, worker: Worker) -> Optional[Dict[str, Any]]:
-        """Where a worker is to record, and how many spans; None: it is to record nothing."""
+        """Return the file and number of spans that a worker should record, or None."""
         if not self._spans or worker.kind == DISK:
             return None
         return {"path": self._run.worker_spans(str(worker)), "count": self._spans}
 
     @contextlib.contextmanager
     def exchange_spans(self, body: messages.Start, trainer_pid: int) -> Iterator[Tuple[List[int], int]]:
-        """The file for spans of exchanges: its descriptor and bytes; [] and 0 with one rank."""
-        with contextlib.suppress(FileNotFoundError):  # of a trainer before
+        """Yield the descriptor and size in bytes of the file for exchanges; [] and 0 with one rank."""
+        with contextlib.suppress(FileNotFoundError):  # of an earlier trainer
             os.unlink(self._run.exchange_spans)
         if all(stream.rank_size == 1 for stream in body.streams):
             yield [], 0
@@ -86,7 +84,7 @@ class Tracing:
         except OSError as error:
             if self._spans:
                 raise
-            _log.warning("exchanges cannot be recorded: %s", error)  # not asked for: no reason to refuse the session
+            _log.warning("exchanges cannot be recorded: %s", error)  # not requested: continue without it
             yield [], 0
             return
         try:

@@ -1,4 +1,4 @@
-"""Compiles the kernels of the workers ahead of their first start."""
+"""Compile the kernels of the workers before their first start."""
 import subprocess
 import sys
 from typing import Mapping, NamedTuple, Sequence, Tuple
@@ -16,15 +16,15 @@ _TIMEOUT_S = 600.0
 
 
 class Warm(NamedTuple):
-    """Compiled kernels.
+    """Result of a warm-up.
 
     Attributes:
-        folder: of the compiled kernels.
-        library: path of the library that workers load; empty if there is none, and workers take numba's files.
-        files: number of files of numba.
-        is_new: whether something had to be compiled.
-        damaged: how many files were removed first.
-        unlinked: why there is no library, if so: workers then need numba, and longer to start.
+        folder: directory of the compiled kernels.
+        library: path of the library that workers load; empty if they load numba's files.
+        files: number of files written by numba.
+        is_new: something was compiled.
+        damaged: number of damaged files that were removed first.
+        unlinked: reason why there is no library; workers then need numba and start more slowly.
     """
 
     folder: str
@@ -36,15 +36,12 @@ class Warm(NamedTuple):
 
 
 def warm_up(cache_dir: str) -> Warm:
-    """Compile the kernels that are missing or damaged, and seal them.
-
-    Args:
-        cache_dir: the setting of that name.
+    """Compile missing or damaged kernels, and seal them.  ``cache_dir`` is the setting of this name.
 
     Raises:
-        RunDirError: the folder could be changed by others, or cannot be written to.
-        DirectoryFullError: it has no room for the kernels.
-        WorkerError: the kernels cannot be compiled; says why.
+        RunDirError: other users could change the directory, or it is not writable.
+        DirectoryFullError: there is no room for the kernels.
+        WorkerError: the kernels cannot be compiled.
     """
     folder = kernel_cache.prepare(cache_dir)
     with refusing(folder):
@@ -66,7 +63,7 @@ def warm_up(cache_dir: str) -> Warm:
 
 
 def _link(folder: str, environment: Mapping[str, str]) -> str:
-    """Have the library made; returns why it is not there, if so."""
+    """Build the library.  Return the reason if that fails."""
     if not kernel_cache.may_link(environment):
         return "kernels with bounds checks, or not compiled, are wanted"
     code, reason = _run((*_LINKING, folder, kernel_cache.level()), folder)
@@ -74,8 +71,7 @@ def _link(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def _compile_by_numba(folder: str) -> int:
-    """Fill numba's folder; returns how many files were removed first, because they were broken before they were sealed.
-    """
+    """Compile numba's files.  Return the number of broken unsealed files that were removed first."""
     removed = 0
     code, reason = _run(_LOADING, folder)
     if met_broken_kernels(code):
@@ -90,7 +86,7 @@ def _compile_by_numba(folder: str) -> int:
 
 
 def _run(command: Sequence[str], folder: str) -> Tuple[int, str]:
-    """Run a process whose kernels lie in ``folder``; its exit code or, below 0, its signal, and its last line."""
+    """Run a process with kernels in ``folder``; return its exit code or negative signal, and last line of stderr."""
     environment = {**child_environment(), "NUMBA_CACHE_DIR": folder, "PYTHONFAULTHANDLER": "1"}
     try:
         done = subprocess.run(command, env=environment, cwd="/", stdin=subprocess.DEVNULL,

@@ -1,5 +1,4 @@
-"""Watches what a daemon depends on: workers and the template that may hang, disks that may not answer, the process that
-exports metrics, and its files, which others may remove."""
+"""Checks for hanging workers, silent disks, a dead template or metrics process, and removed files of the daemon."""
 import logging
 import time
 from typing import Callable, Collection, Dict, Hashable, Optional, Set
@@ -16,24 +15,18 @@ from ascpipe.daemon.supervisor import TEMPLATE, Supervisor
 from ascpipe.daemon.worker_identity import DISK_WORKER, Worker
 from ascpipe.errors import DiskSilentError
 
-_WATCH_S = 1.0  # between two looks
-_TOUCH_S = 3600.0  # between two touches of our files
+_WATCH_S = 1.0  # between two checks
+_TOUCH_S = 3600.0  # between two touches of the daemon's files
 
 _log = logging.getLogger("ascpipe.daemon")
 
 
 class Watch:
-    """Looks once a second, when it is called more often.
-
-    Args:
-        supervisor: of the workers.
-        owned: directory of the daemon, with its sockets.
-        settings: of the daemon.
-        exporter: of its metrics.
+    """Performs its checks once a second; it is called more often.
 
     Attributes:
-        hanging: seconds for which each worker has not moved, of those that hang.
-        silent: the error that is to end the session, when a look has found that its disks do not answer any more.
+        hanging: seconds for which each hanging worker has hung.
+        silent: error that must end the session because its disks no longer respond, or None.
     """
 
     def __init__(self, supervisor: Supervisor, owned: OwnedRunDir, settings: Settings, exporter: Exporter) -> None:
@@ -46,19 +39,15 @@ class Watch:
         self.silent: Optional[DiskSilentError] = None
         self.hanging: Dict[Hashable, float] = {}
         self._hangs = Hangs()
-        self._named: Set[int] = set()  # pids that hang, and were named
+        self._named: Set[int] = set()  # PIDs of hanging processes that were logged
         self._look_at = 0.0
         self._touch_at = time.monotonic() + _TOUCH_S
 
     def look(self, awaited: Callable[[], Collection[Worker]], memory: Optional[SessionMemory]) -> str:
-        """Name processes that hang, or end them; begin a template or the exporter again.
-
-        Args:
-            awaited: gives the workers that the trainer waits for.
-            memory: of the session, if there is one.
+        """Log or end hanging processes, and restart the template or the metrics process if it has exited.
 
         Returns:
-            Path of a file of ours that was removed or is another daemon's; empty if there is none.
+            Path of a file of the daemon that was removed or replaced; empty if there is none.
         """
         now = time.monotonic()
         self.silent = None
@@ -80,7 +69,7 @@ class Watch:
         watched = self._supervisor.watched(awaited)
         self.hanging = self._hangs.look(watched, now)
         for name, seconds in self.hanging.items():
-            if name == TEMPLATE:  # workers do without, and those that begin may wait for it
+            if name == TEMPLATE:  # workers can start without it, but may be waiting for it
                 if seconds >= NAMED_AFTER_S:
                     _log.warning("the template (pid %d) has not moved for %.0f s and is ended", watched[name].pid,
                                  seconds)

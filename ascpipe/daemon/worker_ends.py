@@ -1,4 +1,4 @@
-"""Finds out why a worker ended: from its exit code, its log, and the counters of its control group."""
+"""Find out why a worker ended, from its exit code, its log, and the counters of its control group."""
 import os
 import re
 import signal
@@ -10,25 +10,20 @@ from ascpipe.errors import DirectoryFullError
 from ascpipe.names import RunDir
 from ascpipe.shm import memory
 
-_LOG_TAIL_BYTES = 1 << 16  # of a traceback through all imports
+_LOG_TAIL_BYTES = 1 << 16  # enough for a traceback through all imports
 _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Warning)\b.*")
 
 
 class WorkerEnds:
-    """Knows the logs of the workers of a daemon, and how many processes the kernel had ended before.
-
-    Args:
-        run: where the logs lie.
-        cache_dir: of compiled kernels.
-    """
+    """Determines why workers ended.  ``cache_dir`` is the directory of compiled kernels."""
 
     def __init__(self, run: RunDir, cache_dir: str) -> None:
         self._run = run
         self._cache_dir = cache_dir
-        self._oom_kills = memory.oom_kills() or 0  # that were told
+        self._oom_kills = memory.oom_kills() or 0  # number that was already reported
 
     def cause(self, worker: Worker, code: int) -> str:
-        """Write how a worker ended, from its exit code, or the number of a signal below 0."""
+        """Describe how a worker ended, from its exit code or negative signal number."""
         if code < 0:
             name = signal.Signals(-code).name if -code in list(signal.Signals) else "signal {}".format(-code)
             return "killed by {}{}".format(name, self._oom() if -code == signal.SIGKILL else "")
@@ -36,7 +31,7 @@ class WorkerEnds:
         return "exit code {}{}".format(code, " ({})".format(last) if last else "")
 
     def _oom(self) -> str:
-        """Whether the kernel has ended a process of our control group since the last worker was killed."""
+        """Return a text if the OOM killer has killed a process of our control group since the last call."""
         before, self._oom_kills = self._oom_kills, memory.oom_kills() or 0
         return "" if self._oom_kills <= before else (
             " as memory ran out: the control group is at its limit, and the kernel has ended {} of its processes in all"
@@ -48,7 +43,7 @@ class WorkerEnds:
                                   room(self._cache_dir))
 
     def _last_words(self, worker: Worker) -> str:
-        """The line of its log that names an exception, if any."""
+        """Return the last line of the log that names an exception; empty if there is none."""
         named = [line for line in self._log_tail(worker).splitlines() if _EXCEPTION_LINE.match(line)]
         return "".join(c for c in (named or [""])[-1][:300] if c.isprintable())
 
@@ -62,11 +57,12 @@ class WorkerEnds:
 
 
 def met_broken_kernels(code: int, loaded: bool = False) -> bool:
-    """Whether a process ended because it could not read compiled kernels.
+    """Return True if a process ended because it could not read compiled kernels.
+
+    A damaged kernel raises an exception in numba, which the process reports by its exit code, or crashes the process.
 
     Args:
-        code: its exit code, or the number of a signal below 0. A damaged kernel raises an exception in numba, which the
-            process states by its exit code, or brings the process down while it loads.
-        loaded: it had said that it has all of its code.
+        code: exit code, or negative signal number.
+        loaded: the process had reported that it has loaded all of its code.
     """
     return code == BROKEN_KERNELS or code < 0 and code != -signal.SIGKILL and not loaded

@@ -1,4 +1,4 @@
-"""Names the workers of a daemon."""
+"""Identities of the workers of a daemon."""
 from dataclasses import dataclass
 from typing import Tuple
 
@@ -11,7 +11,7 @@ DISK = "disk"
 
 @dataclass(frozen=True)
 class Worker:
-    """Identity of a worker: it survives the process, which may be replaced.
+    """Identity of a worker, which its successors share.
 
     Attributes:
         kind: ``KEY``, ``TABLE`` or ``DISK``.
@@ -26,14 +26,14 @@ class Worker:
 
     @property
     def sentence(self) -> str:
-        """For messages: ``"key worker 0"``."""
+        """Name for messages: ``"key worker 0"``."""
         return "{} worker {}".format(self.kind, self.index)
 
 
 def workers_of(settings: Settings) -> Tuple[Worker, ...]:
-    """All workers of a daemon, key workers first."""
+    """Return all workers of a daemon except the disk worker, key workers first."""
     return tuple(Worker(kind, index) for kind, count in ((KEY, settings.workers), (TABLE, settings.table_workers))
                  for index in range(count))
 
 
-DISK_WORKER = Worker(DISK, 0)  #: there is one, in a session with rows on disk
+DISK_WORKER = Worker(DISK, 0)  #: the only disk worker; it runs if a session has rows on disk

@@ -1,18 +1,16 @@
-"""Bells: a thread waits for what another process publishes, and is woken by it.
+"""Bells: a thread sleeps until another process publishes something and wakes it.
 
-A bell belongs to one waiting thread.  A publisher rings the bell of each thread that may wait for the change, *after*
-it has published by a full fence (``exchange``, ``compare_exchange``).  The owner sets `waiting` by a full fence
-before its last look.  So either the publisher sees `waiting`, or the owner sees what was published (label ``bell``).
-The futex is a word of its own: it is bumped before the wake, so a ring between the owner's look and its sleep ends
-the sleep at once.
+A bell belongs to one waiting thread, its owner.  A publisher rings the bell of each thread that may wait for the
+change, *after* publishing with a full fence (``exchange``, ``compare_exchange``).  The owner sets `waiting` with a full
+fence before its last check.  So either the publisher sees `waiting`, or the owner sees the change (label ``bell``).
+The futex is a separate word, incremented before the wake: a ring between the last check and the sleep ends the sleep.
 
-An owner that has enough ahead of the trainer *pauses*: it sleeps for a short time in which work gathers.  A process
-that publishes work does not ring it then (``ring_unless_pausing``); one that waits for it does (``ring``).
+An owner that is far enough ahead of the trainer *pauses*: it sleeps briefly to let work accumulate.  A process that
+publishes work does not wake a pausing owner (``ring_unless_pausing``); a process that waits for it does (``ring``).
 
-Falling asleep and being woken takes longer than many waits.  So an owner spins before it sleeps, for twice the time
-of the last wait, and not at all after a long one: while batches follow each other closely no thread sleeps, and a
-thread blocked on a training step yields its core.  Between two looks it yields to any thread that has work: where there
-are more of these than processors, spinning would take a training step's time.
+Sleeping and waking take longer than many waits.  So the owner spins before it sleeps, for up to twice the time of the
+last wait, and not at all after a long wait.  Threads thus stay awake while batches arrive in quick succession, and
+sleep during a training step.  A spinning owner yields between checks, so that it does not slow down busy threads.
 
 The C++ twin is ``tfops/src/core/bell.h``.
 """
@@ -25,14 +23,13 @@ import numpy as np
 from ascpipe.layout import bells, structs
 from ascpipe.shm import syscalls
 
-SLICE_S = bells.SLICE_MS / 1000  #: longest sleep without a look at `stop`, unless the owner allows longer ones
+SLICE_S = bells.SLICE_MS / 1000  #: longest default sleep without checking `stop`
 _GRACE_S = bells.GRACE_MS / 1000
 _FUTEX = structs.BELL.fields["futex"][1] // 4
 _WAITING = structs.BELL.fields["waiting"][1] // 4
 
 
 def _bell_words(session: "np.ndarray[Any, Any]", index: int) -> "np.ndarray[Any, Any]":
-    """uint32[16]: the bell with number ``index`` of a session segment (uint8[session bytes])."""
     if not 0 <= index < structs.BELLS:
         raise IndexError("bell {} is outside [0, {})".format(index, structs.BELLS))
     start = structs.SESSION_BELLS_OFFSET + index * structs.BELL.itemsize
@@ -40,46 +37,46 @@ def _bell_words(session: "np.ndarray[Any, Any]", index: int) -> "np.ndarray[Any,
 
 
 def ring_plain(session: "np.ndarray[Any, Any]", index: int) -> None:
-    """Ring without compiled atomics and without looking at `waiting`; for the supervisor.
+    """Ring a bell from the supervisor, without compiled atomics and without checking `waiting`.
 
-    The kernel bumps the word atomically, which is a full fence after what was published before.
+    The kernel increments the word atomically, which is a full fence.
     """
     words = _bell_words(session, index)
     syscalls.futex_bump_and_wake(words.ctypes.data + 4 * _FUTEX)
 
 
 def spin_after(waited_ns: int, most_ns: int) -> int:
-    """Return how long to spin in the next wait after one that lasted ``waited_ns``: ``most_ns`` at most."""
+    """Return how long to spin in the next wait after a wait of ``waited_ns``; at most ``most_ns``."""
     return min(most_ns, max(2 * waited_ns, bells.LEAST_SPIN_NS)) if waited_ns <= most_ns else 0
 
 
 class Bell:
-    """One bell of a session segment, for its owner (``wait``, ``pause``, ``says``) or for others (``ring``).
+    """One bell of a session segment, for its owner (``wait``, ``pause``, ``says``) or for other threads (``ring``).
 
     Args:
-        session_buffer: uint8[structs.SESSION_BYTES], the mapped session segment.
+        session_buffer: uint8[structs.SESSION_BYTES], the session segment.
         index: ``structs.BELL_*``.
-        spin_us: how long ``wait`` looks again and again before it sleeps, at most, in microseconds.
+        spin_us: maximum time in microseconds that ``wait`` spins before it sleeps.
     """
 
     def __init__(self, session_buffer: "np.ndarray[Any, Any]", index: int, spin_us: int = 0) -> None:
-        # Imported here because the supervisor uses this file and must not load numba.
+        # the supervisor imports this module and must not load numba
         from ascpipe.kernels import atomics
 
         self._atomics = atomics
         self._words = _bell_words(session_buffer, index)
         self._fields = self._words.view(structs.BELL)[0]
-        self.at = int(self._words.ctypes.data)  #: address of the BELL, for a compiled call that looks at it
+        self.at = int(self._words.ctypes.data)  #: address of the BELL, for compiled code
         self._futex_address = self.at + 4 * _FUTEX
         self._spin_ns = self._most_spin_ns = spin_us * 1000
 
     def ring(self) -> None:
-        """Wake the owner if it sleeps or pauses.  What it should see must be published before, by a full fence."""
+        """Wake the owner if it sleeps or pauses.  Publish the change first, with a full fence."""
         if self._atomics.load_acquire_u32(self._words, _WAITING) != bells.AWAKE:  # SYNC bell: load
             self._wake()
 
     def ring_unless_pausing(self) -> None:
-        """Wake the owner if it sleeps, and let it be if it pauses: it looks again soon."""
+        """Wake the owner if it sleeps, but not if it pauses: it will check again soon."""
         if self._atomics.load_acquire_u32(self._words, _WAITING) == bells.ASLEEP:  # SYNC bell: load
             self._wake()
 
@@ -88,17 +85,17 @@ class Bell:
         syscalls.futex_wake(self._futex_address)
 
     def says(self, waits_for: int, table: int = -1, ticket: int = 0) -> None:
-        """Store what the owner waits for, for ``ascpipe status``: ``structs.WAIT_*``, table number, ticket."""
+        """Store for ``ascpipe status`` what the owner waits for: ``structs.WAIT_*``, table number, ticket."""
         self._fields["waits_table"] = table
         self._fields["waits_ticket"] = ticket
         self._fields["waits_for"] = waits_for
 
     def wait(self, ready: Callable[[], bool], stop: Callable[[], bool], timeout_s: float,
              longest_slice_s: float = SLICE_S) -> bool:
-        """Block until ``ready()``, ``stop()`` or the time is over.
+        """Block until ``ready()`` or ``stop()`` returns True, or the time is over.
 
-        Both are called often and must be cheap.  ``stop`` is looked at at least every ``longest_slice_s``: the first
-        sleep is of ``SLICE_S``, each one after it twice as long, up to that.
+        Both functions are called often and must be fast.  ``stop`` is called between sleeps.  The first sleep lasts
+        ``SLICE_S``; each further one is twice as long, up to ``longest_slice_s``.
 
         Returns:
             The last result of ``ready()``.
@@ -126,7 +123,6 @@ class Bell:
                 return ready()
 
     def _sleep_once(self, ready: Callable[[], bool], stop: Callable[[], bool], longest_s: float) -> bool:
-        """Sleep once; returns whether the condition holds afterwards."""
         words = self._words
         load = self._atomics.load_acquire_u32
         self._atomics.exchange_u32(words, _WAITING, bells.ASLEEP)  # SYNC bell: store
@@ -139,11 +135,11 @@ class Bell:
                 return False
             self._fields["sleeps"] += 1
             woken = syscalls.futex_wait(self._futex_address, seen, longest_s)
-            self._woken = time.perf_counter_ns()  # before `ready`, which may do what was waited for
+            self._woken = time.perf_counter_ns()  # before `ready`, which may perform the work
             if not ready():
                 return False
             if not woken and load(words, _FUTEX) == seen:
-                # Published without a ring: a lost wake-up, unless the publisher is just about to ring.
+                # Lost wake-up, unless the publisher is just about to ring.
                 syscalls.futex_wait(self._futex_address, seen, _GRACE_S)
                 if load(words, _FUTEX) == seen:
                     self._fields["late"] += 1
@@ -152,12 +148,12 @@ class Bell:
             words[_WAITING] = bells.AWAKE
 
     def pause(self, look: Callable[[], float]) -> bool:
-        """Look, then sleep for the seconds that ``look`` returns, or until one that waits for the owner rings.
+        """Call ``look``, then sleep for the seconds that it returns, or until a process that waits for the owner rings.
 
-        Such a ring during the look ends the sleep at once.
+        A ring during the call of ``look`` ends the sleep at once.
 
         Returns:
-            Whether it slept; ``look`` returns 0 if there is nothing to pause for.
+            False if ``look`` returned 0, that is, if there is no reason to pause.
         """
         seen = self._atomics.load_acquire_u32(self._words, _FUTEX)
         self._atomics.exchange_u32(self._words, _WAITING, bells.PAUSING)  # SYNC bell: store

@@ -1,7 +1,7 @@
-"""The file in which a trainer of several ranks records its exchanges with the others.
+"""File in which a trainer with several ranks records its exchanges with other ranks.
 
-The daemon makes it and hands its descriptor to the trainer, which writes (``tfops/src/peers/span_ring.cc``); it is
-removed with the daemon's other files.  Times are of the clock of TensorFlow's traces: nanoseconds since 1970.
+The daemon creates and removes the file; the trainer writes the spans (``tfops/src/peers/span_ring.cc``).  Times use the
+clock of TensorFlow's traces: nanoseconds since 1970.
 """
 import os
 from typing import List, NamedTuple, Optional, Tuple
@@ -14,16 +14,16 @@ from ascpipe.shm.spans import last_spans
 
 
 class ExchangeSpan(NamedTuple):
-    """An exchange that is over.
+    """A finished exchange.
 
     Attributes:
         start_ns, duration_ns: nanoseconds since 1970, nanoseconds.
-        kind: what this rank said in it, of ``EXCHANGE_KINDS``.
-        sequence: its number, the same on all ranks.
-        stream, ticket: of its batch, by its number in the iterator; 0 where it has none.
+        kind: what this rank announced, a value of ``EXCHANGE_KINDS``.
+        sequence: number of the exchange, the same on all ranks.
+        stream, ticket: stream of the batch, and its number in the iterator; 0 without a batch.
         bytes_sent, bytes_received: to and from other ranks.
-        waited_us: of the duration, until the last rank began it.
-        last: that rank; None where it is not known: in the first exchange, and while a rank is idle.
+        waited_us: part of the duration until the last rank joined, in microseconds.
+        last: that rank; None if unknown, as in the first exchange and while a rank is idle.
     """
 
     start_ns: int
@@ -39,12 +39,7 @@ class ExchangeSpan(NamedTuple):
 
 
 class RecordedExchanges(NamedTuple):
-    """The exchanges of a rank, oldest first.
-
-    Attributes:
-        rank, pid: of the trainer.
-        spans: the last ones.
-    """
+    """The newest recorded exchanges of a trainer, oldest first."""
 
     rank: int
     pid: int
@@ -52,18 +47,13 @@ class RecordedExchanges(NamedTuple):
 
 
 def create(path: str, capacity: int, pid: int) -> Tuple[int, int]:
-    """Make the file, which must not be there.
-
-    Args:
-        path: of it.
-        capacity: spans that it holds.
-        pid: of the trainer.
+    """Create the file for ``capacity`` spans of trainer ``pid``.
 
     Returns:
-        Its descriptor, which is the caller's, and its bytes.
+        The descriptor, which the caller owns, and the size in bytes.
 
     Raises:
-        OSError: it is there, or the disk is full.
+        OSError: the file exists, or the disk is full.
     """
     size = structs.EXCHANGE_SPANS.itemsize + capacity * structs.EXCHANGE_SPAN.itemsize
     header = np.zeros((), structs.EXCHANGE_SPANS)
@@ -82,11 +72,11 @@ def create(path: str, capacity: int, pid: int) -> Tuple[int, int]:
 
 
 def read(path: str) -> Optional[RecordedExchanges]:
-    """Read the exchanges of a file, while the trainer goes on; None: it has not begun.
+    """Read the exchanges while the trainer records them.  Return None if it has not started.
 
     Raises:
-        FileNotFoundError: there is none.
-        ValueError: it is not one of ours.
+        FileNotFoundError
+        ValueError: the file is not a file of exchange spans.
     """
     header, spans = last_spans(path, structs.EXCHANGE_SPANS, structs.EXCHANGE_SPAN,
                                version=structs.VERSION, magic=structs.MAGIC)

@@ -1,8 +1,8 @@
-"""Grows parts of a segment: the segment has its full size from the start, as a hole, and gets memory in steps.
+"""Parts of a segment that grow: the segment has its full size from the start, and memory is allocated in steps.
 
-So no segment is mapped again when a table grows, addresses stay, and no descriptor is sent.  The process that needs
-more allocates it, a quarter of what there is at once, and stores that in the table's header afterwards.  If it dies in
-between, its successor allocates the same memory again, which is idempotent.
+A growing table thus needs no new mapping, address or descriptor.  The process that needs memory allocates a quarter of
+the present size, then stores the new size in the table's header.  If it dies in between, its successor repeats the
+allocation, which is idempotent.
 """
 import os
 
@@ -13,13 +13,13 @@ MIN_STEP_BYTES = 1 << 20
 
 
 def step(ready: int, wanted: int, limit: int, item_bytes: int) -> int:
-    """Return how many items shall have memory, so that ``wanted`` have it and growth is rare.
+    """Return how many items should have memory, so that ``wanted`` have it and growth is rare.
 
     Args:
         ready: items that have memory.
-        wanted: items that shall have, more than ``ready``.
-        limit: items at most, ``wanted`` or more.
-        item_bytes: bytes of an item.
+        wanted: items needed, more than ``ready``.
+        limit: maximum number of items, at least ``wanted``.
+        item_bytes: bytes per item.
     """
     least = -(-MIN_STEP_BYTES // item_bytes)
     return min(limit, max(wanted, ready + max(least, ready // 4)))
@@ -29,10 +29,10 @@ class GrowingPart:
     """A part of a segment that grows.
 
     Args:
-        fd: the segment, or -1 if all of it has memory; stays the caller's.
-        offset: where the part begins, in bytes, on a page.
-        item_bytes: bytes of an item.
-        limit: items at most.
+        fd: descriptor of the segment, kept by the caller; -1 if all of the segment has memory.
+        offset: start of the part in bytes, a multiple of the page size.
+        item_bytes: bytes per item.
+        limit: maximum number of items.
     """
 
     def __init__(self, fd: int, offset: int, item_bytes: int, limit: int) -> None:
@@ -42,13 +42,10 @@ class GrowingPart:
         self._limit = limit
 
     def ready(self, ready: int, wanted: int) -> int:
-        """Ensure memory for ``wanted`` items.
-
-        Args:
-            ready: items that have it.
+        """Allocate memory for ``wanted`` items, of which ``ready`` have it.
 
         Returns:
-            How many have it then; fewer than ``wanted`` if that is beyond the limit or the machine has no more.
+            The number of items that have memory now: fewer than ``wanted`` beyond the limit, or if memory is exhausted.
         """
         if wanted <= ready or wanted > self._limit:
             return ready

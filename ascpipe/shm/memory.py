@@ -1,8 +1,13 @@
-"""Checks how much shared memory there is, and which kind to take.
+"""Check how much shared memory is available, and choose its kind.
 
-Four limits count: the size of /dev/shm (64 MiB in a Docker container), the memory limits of the control
-groups we are in, what the machine has left, and the address space of this process (``ulimit -v``).  A process
-that allocates past a group's limit is killed, so all are looked at before the first byte is allocated.
+Four limits apply:
+
+- the size of /dev/shm (64 MiB in a Docker container)
+- the memory limits of our control groups
+- the available memory of the machine
+- the address space of this process (``ulimit -v``)
+
+All are checked before the first allocation, because the kernel kills a process that exceeds a control group's limit.
 """
 import os
 import re
@@ -11,14 +16,14 @@ from typing import Iterator, List, NamedTuple, Optional, Tuple
 from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.shm import segment
 
-MARGIN_BYTES = 16 << 20  #: left to other processes in each limit
+MARGIN_BYTES = 16 << 20  #: bytes of each limit that are left to other processes
 
 _GIB = float(1 << 30)
-_NO_LIMIT = 1 << 62  # version 1 groups write a number near 2**63 for "no limit"
+_NO_LIMIT = 1 << 62  # cgroup v1 writes a number near 2**63 for "no limit"
 
 
 class Places(NamedTuple):
-    """The files in which the kernel reports memory; tests have files of their own."""
+    """The files in which the kernel reports memory; tests replace them."""
 
     shm_dir: str = segment.SHM_DIR
     meminfo: str = "/proc/meminfo"
@@ -29,12 +34,12 @@ class Places(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What one limit leaves.
+    """The memory that one limit leaves.
 
     Attributes:
-        free_bytes: what may still be allocated.
+        free_bytes: bytes that can still be allocated.
         limit_bytes: the limit itself.
-        text: a sentence with the numbers.
+        text: the numbers, for an error message.
     """
 
     free_bytes: int
@@ -43,33 +48,33 @@ class Room(NamedTuple):
 
 
 def preflight(need_bytes: int, what: str, places: Places = Places()) -> bool:  # noqa: B008  (immutable)
-    """Choose the kind of memory for segments of ``need_bytes`` in all.
+    """Choose the kind of memory for segments of ``need_bytes`` in total.
 
     Returns:
-        True: take memfds, /dev/shm is too small.  False: take POSIX shared memory.
+        True: memfds, because /dev/shm is too small.  False: POSIX shared memory.
 
     Raises:
-        OutOfSharedMemoryError: no kind has that much; names every limit.
+        OutOfSharedMemoryError: neither kind has that much memory.
     """
     require(need_bytes, what, places=places)
     return needs_memfd(need_bytes, places)
 
 
 def needs_memfd(need_bytes: int, places: Places = Places()) -> bool:  # noqa: B008  (immutable)
-    """Whether /dev/shm is too small for ``need_bytes``."""
+    """Return True if /dev/shm is too small for ``need_bytes``."""
     return shm_room(places.shm_dir).free_bytes < need_bytes + MARGIN_BYTES
 
 
 def require(need_bytes: int, what: str, *, shm_counts: bool = False,
             places: Places = Places()) -> None:  # noqa: B008  (immutable)
-    """Refuse to allocate ``need_bytes`` where a limit does not leave them.
+    """Raise an error if a limit leaves less than ``need_bytes``.
 
     Args:
-        what: their use, for the error text.
-        shm_counts: they come from /dev/shm.
+        what: what the memory is for, for the error message.
+        shm_counts: the memory comes from /dev/shm, so its size is a limit.
 
     Raises:
-        OutOfSharedMemoryError: names every limit.
+        OutOfSharedMemoryError: the message names every limit.
     """
     shm = shm_room(places.shm_dir)
     limits = _limits(places)
@@ -79,17 +84,17 @@ def require(need_bytes: int, what: str, *, shm_counts: bool = False,
 
 
 def limit_bytes(places: Places = Places()) -> int:  # noqa: B008  (immutable)
-    """Return what could ever be allocated: all memory of the machine, or a smaller limit of our control groups."""
+    """Return the most that could be allocated: the memory of the machine, or a smaller limit of this process."""
     return min([room.limit_bytes for room in _limits(places)] + [_NO_LIMIT])
 
 
 def limits_text(places: Places = Places()) -> str:  # noqa: B008  (immutable)
-    """Return the remaining memory below each limit except /dev/shm, as text for an error."""
+    """Return the free memory under each limit except /dev/shm, as text for an error message."""
     return ", ".join(room.text for room in _limits(places)) or "no limit is known"
 
 
 def process_room(places: Places) -> Optional[Room]:
-    """Return the rest of the address space of this process, or None if it is not limited."""
+    """Return the free address space of this process, or None if it is not limited."""
     limit = re.search(r"^Max address space +(\d+) ", _read(places.own_limits) or "", re.MULTILINE)
     used = re.match(r"\d+", _read(places.own_size) or "")
     if limit is None or used is None:
@@ -101,12 +106,12 @@ def process_room(places: Places) -> Optional[Room]:
 
 
 def shm_room(shm_dir: str) -> Room:
-    """Room in /dev/shm; 0 where it is missing or may not be written to."""
+    """Return the room in /dev/shm: 0 bytes if it is missing or not writable."""
     try:
         status = os.statvfs(shm_dir)
     except OSError as error:
         return Room(0, 0, "{}: {}".format(shm_dir, error.strerror))
-    if not os.access(shm_dir, os.W_OK | os.X_OK):  # mounted read-only, or not for this user
+    if not os.access(shm_dir, os.W_OK | os.X_OK):  # mounted read-only, or no permission
         return Room(0, 0, "{} may not be written to".format(shm_dir))
     free = status.f_bavail * status.f_frsize
     total = status.f_blocks * status.f_frsize
@@ -114,7 +119,7 @@ def shm_room(shm_dir: str) -> Room:
 
 
 def machine_room(meminfo: str) -> Optional[Room]:
-    """What the machine has left, page cache included."""
+    """Return the available memory of the machine, including page cache."""
     fields = dict(re.findall(r"^(\w+): +(\d+) kB$", _read(meminfo) or "", re.MULTILINE))
     if "MemAvailable" not in fields:
         return None
@@ -123,14 +128,14 @@ def machine_room(meminfo: str) -> Optional[Room]:
 
 
 def group_rooms(places: Places) -> List[Optional[Room]]:
-    """Room under each memory limit of our control groups (version 1 and 2) and of their parents."""
+    """Return the room under each memory limit of our control groups (v1 and v2) and of their parents."""
     return [_group_room(directory, ("memory.max", "memory.current") if unified else
                         ("memory.limit_in_bytes", "memory.usage_in_bytes"))
             for unified, directories in _groups(places) for directory in directories]
 
 
 def oom_kills(places: Places = Places()) -> Optional[int]:  # noqa: B008  (immutable)
-    """How many processes of our control group the kernel has ended as memory ran out; None where it does not tell."""
+    """Return how many processes of our control group were killed for lack of memory; None if that is unknown."""
     told = None
     for unified, directories in _groups(places):
         counters = "memory.events" if unified else "memory.oom_control"
@@ -141,7 +146,7 @@ def oom_kills(places: Places = Places()) -> Optional[int]:  # noqa: B008  (immut
 
 
 def _groups(places: Places) -> Iterator[Tuple[bool, List[str]]]:
-    """Of each control group that may limit our memory: whether it is of version 2; its folder and its parents'."""
+    """Yield (is cgroup v2, directories of the group and its parents) for each group that may limit our memory."""
     for line in (_read(places.own_groups) or "").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
@@ -152,13 +157,15 @@ def _groups(places: Places) -> Iterator[Tuple[bool, List[str]]]:
 
 
 def _limits(places: Places) -> List[Room]:
-    """Return the limits that are known, except the size of /dev/shm."""
     return [room for room in [*group_rooms(places), machine_room(places.meminfo), process_room(places)]
             if room is not None]
 
 
 def _upwards(root: str, path: str) -> List[str]:
-    """The folder of a group and those of its parents.  In a container the path may not exist: then the root is ours."""
+    """Return the directories of a group and its parents.
+
+    In a container, only the root may exist, and it is our group.
+    """
     parts = [part for part in path.split("/") if part and part != ".."]
     return ["/".join([root] + parts[:n]) for n in range(len(parts), -1, -1)]
 
@@ -177,7 +184,6 @@ def _group_room(directory: str, names: Tuple[str, str]) -> Optional[Room]:
 
 
 def _reclaimable(directory: str) -> int:
-    """Bytes of page cache that the kernel would give up first."""
     stat = _read(directory + "/memory.stat") or ""
     fields = dict(line.split() for line in stat.splitlines() if len(line.split()) == 2)
     return int(fields.get("total_inactive_file", fields.get("inactive_file", "0")))

@@ -1,7 +1,7 @@
-"""Views ring segments and table segments as numpy arrays, for the workers.
+"""Numpy views of ring segments and table segments, for the workers.
 
-A ring is a byte arena with up to ``MAX_FRAMES`` frames, numbered without gaps; the trainer's pump fills it, key and
-table workers work in the frames in place.  Nothing here waits or decides.
+A ring is a byte arena with up to ``MAX_FRAMES`` frames, numbered without gaps.  The trainer's pump fills it; key and
+table workers process the frames in place.
 """
 from typing import Any, List, NamedTuple, Sequence
 
@@ -20,17 +20,17 @@ _OUT_ARRAYS = ("out_slots", "out_entries", "out_homes")
 
 
 class PartView:
-    """The part of one table in one frame: the fields of PART, and the arrays behind it.
+    """The part of one table in one frame: the fields of PART and its arrays.
 
     Args:
-        longs, ints: int64[], int32[]; both the ring segment.
-        frame_offset: bytes to where the frame begins.
-        column: of the table.
+        longs, ints: the ring segment as int64[] and as int32[].
+        frame_offset: start of the frame in bytes.
+        column: column of the table in the ring.
     """
 
     def __init__(self, longs: np.ndarray, ints: np.ndarray, frame_offset: int, column: int) -> None:
         start = (frame_offset + column * structs.PART.itemsize) // 8
-        self._fields = longs[start:start + _PART_LONGS]  # by number: a record takes three times as long
+        self._fields = longs[start:start + _PART_LONGS]  # by number: a numpy record takes three times as long
         self._longs = longs
         self._ints = ints
         self._frame = frame_offset
@@ -47,26 +47,27 @@ class PartView:
         self._fields[_PART_FIELDS[field]] = value
 
     def array(self, field: str, count: int) -> np.ndarray:
-        """The first ``count`` items of a part's array: int64 for ids, unique, counts; else int32."""
+        """Return the first ``count`` items of an array: int64 for ids, unique and counts, otherwise int32."""
         start = self._frame + self[field]
         if field in _LONG_ARRAYS:
             return self._longs[start // 8:start // 8 + count]
         return self._ints[start // 4:start // 4 + count]
 
     def record(self, keys: int, moves: int, outs: int) -> Record:
-        """The record in a part: ``keys`` keys, ``moves`` rows that move in, ``outs`` victims."""
+        """Return the record of the part, with ``keys`` keys, ``moves`` swap-ins and ``outs`` victims."""
         counts = [(name, keys) for name in _KEY_ARRAYS] + [("move_in", moves)] + [(name, outs) for name in _OUT_ARRAYS]
         return Record(*[self.array(name, count) for name, count in counts])
 
 
 class Look(NamedTuple):
-    """The states of a ring's frames, for one table; valid until the next look at this ring.
+    """The states of a ring's frames for one table; valid until the next look at this ring.
 
     Attributes:
-        turn: TURN; for kernels.
+        turn: TURN, for kernels.
         head: number of the oldest frame.
-        words, closed, trained: int64[frames]; the word of each, whether it can no longer be trained, and whether some
-            table claimed it; the oldest frame first.
+        words: int64[frames], word of each frame, oldest first.
+        closed: int64[frames], nonzero if the frame can no longer be trained.
+        trained: int64[frames], nonzero if some table's plan was claimed.
     """
 
     turn: Any
@@ -83,7 +84,6 @@ class RingView:
         memory: uint8[bytes of the segment], writable.
 
     Attributes:
-        memory: the whole segment.
         header: the RING fields, readable by name.
         frames: FRAME[MAX_FRAMES].
         tables: RING_TABLE[table_count].
@@ -112,26 +112,26 @@ class RingView:
         return int(self.header["channel"])
 
     def is_empty(self) -> bool:
-        """Whether the ring has no frame."""
+        """Return True if the ring has no frame."""
         return bool(atomics.load_acquire_i64(self._longs, _TAIL) == atomics.load_acquire_i64(self._longs, _HEAD))
 
     def look(self, column: int) -> Look:
-        """Read the states of all frames, for the table of a column."""
+        """Read the states of all frames for the table in a column."""
         turn = self._turn
         look(self.memory, column, turn)
         count = int(turn["count"])
         return Look(turn, int(turn["head"]), turn["words"][:count], turn["closed"][:count], turn["trained"][:count])
 
     def frame(self, number: int) -> Any:
-        """FRAME of a number."""
+        """Return the FRAME with this number."""
         return self.frames[number % structs.MAX_FRAMES]
 
     def part(self, number: int, column: int) -> PartView:
-        """The part of a table in a frame."""
+        """Return the part of a table in a frame."""
         return PartView(self._longs, self._ints, int(self.frame(number)["offset"]), column)
 
     def word(self, number: int, column: int) -> int:
-        """The word of a frame for a table."""
+        """Return the word of a frame for a table."""
         return int(atomics.load_acquire_u32(self._words[column], number % structs.MAX_FRAMES))
 
     def store_word(self, number: int, column: int, word: int) -> None:
@@ -139,47 +139,46 @@ class RingView:
         atomics.exchange_u32(self._words[column], number % structs.MAX_FRAMES, word)
 
     def replace_word(self, number: int, column: int, expected: int, word: int) -> bool:
-        """Replace the word of a frame for a table if it is the expected one; returns whether it was."""
+        """Replace the word of a frame for a table if it equals ``expected``.  Return True if it did."""
         return bool(atomics.compare_exchange_u32(self._words[column], number % structs.MAX_FRAMES, expected, word))
 
     def finished(self, column: int) -> int:
-        """The last ticket that a table has finished."""
+        """Return the last ticket that a table has finished."""
         return int(atomics.load_acquire_i64(self._finished, column))
 
     def store_finished(self, column: int, ticket: int) -> None:
-        """Store the last ticket that a table has finished; call it before its word is stored."""
+        """Store the last ticket that a table has finished.  Call this before storing the frame's word."""
         atomics.store_release_i64(self._finished, column, ticket)
 
 
 class TableInRing(NamedTuple):
-    """The position of a table in a stream: its column in the stream's ring."""
+    """The ring of a stream, and the column of a table in it."""
 
     ring: RingView
     column: int
 
 
 class TableView:
-    """A mapped table segment.
+    """A mapped table segment.  Arrays for rows on disk exist only if rows go to disk.
 
     Args:
         memory: uint8[bytes of the segment], writable.
-        fd: its descriptor, or -1 if all of it has memory.
-        name: of the table.
-        directories: of its row files.
+        fd: descriptor of the segment; -1 if all of it has memory.
+        name: name of the table.
+        directories: directories of its row files.
 
     Attributes:
-        memory: the whole segment.
-        name, directories: as given.
         header: the TABLE fields, readable and writable by name.
-        header_at: its address.
-        disk_table: the DISK_TABLE fields, the same; None where no row goes to disk.
-        asks, requests: int32[asks room], REQUEST[home capacity]; where rows go to disk. Of the latter
-            ``header["homes_ready"]`` have memory.
-        reads, read_rows: REQUEST[DISK_READERS, DISK_READS], float32[DISK_READERS, DISK_READS, row floats]; the same.
-        entries: ENTRY[capacity]; of these ``header["entries_ready"]`` have memory.
+        header_at: address of the header.
+        disk_table: the DISK_TABLE fields, readable and writable by name; None if no rows go to disk.
+        asks: int32[asks room].
+        requests: REQUEST[home capacity], of which ``header["homes_ready"]`` have memory; None if no rows go to disk.
+        reads: REQUEST[DISK_READERS, DISK_READS].
+        read_rows: float32[DISK_READERS, DISK_READS, row floats].
+        entries: ENTRY[capacity], of which ``header["entries_ready"]`` have memory.
         slot_entries: int32[device rows]; entry of each slot, -1 = empty.
-        homes: float32[home capacity, row floats]; of these ``header["homes_ready"]`` have memory.
-        log: IMAGE[log capacity]; of these ``header["snapshot_log_ready"]`` have memory.
+        homes: float32[home capacity, row floats], of which ``header["homes_ready"]`` have memory.
+        log: IMAGE[log capacity], of which ``header["snapshot_log_ready"]`` have memory.
     """
 
     def __init__(self, memory: np.ndarray, fd: int = -1, name: str = "", directories: Sequence[str] = ()) -> None:
@@ -224,24 +223,23 @@ class TableView:
             structs.REQUEST.itemsize, home_capacity)
 
     def load(self, field: str) -> int:
-        """A field of the header that another process stores, and all that its writer wrote before."""
+        """Load a header field that another process stores, with acquire order."""
         return int(atomics.load_acquire_i64(self._longs, _TABLE_LONGS[field]))
 
     def store(self, field: str, value: int) -> None:
-        """Store a field of the header that another process loads, by a full fence."""
+        """Store a header field that another process loads, with a full fence."""
         atomics.exchange_i64(self._longs, _TABLE_LONGS[field], value)
 
     def reads_asked(self, reader: int) -> int:
-        """How often a reader has asked for rows on disk."""
+        """Return how often a reader has requested rows on disk."""
         return int(atomics.load_acquire_i64(self._reads_asked, reader))
 
     def ready_entries(self, count: int) -> bool:
-        """Ensure memory for ``count`` entries (grows by steps).  Returns False when out of memory."""
+        """Allocate memory for ``count`` entries.  Return False if out of memory."""
         return self._ready(self._growing_entries, "entries_ready", count)
 
     def ready_homes(self, count: int) -> bool:
-        """Ensure memory for ``count`` home rows and their requests (grows by steps).  Returns False when out of memory.
-        """
+        """Allocate memory for ``count`` home rows and their requests.  Return False if out of memory."""
         if self.disk_table is None:
             return self._ready(self._growing_homes, "homes_ready", count)
         before = int(self.header["homes_ready"])
@@ -251,7 +249,7 @@ class TableView:
         return ready >= count
 
     def ready_log(self, count: int) -> bool:
-        """Ensure memory for ``count`` images in the log (grows by steps).  Returns False when out of memory."""
+        """Allocate memory for ``count`` images in the log.  Return False if out of memory."""
         return self._ready(self._growing_log, "snapshot_log_ready", count)
 
     def _ready(self, part: GrowingPart, field: str, count: int) -> bool:
@@ -259,7 +257,7 @@ class TableView:
         if ready < count:
             return False
         if ready > self.header[field]:
-            self.header[field] = ready  # after the memory is there
+            self.header[field] = ready  # after the memory was allocated
         return True
 
 

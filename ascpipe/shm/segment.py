@@ -1,9 +1,10 @@
-"""Makes, passes on and maps shared memory: the supervisor makes a segment, the other processes get its descriptor.
+"""Create, validate and map segments of shared memory.
 
-A segment is unlinked as soon as it is made, so the kernel frees it when the last process that has it ends.  All its
-pages are allocated from the start, except parts that grow (``growing_part``), which are not touched before they have
-memory.  So running out of memory is an error with numbers, in ``create`` or before, in ``memory.preflight``, never a
-SIGBUS later.
+The supervisor creates a segment, unlinks it at once, and passes its descriptor to the other processes.  The kernel
+frees it when the last process that uses it exits.
+
+All pages are allocated at creation, except growing parts (``growing_part``).  So a lack of memory raises an error with
+numbers, in ``create`` or earlier in ``memory.preflight``, and never causes a SIGBUS later.
 """
 import contextlib
 import errno
@@ -22,25 +23,25 @@ from ascpipe.shm import syscalls
 
 SHM_DIR = "/dev/shm"  # noqa: S108  (the kernel's folder of POSIX shared memory, not a temporary file)
 
-_NO_SEALS = -1  # not memory of the kernel's tmpfs
-_PLAIN_TMPFS = 1  # what the kernel answers for files of /dev/shm: they cannot be sealed
+_NO_SEALS = -1  # not a tmpfs file
+_PLAIN_TMPFS = 1  # F_GET_SEALS of files in /dev/shm: F_SEAL_SEAL, they cannot be sealed
 _NAME = re.compile(r"ascpipe\.[0-9a-f]{32}")
 
 
 def create(size: int, what: str, *, use_memfd: bool, present: Optional[int] = None) -> int:
-    """Make a segment of ``size`` bytes, zeroed; returns its descriptor.
+    """Create a zeroed segment and return its descriptor.
 
-    Call ``memory.preflight`` before: no limit stops a memfd, and one that is larger than the machine's memory gets this
-    process killed.
+    Call ``memory.preflight`` first: no limit applies to a memfd, and a process that allocates more than the machine's
+    memory is killed.
 
     Args:
         size: bytes, more than 0.
-        what: its use, for the error text.
-        use_memfd: what ``memory.preflight`` chose.
-        present: bytes from the start that get memory; else all.
+        what: what the memory is for, for the error message.
+        use_memfd: result of ``memory.preflight``.
+        present: bytes to allocate at the start of the segment; all by default.
 
     Raises:
-        OutOfSharedMemoryError: the kernel has no room although the preflight saw some.
+        OutOfSharedMemoryError: too little memory although the preflight succeeded.
     """
     fd = syscalls.memfd_create("ascpipe") if use_memfd else _open_unlinked()
     try:
@@ -55,10 +56,10 @@ def create(size: int, what: str, *, use_memfd: bool, present: Optional[int] = No
 
 
 def fill(fd: int, offset: int, size: int, what: str) -> None:
-    """Ensure memory for a part of a segment; pages that have it keep their content.
+    """Allocate memory for a part of a segment.  Pages that already have memory keep their content.
 
     Raises:
-        OutOfSharedMemoryError: the kernel has no room.
+        OutOfSharedMemoryError
     """
     try:
         os.posix_fallocate(fd, offset, size)
@@ -69,22 +70,21 @@ def fill(fd: int, offset: int, size: int, what: str) -> None:
 
 
 def _open_unlinked() -> int:
-    """Make a new POSIX segment, 0600, and unlink it; returns its descriptor."""
     name = "/ascpipe.{}".format(secrets.token_hex(16))
     try:
         memory = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600)
     except posix_ipc.Error as error:
         raise SegmentError(name, "it cannot be made: {}".format(error)) from error
-    with contextlib.suppress(posix_ipc.ExistentialError):  # another process has just swept it; the descriptor stays
+    with contextlib.suppress(posix_ipc.ExistentialError):  # a concurrent sweep unlinked it; the descriptor stays valid
         posix_ipc.unlink_shared_memory(name)
     fcntl.fcntl(memory.fd, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
     return int(memory.fd)
 
 
 def sweep(shm_dir: str = SHM_DIR) -> List[str]:
-    """Unlink segments of this user whose creator died between creating and unlinking; returns their names.
+    """Unlink segments of this user whose creator died before unlinking them.  Return their names.
 
-    A segment that is being created right now is not harmed: its name is not used again.
+    Unlinking a segment that is just being created is harmless, because its name is not used again.
     """
     removed = []
     for name in sorted(os.listdir(shm_dir)):
@@ -98,12 +98,12 @@ def sweep(shm_dir: str = SHM_DIR) -> List[str]:
 
 
 def map(fd: int, size: int) -> "np.ndarray[Any, Any]":  # noqa: A001  (read as segment.map)
-    """Map a received segment: uint8[size], shared, writable, not copied into forked children.
+    """Map a received segment as uint8[size]: shared, writable, not copied into forked children.
 
-    The memory is unmapped when the array and all views of it are gone; ``fd`` stays open and the caller's.
+    The memory is unmapped when the array and all its views are deleted.  The caller keeps ``fd``.
 
     Raises:
-        SegmentError: the descriptor is not a segment of ours of exactly ``size`` bytes.
+        SegmentError: ``check`` refused the descriptor.
     """
     check(fd, size)
     mapping = _Mapping(syscalls.map_shared(fd, size), size)
@@ -112,12 +112,10 @@ def map(fd: int, size: int) -> "np.ndarray[Any, Any]":  # noqa: A001  (read as s
 
 
 class _Mapping:
-    """A mapping that numpy keeps alive as long as any array over it."""
-
     def __init__(self, address: int, size: int) -> None:
         self.address = address
         self._size = size
-        self._unmap = syscalls.unmap  # the module may be gone when the process ends
+        self._unmap = syscalls.unmap  # the module may be unloaded at interpreter exit
         self.__array_interface__ = {"version": 3, "shape": (size,), "typestr": "|u1", "data": (address, False)}
 
     def __del__(self) -> None:
@@ -125,7 +123,7 @@ class _Mapping:
 
 
 def check(fd: int, size: int) -> None:
-    """Refuse a descriptor that could fail later: wrong size or owner, a named file, a size that may change.
+    """Refuse a descriptor of wrong size or owner, a named file, or a memfd without size seals.
 
     Raises:
         SegmentError

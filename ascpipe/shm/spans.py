@@ -1,7 +1,7 @@
-"""Records what a worker did and when: a ring of spans, in a file that the worker maps and other processes read.
+"""Ring of spans: the work of one worker, in a file that the worker maps and other processes read.
 
-A span is written before the count that covers it, so a reader gets whole spans only; it skips those that are
-overwritten while it reads.  Times are of the clock of TensorFlow's traces: nanoseconds since 1970.
+A span is written before the count that includes it, so readers never see an incomplete span.  A reader skips spans that
+are overwritten during the read.  Times use the clock of TensorFlow's traces: nanoseconds since 1970.
 """
 import io
 import mmap
@@ -12,7 +12,7 @@ import numpy as np
 
 MAGIC = 0x534E5053  #: "SPNS"
 AWAIT_ROWS = "await rows"  #: a plan waits for rows from disk
-STAGES = {"key": ("deduplicate",), "table": ("touch", "plan", "retire", AWAIT_ROWS)}  #: what the workers of a kind do
+STAGES = {"key": ("deduplicate",), "table": ("touch", "plan", "retire", AWAIT_ROWS)}  #: stages of a worker, by its kind
 _MOST_STAGES = 4
 
 _HEADER = np.dtype({"names": ["magic", "capacity", "pid", "kind", "index", "count"],
@@ -23,12 +23,12 @@ _SPAN = np.dtype([("start_ns", "<i8"), ("duration_ns", "<i8"), ("stream", "<i8")
 
 
 class Span(NamedTuple):
-    """A piece of work.
+    """A period of work of a worker.
 
     Attributes:
         start_ns, duration_ns: nanoseconds since 1970, nanoseconds.
-        stream: number of the stream of the batches.
-        done: for each thing that was done (a name of ``STAGES``), how many batches, and the number of the last one.
+        stream: stream number of the batches.
+        done: for each stage performed: name (see ``STAGES``), number of batches, number of the last batch.
     """
 
     start_ns: int
@@ -38,12 +38,7 @@ class Span(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """The spans of one worker, oldest first.
-
-    Attributes:
-        kind, number: of the worker: "key" or "table", its number.
-        pid: of its last process.
-    """
+    """The spans of the worker with this kind and number, oldest first.  ``pid`` is its last process."""
 
     kind: str
     number: int
@@ -52,12 +47,12 @@ class Recorded(NamedTuple):
 
 
 class SpanRing:
-    """The file of spans of a worker, for the worker to write.
+    """The span file of a worker, opened for writing.
 
     Args:
-        path: of the file; an existing one of the right size is continued, else it is made.
-        capacity: spans that it holds.
-        kind, index: of the worker.
+        path: an existing file of the right size is continued, otherwise a new one is created.
+        capacity: maximum number of spans.
+        kind, index: kind and number of the worker.
     """
 
     def __init__(self, path: str, capacity: int, kind: str, index: int) -> None:
@@ -79,7 +74,7 @@ class SpanRing:
         self._header["magic"] = MAGIC
 
     def add(self, start_ns: int, duration_ns: int, stream: int, last: Sequence[int], batches: Sequence[int]) -> None:
-        """Keep one more span; ``last`` and ``batches``: for each of the worker's stages, as in ``Span.done``."""
+        """Append a span.  ``last`` and ``batches`` have one item per stage of the worker, as in ``Span.done``."""
         count = int(self._header["count"])
         span = self._spans[count % len(self._spans)]
         span["start_ns"] = start_ns
@@ -91,11 +86,11 @@ class SpanRing:
 
 
 def read(path: str) -> Recorded:
-    """Read the spans of a file, while its worker goes on.
+    """Read the spans of a file while its worker writes to it.
 
     Raises:
-        FileNotFoundError: there is none.
-        ValueError: it is not one of ours.
+        FileNotFoundError
+        ValueError: the file is not a span file.
     """
     header, spans = last_spans(path, _HEADER, _SPAN, magic=MAGIC)
     kind = bytes(header["kind"]).rstrip(b"\0").decode("ascii", "replace")
@@ -104,21 +99,21 @@ def read(path: str) -> Recorded:
 
 
 def last_spans(path: str, header_type: np.dtype, span_type: np.dtype, **ours: int) -> Tuple[Any, List[Any]]:
-    """Read a file of spans while it is written: its header, and the last spans, whole ones only, oldest first.
+    """Return the header and the last complete spans, oldest first, of a file that another process is writing.
 
     Args:
-        path: of the file: a header and ``capacity`` spans, number n at n % capacity.
-        header_type: of the header, which has ``capacity`` and ``count``.
-        span_type: of a span.
-        ours: fields of the header, and what they are in a file of ours.
+        path: file with a header and ``capacity`` spans; span n is at index n % capacity.
+        header_type: dtype of the header, with the fields ``capacity`` and ``count``.
+        span_type: dtype of a span.
+        ours: required values of header fields.
 
     Raises:
-        FileNotFoundError: there is none.
-        ValueError: it is not one of ours.
+        FileNotFoundError
+        ValueError: the file is not such a file.
     """
     with io.FileIO(path) as file:
-        # Three system calls, in this order: spans below the first count are whole, and what the second count says is
-        # written over is left out.  SYNC exchange-spans: load
+        # The order of the three system calls matters: spans below the first count are complete, and spans overwritten
+        # according to the second count are skipped.  SYNC exchange-spans: load
         head = file.read(header_type.itemsize)
         data = file.readall()
         file.seek(header_type.fields["count"][1])
@@ -131,7 +126,7 @@ def last_spans(path: str, header_type: np.dtype, span_type: np.dtype, **ours: in
     if any(header[name] != value for name, value in ours.items()) or len(data) != capacity * span_type.itemsize:
         raise ValueError("{}: not a file of spans".format(path))
     spans = np.frombuffer(data, span_type)
-    oldest = max(0, newest - capacity + 1)  # the one that may be written right now is left out
+    oldest = max(0, newest - capacity + 1)  # skip the span that may be being written
     return header, [spans[number % capacity] for number in range(oldest, count)]
 
 

@@ -1,7 +1,7 @@
-"""Calls the kernel where Python 3.7 has no call, or another one: futex, memfd, pidfd, prctl, mmap, madvise, renameat2.
+"""System calls that Python 3.7 lacks or wraps differently: futex, memfd, pidfd, prctl, mmap, madvise, renameat2.
 
-Numbers are those of x86_64 and aarch64.  Arguments are plain integers, a failure is an ``OSError``.  ctypes releases
-the interpreter lock during a call, so a sleeping futex does not block other threads.
+The numbers are for x86_64 and aarch64.  Arguments are plain integers; failures raise ``OSError``.  ctypes releases the
+interpreter lock during a call, so a sleeping futex does not block other threads.
 """
 import ctypes
 import errno
@@ -22,11 +22,11 @@ _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
-# Never FUTEX_PRIVATE_FLAG: the word lies in memory of several processes.
+# Never FUTEX_PRIVATE_FLAG: several processes share the word.
 _FUTEX_WAIT = 0
 _FUTEX_WAKE = 1
 _FUTEX_WAKE_OP = 5
-_FUTEX_OP_ADD_ONE = (1 << 28) | (1 << 12)  # *word += 1; the comparison (equal to 0) only concerns a second wake of 0
+_FUTEX_OP_ADD_ONE = (1 << 28) | (1 << 12)  # *word += 1; the comparison only affects a second wake, of 0 threads
 _ALL_WAITERS = 0x7FFFFFFF
 
 _MFD_CLOEXEC = 1
@@ -45,7 +45,7 @@ class _Timespec(ctypes.Structure):
     _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
 
 
-_futex = _libc["syscall"]  # a function of its own: with declared types a call takes half the time
+_futex = _libc["syscall"]  # a separate function object: declared types halve the time of a call
 _futex.restype = ctypes.c_long
 _futex.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.POINTER(_Timespec),
                   ctypes.c_void_p, ctypes.c_int]
@@ -58,11 +58,10 @@ def _number(name: str) -> int:
     return _NUMBERS[machine][name]
 
 
-_FUTEX = _NUMBERS.get(platform.machine(), {}).get("futex", -1)  # looked up once: it is on the path of every wait
+_FUTEX = _NUMBERS.get(platform.machine(), {}).get("futex", -1)  # looked up once, because every wait uses it
 
 
 def _checked(result: int, what: str) -> int:
-    """``result`` of a call, unless it is below 0: then OSError, with a text that begins with ``what``."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, "{}: {}".format(what, os.strerror(number)))
@@ -70,10 +69,10 @@ def _checked(result: int, what: str) -> int:
 
 
 def futex_wait(address: int, expected: int, timeout_s: float) -> bool:
-    """Sleep while the 32-bit word at ``address`` is ``expected``, at most ``timeout_s`` (monotonic).
+    """Sleep while the 32-bit word at ``address`` equals ``expected``, for at most ``timeout_s`` (monotonic clock).
 
     Returns:
-        False if the time is over; True for a wake-up, a spurious one, or a word that differs already.
+        False after a timeout; True after a wake-up, a spurious one, or if the word differed already.
     """
     whole = int(timeout_s)
     limit = _Timespec(whole, int((timeout_s - whole) * 1e9))
@@ -88,14 +87,14 @@ def futex_wait(address: int, expected: int, timeout_s: float) -> bool:
 
 
 def futex_wake(address: int) -> int:
-    """Wake every thread that sleeps on the word at ``address``; returns how many there were."""
+    """Wake all threads that sleep on the word at ``address``, and return their number."""
     return _checked(_futex(_FUTEX, address, _FUTEX_WAKE, _ALL_WAITERS, None, None, 0), "futex wake")
 
 
 def futex_bump_and_wake(address: int) -> int:
-    """Add 1 to the word at ``address`` atomically, in the kernel, then wake every thread that sleeps on it.
+    """Add 1 to the word at ``address`` atomically in the kernel, then wake all threads that sleep on it.
 
-    The supervisor rings this way, because it loads no numba and so has no compiled atomics.
+    The supervisor needs it because it loads no numba and so has no compiled atomics.
     """
     return _checked(_libc.syscall(
         ctypes.c_long(_FUTEX), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_WAKE_OP), ctypes.c_int(_ALL_WAITERS),
@@ -103,19 +102,19 @@ def futex_bump_and_wake(address: int) -> int:
 
 
 def memfd_create(name: str) -> int:
-    """Make an anonymous memory file that may be sealed; returns its descriptor (closed by exec)."""
+    """Create an anonymous memory file that can be sealed, and return its close-on-exec descriptor."""
     return _checked(_libc.syscall(
         ctypes.c_long(_number("memfd_create")), ctypes.c_char_p(name.encode()),
         ctypes.c_uint(_MFD_CLOEXEC | _MFD_ALLOW_SEALING)), "memfd_create")
 
 
 def add_seals(fd: int) -> None:
-    """Seal a memory file: no process can change its size any more, or undo that."""
+    """Seal a memory file, so that no process can change its size or remove the seals."""
     fcntl.fcntl(fd, _F_ADD_SEALS, SEALS)
 
 
 def seals_of(fd: int) -> int:
-    """Seals of a memory file; -1 if ``fd`` is another kind of file."""
+    """Return the seals of a memory file; -1 if ``fd`` is another kind of file."""
     try:
         return fcntl.fcntl(fd, _F_GET_SEALS)
     except OSError as error:
@@ -125,10 +124,10 @@ def seals_of(fd: int) -> int:
 
 
 def pidfd_open(pid: int) -> int:
-    """Return a descriptor that gets readable when the process ends.
+    """Return a descriptor that becomes readable when the process exits.
 
     Raises:
-        ProcessLookupError: no such process.
+        ProcessLookupError
         OSError: ENOSYS on kernels before 5.3.
     """
     number = ctypes.c_long(_number("pidfd_open"))
@@ -138,14 +137,14 @@ def pidfd_open(pid: int) -> int:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of each descendant whose own parent ends."""
+    """Make this process the parent of descendants whose own parent exits."""
     _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 def map_shared(fd: int, size: int) -> int:
-    """Map ``size`` bytes of a file, shared and writable; returns their address.
+    """Map ``size`` bytes of a file, shared and writable, and return the address.
 
-    Python's own ``mmap`` duplicates the descriptor and keeps it, so a forked child would keep the memory alive.
+    Python's ``mmap`` duplicates the descriptor and keeps it, so a forked child would keep the memory alive.
     """
     address = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
     _checked(-1 if address == _MAP_FAILED else 0, "mmap")
@@ -153,20 +152,20 @@ def map_shared(fd: int, size: int) -> int:
 
 
 def unmap(address: int, size: int) -> None:
-    """munmap(2); the address must not be used afterwards."""
+    """Unmap memory (munmap).  The address must not be used afterwards."""
     _checked(_libc.munmap(address, size), "munmap")
 
 
 def advise(address: int, length: int, advice: int) -> None:
-    """madvise(2); raises OSError."""
+    """Call madvise(2)."""
     _checked(_libc.madvise(address, length, advice), "madvise({})".format(advice))
 
 
 def exchange_names(directory_fd: int, one: str, other: str) -> None:
-    """Exchange two names of a directory, atomically.
+    """Exchange two names in a directory atomically (renameat2).
 
     Raises:
-        OSError: EINVAL or ENOSYS where the file system or the kernel cannot.
+        OSError: EINVAL or ENOSYS if it is not supported.
     """
     directory = ctypes.c_int(directory_fd)
     _checked(_libc.syscall(

@@ -1,10 +1,10 @@
-"""Reads what a table knows of its keys, beside the worker that changes it, and disturbs nothing.
+"""Read the state of a table's keys while its worker changes them, without disturbing the worker.
 
-It reads by system calls and never maps: a look at a page without memory takes none then, and nothing can be written.
-Any process of the session may write everywhere in this memory, so what is read there is examined before it is used.
+The reader uses system calls and never maps the segment.  So reading a page without memory allocates none, and the
+reader cannot write.  Values are checked before use, because any process of the session may write in this memory.
 
-While a frame is DONE its record may be half assigned to the entries, and while a cut is not applied they may change;
-``_consistent`` tells what was read beside neither.  Where a row is if it is not on the device is one word.
+While a frame is DONE, its record may be partly assigned to the entries.  While a cut is pending, entries may change.
+``_consistent`` detects both.  The location of a row outside the device is a single field.
 """
 import functools
 import time
@@ -20,18 +20,18 @@ from ascpipe.layout.words import DEDUPED, DONE, FREE, HOME_DISK, RETIRED, TOUCHE
 Read = Callable[[int, int], bytes]  #: (offset, size) -> bytes of a segment; fewer at its end
 Found = TypeVar("Found")
 
-PATIENCE_S = 5.0  #: for a moment at which the table is not changed
-_CHUNK = 1 << 16  # entries that are read together
-_PAUSE_S = 5e-5  # between two looks for such a moment: a step may be short
+PATIENCE_S = 5.0  #: maximum wait for a moment at which the table is not being changed
+_CHUNK = 1 << 16  # entries per read
+_PAUSE_S = 5e-5  # between attempts; a step may be short
 _SAMPLE_PAUSE_S = 0.01
-_SPARE = 16  # candidates for the most frequent keys beside those that are wanted: some may leave
+_SPARE = 16  # extra candidates for the most frequent keys, as some may be deleted
 
 
 class Moment(NamedTuple):
-    """When a table was as it is told.
+    """The version of a table that was read.
 
     Attributes:
-        batch: ticket of the last batch that it had, 0 = none.
+        batch: ticket of the last retired batch, 0 = none.
         cut: number of the last cut.
     """
 
@@ -40,16 +40,16 @@ class Moment(NamedTuple):
 
 
 class SeenKey(NamedTuple):
-    """What a table knows of a key.
+    """The state of a key in a table.
 
     Attributes:
         key: the key.
-        is_known: it has trained state; if not, all below is 0 or None.
-        occurrences: in trained batches, times ``faae_coefficient``.
-        timestamp: of the last trained batch that had it, 0 = it had none.
-        last: ticket of that batch, 0 = it came from a checkpoint.
-        slot, home, disk_slot: of its row on the device, on the host, on disk; None where it is not.
-        as_of: ticket of the table's last batch when it was as told here.
+        is_known: it has trained state; otherwise all fields below except ``as_of`` are 0 or None.
+        occurrences: number in trained batches, times ``faae_coefficient``.
+        timestamp: of the last trained batch with this key, 0 = none.
+        last: ticket of that batch, 0 = the key came from a checkpoint.
+        slot, home, disk_slot: location of its row on the device, in host memory and on disk; None if it is not there.
+        as_of: ticket of the table's last retired batch when the key was read.
     """
 
     key: int
@@ -64,11 +64,11 @@ class SeenKey(NamedTuple):
 
 
 class Hottest(NamedTuple):
-    """The most frequent keys, the first ones first.
+    """The most frequent keys, in descending order.
 
     Attributes:
-        keys: (key, how often).
-        batches: of how many batches; None: of all that were trained.
+        keys: (key, number of occurrences).
+        batches: number of batches that were counted; None for all trained batches.
     """
 
     keys: List[Tuple[int, int]]
@@ -80,7 +80,7 @@ class PartSeen(NamedTuple):
 
     Attributes:
         number, ticket: of the frame.
-        word: of the frame for the table.
+        word: word of the frame for the table.
         keys, occurrences: int64[n], int32[n].
     """
 
@@ -95,9 +95,9 @@ class RingReader:
     """The training ring of a table.
 
     Args:
-        read: of the segment.
-        size: its bytes.
-        table_count, column: tables of the ring, and which of them the table is.
+        read: reads the ring's segment.
+        size: bytes of the segment.
+        table_count, column: number of tables in the ring, and column of this table.
     """
 
     def __init__(self, read: Read, size: int, table_count: int, column: int) -> None:
@@ -109,15 +109,11 @@ class RingReader:
         self._table = shape.tables_offset + column * structs.RING_TABLE.itemsize
 
     def words(self) -> np.ndarray:
-        """uint32[MAX_FRAMES]: the words of the table, by position."""
+        """Return the words of the table, uint32[MAX_FRAMES], by position."""
         return _record(self._read, self._table, structs.RING_TABLE)["words"]
 
     def parts(self, first: int, last: int) -> Iterator[PartSeen]:
-        """What is deduplicated of the frames that are in use, by their words; those that leave are left out.
-
-        Args:
-            first, last: words of the table, both included.
-        """
+        """Yield the part of each frame whose word is in [``first``, ``last``]; skip frames freed during the read."""
         header = _record(self._read, 0, structs.RING)
         head = int(header["head"])
         for number in range(head, min(int(header["tail"]), head + structs.MAX_FRAMES)):
@@ -148,13 +144,13 @@ class RingReader:
 
 
 class TableReader:
-    """One table, for a process that looks.
+    """Reads one table from a process other than its worker.
 
     Args:
-        name: for errors.
-        read: of the table's segment.
-        entries_offset, capacity: where the entries lie, and how many there may be.
-        rings: the training ring of the table, if it has one.
+        name: for error messages.
+        read: reads the table's segment.
+        entries_offset, capacity: offset and maximum number of the entries.
+        rings: the training ring of the table, if any.
     """
 
     def __init__(self, name: str, read: Read, entries_offset: int, capacity: int, rings: Sequence[RingReader]) -> None:
@@ -166,20 +162,20 @@ class TableReader:
 
     @property
     def has_counts(self) -> bool:
-        """Whether occurrences are counted now."""
+        """True if the table counts occurrences now."""
         header = self._header()
         return bool(header["counting"] != 0 or header["access_threshold"] < 0)
 
     @property
     def access_threshold(self) -> int:
-        """Occurrences before a key gets a row; -1 = there is no admission."""
+        """Occurrences before a key gets a row; -1 = no admission."""
         return int(self._header()["access_threshold"])
 
     def look(self, keys: Sequence[int], patience_s: float = PATIENCE_S) -> List[SeenKey]:
-        """What the table knows of each of these keys.
+        """Return the state of each key.
 
         Raises:
-            WrongStateError: it was being changed for ``patience_s``.
+            WrongStateError: the table was being changed for ``patience_s``.
         """
         deadline = time.monotonic() + patience_s
         seen: Dict[int, SeenKey] = {}
@@ -191,7 +187,7 @@ class TableReader:
         return [seen[key] for key in keys]
 
     def pins(self, keys: Sequence[int]) -> Dict[int, List[int]]:
-        """Tickets of the batches under way that keep the entry of each key, oldest first."""
+        """Return, for each key, the tickets of unfinished batches that pin its entry, oldest first."""
         found: Dict[int, List[int]] = {key: [] for key in keys}
         wanted = np.array(list(found), np.int64)
         for ring in self._rings:
@@ -201,16 +197,16 @@ class TableReader:
         return found
 
     def hottest(self, count: int, patience_s: float = PATIENCE_S) -> Hottest:
-        """The keys that occurred most often in trained batches.
+        """Return the keys with the most occurrences in trained batches.
 
         Raises:
-            WrongStateError: the table was being changed for ``patience_s``.
+            WrongStateError: as ``look``.
         """
         deadline = time.monotonic() + patience_s
         while True:
             cut = self._moment(deadline).cut
             numbers = self._largest(count + _SPARE)
-            # A count was read beside the worker: what is told is read once more.
+            # the worker may have changed the counts during the read, so read these again
             entries = [self._wait_for(functools.partial(self._entry, number), deadline) for number in numbers]
             if all(moment.cut == cut for _, moment in entries):
                 found = [(int(entry["key"]), int(entry["count"])) for entry, _ in entries if entry["state"] == TRAINED]
@@ -218,7 +214,7 @@ class TableReader:
             self._require_time(deadline, True)
 
     def sample(self, count: int, seconds: float) -> Hottest:
-        """The keys that occurred most often in the batches that are under way within some seconds."""
+        """Return the most frequent keys of the batches that are in the rings during the given seconds."""
         end = time.monotonic() + seconds
         seen: Set[Tuple[int, int]] = set()
         parts: List[PartSeen] = []
@@ -242,7 +238,7 @@ class TableReader:
     # ---- one look
 
     def _look_once(self, keys: Sequence[int], deadline: float) -> Iterator[SeenKey]:
-        """Of the keys that one look finds, or finds to be unknown; none if a cut came between."""
+        """Yield the keys that one attempt finds, or finds to be unknown; none if a cut was applied in between."""
         begun = self._moment(deadline)
         numbers = self._numbers_of(keys)
         found = [(key, self._wait_for(functools.partial(self._entry, numbers[key]), deadline) if key in numbers
@@ -251,12 +247,11 @@ class TableReader:
             return
         for key, read in found:
             if read is None:
-                yield _unknown(key, begun.batch)  # what was trained before has an entry from then on
+                yield _unknown(key, begun.batch)  # a key trained before `begun.batch` would have an entry
             elif read[0]["key"] == key and read[0]["state"] != FREE:
-                yield _seen(*read)  # else it was only a name, and has left
+                yield _seen(*read)  # otherwise the entry was freed or reused: try again
 
     def _numbers_of(self, keys: Sequence[int]) -> Dict[int, int]:
-        """Entries of those keys that have one."""
         wanted = np.array(keys, np.int64)
         found: Dict[int, int] = {}
         for first, entries in self._chunks():
@@ -265,7 +260,6 @@ class TableReader:
         return found
 
     def _largest(self, count: int) -> List[int]:
-        """Numbers of the entries with the largest counts."""
         found = np.zeros((0, 2), np.int64)  # numbers and counts
         for first, entries in self._chunks():
             at = np.flatnonzero(entries["state"] == TRAINED)
@@ -275,7 +269,7 @@ class TableReader:
         return [int(number) for number in found[:, 0]]
 
     def _chunks(self) -> Iterator[Tuple[int, np.ndarray]]:
-        """(number of the first, ENTRY[n]) of all that were ever used."""
+        """Yield (number of the first entry, ENTRY[n]) for all entries ever used."""
         used = min(max(0, int(self._header()["entries_used"])), self._capacity)
         size = structs.ENTRY.itemsize
         for first in range(0, used, _CHUNK):
@@ -307,9 +301,9 @@ class TableReader:
                                   "look. Try again; `ascpipe status` shows what is stuck, if something is")
 
     def _consistent(self, read: Callable[[], Found]) -> Optional[Tuple[Found, Moment]]:
-        """What was read at a moment at which no record and no cut is half assigned; None: try again.
+        """Return the result of ``read`` if no record or cut was being applied during the call, otherwise None.
 
-        The order matters: a worker assigns, stores ``retired``, then the word.
+        The order matters: a worker assigns the record, stores ``retired``, then the word.
         """
         before = self._stamp()
         if before is None or self._is_assigned():
@@ -320,7 +314,6 @@ class TableReader:
         return found, before
 
     def _is_assigned(self) -> bool:
-        """Whether a record may be assigned just now."""
         return any((ring.words() == DONE).any() for ring in self._rings)
 
     def _stamp(self) -> Optional[Moment]:
@@ -345,6 +338,6 @@ def _seen(entry: Any, moment: Moment) -> SeenKey:
 
 
 def _record(read: Read, offset: int, struct: np.dtype) -> Any:
-    """The record at an offset; zeros where the segment has none."""
+    """Return the record at an offset, or zeros beyond the end of the segment."""
     data = read(offset, struct.itemsize)
     return np.frombuffer(data if len(data) == struct.itemsize else bytes(struct.itemsize), struct)[0]
