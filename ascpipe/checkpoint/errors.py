@@ -42,8 +42,8 @@ class NotSavedError(CheckpointError):
     fields: ClassVar[Tuple[str, ...]] = ("prefix", "reason", "written_bytes", "needed_bytes", "state")
 
     def _text(self) -> str:
-        return ("checkpoint {} not saved: {} (wrote {} of {} bytes, {:.2f} of {:.2f} GiB). {} Training may go on; "
-                "mend the cause and save again").format(
+        return ("Checkpoint {} was not saved: {} (wrote {} of {} bytes, {:.2f} of {:.2f} GiB). {} Training can "
+                "continue; remove the cause and save again").format(
                     self.prefix, self.reason, self.written_bytes, self.needed_bytes, self.written_bytes / _GIB,
                     self.needed_bytes / _GIB, self.state)
 
@@ -53,8 +53,8 @@ class NotPublishedError(CheckpointError):
 
     code = "E511"
     fields: ClassVar[Tuple[str, ...]] = ("prefix", "directory", "reason")
-    template = ("checkpoint {prefix} is complete in {directory} and can be restored, but {reason}. "
-                "Mend the cause and save again")
+    template = ("Checkpoint {prefix} is complete in {directory} and can be restored, but {reason}. "
+                "Remove the cause and save again")
 
 
 class NoCheckpointError(CheckpointError, FileNotFoundError):
@@ -62,8 +62,8 @@ class NoCheckpointError(CheckpointError, FileNotFoundError):
 
     code = "E520"
     fields: ClassVar[Tuple[str, ...]] = ("path",)
-    template = ("there is no checkpoint: {path} does not exist. Nothing was changed. "
-                "Give DIR/BASE-STEP as save() returned it")
+    template = ("There is no checkpoint: {path} does not exist. Nothing was changed. "
+                "Pass DIR/BASE-STEP as save() returned it")
 
 
 class NoTablesError(NoCheckpointError, FileExistsError):
@@ -79,7 +79,7 @@ class NoTablesError(NoCheckpointError, FileExistsError):
 
     def _text(self) -> str:
         directory, stem = os.path.split(self.prefix)
-        return "checkpoint {} has variables but no tables: there is no {}. Nothing was changed. {}".format(
+        return "Checkpoint {} has variables but no tables: there is no {}. Nothing was changed. {}".format(
             self.prefix, os.path.join(directory, "sparse-" + stem), self.instead)
 
 
@@ -88,7 +88,7 @@ class CheckpointPathError(CheckpointError, ValueError):
 
     code = "E521"
     fields: ClassVar[Tuple[str, ...]] = ("path", "reason")
-    template = "checkpoint path {path!r} refused: {reason}. Nothing was read or written"
+    template = "Checkpoint path {path!r} was refused: {reason}. Nothing was read or written"
 
 
 class DamagedCheckpointError(CheckpointError):
@@ -101,8 +101,8 @@ class DamagedCheckpointError(CheckpointError):
 
     code = "E522"
     fields: ClassVar[Tuple[str, ...]] = ("prefix", "file", "reason")
-    template = ("checkpoint {prefix} is damaged: {file}: {reason}. Nothing was changed, and nothing of it will be "
-                "used. Restore another one, or get this one from a copy")
+    template = ("Checkpoint {prefix} is damaged: {file}: {reason}. Nothing was changed, and nothing of it is "
+                "used. Restore another checkpoint, or copy this one again")
 
 
 class UnverifiedCheckpointError(CheckpointError):
@@ -110,8 +110,8 @@ class UnverifiedCheckpointError(CheckpointError):
 
     code = "E523"
     fields: ClassVar[Tuple[str, ...]] = ("prefix",)
-    template = ("checkpoint {prefix} has no manifest of ascpipe, so it cannot be verified. Nothing was changed. If it "
-                "comes from Rec SDK and you trust it, give allow_unverified=True or set ASCPIPE_ALLOW_UNVERIFIED=1")
+    template = ("Checkpoint {prefix} has no manifest of ascpipe, so it cannot be verified. Nothing was changed. If it "
+                "comes from Rec SDK and you trust it, pass allow_unverified=True or set ASCPIPE_ALLOW_UNVERIFIED=1")
 
 
 class CheckpointMismatchError(CheckpointError):
@@ -124,7 +124,7 @@ class CheckpointMismatchError(CheckpointError):
 
     code = "E524"
     fields: ClassVar[Tuple[str, ...]] = ("prefix", "table", "reason")
-    template = "checkpoint {prefix}: table {table!r} {reason}. Nothing was changed"
+    template = "Checkpoint {prefix}: table {table!r} {reason}. Nothing was changed"
 
 
 class NotRemovedError(CheckpointError):
@@ -146,8 +146,8 @@ class NoRoomForCopyError(CheckpointError):
 
     code = "E527"
     fields: ClassVar[Tuple[str, ...]] = ("prefix", "need_bytes", "have")
-    template = ("the rows of checkpoint {prefix} need {need_bytes} bytes of memory for a copy beside the tables, and "
-                "there is: {have}. Nothing was changed. Evaluate after training has ended, or on another machine")
+    template = ("The rows of checkpoint {prefix} need {need_bytes} bytes of memory for a copy beside the tables. "
+                "Available: {have}. Nothing was changed. Evaluate after training has ended, or on another machine")
 
 
 class NoMemoryToReadError(CheckpointError):
@@ -164,6 +164,6 @@ class NoMemoryToReadError(CheckpointError):
     fields: ClassVar[Tuple[str, ...]] = ("prefix", "what", "need_bytes", "have")
 
     def _text(self) -> str:
-        return ("checkpoint {} cannot be read: {} need {} bytes ({:.2f} GiB) of memory, and there is: {}. Nothing was "
+        return ("Checkpoint {} cannot be read: {} need {} bytes ({:.2f} GiB) of memory. Available: {}. Nothing was "
                 "changed. Raise the limit, or read it on a machine with more memory").format(
                     self.prefix, self.what, self.need_bytes, self.need_bytes / _GIB, self.have)

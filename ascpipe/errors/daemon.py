@@ -4,8 +4,8 @@ from typing import ClassVar, Tuple
 from ascpipe.errors.base import AscpipeError
 from ascpipe.layout import codes
 
-_ELSEWHERE = ("take another directory: for sockets and logs one of `export XDG_RUNTIME_DIR=$(mktemp -d)`, in every "
-              "process that uses the daemon; for compiled kernels one that ASCPIPE_CACHE_DIR names")
+_ELSEWHERE = ("use another directory: for sockets and logs, run `export XDG_RUNTIME_DIR=$(mktemp -d)` in every shell "
+              "that uses the daemon; for compiled kernels, set ASCPIPE_CACHE_DIR")
 
 
 class DaemonError(AscpipeError):
@@ -19,7 +19,7 @@ class NotRunningError(DaemonError):
 
     code = "E212"
     fields: ClassVar[Tuple[str, ...]] = ("name", "run_dir")
-    template = "no ascpipe daemon named {name!r} is running ({run_dir}). Start one with: ascpipe start --name {name}"
+    template = "No ascpipe daemon named {name!r} is running ({run_dir}). Start one with: ascpipe start --name {name}"
 
 
 class AlreadyRunsError(DaemonError):
@@ -27,8 +27,8 @@ class AlreadyRunsError(DaemonError):
 
     code = "E211"
     fields: ClassVar[Tuple[str, ...]] = ("name", "pid", "uid", "started", "run_dir")
-    template = ("another ascpipe daemon (pid {pid}, uid {uid}, started {started}) owns {run_dir}. "
-                "It was not disturbed. End it with: ascpipe stop --name {name}, or choose another --name")
+    template = ("Another ascpipe daemon (pid {pid}, uid {uid}, started {started}) uses {run_dir}. "
+                "It was not affected. Stop it with: ascpipe stop --name {name}, or choose another --name")
 
 
 class BusyError(DaemonError):
@@ -36,8 +36,8 @@ class BusyError(DaemonError):
 
     code = "E210"
     fields: ClassVar[Tuple[str, ...]] = ("name", "pid", "since")
-    template = ("daemon {name!r} already serves the trainer with pid {pid} since {since}. "
-                "Wait for it to end, or start another: ascpipe start --name OTHER and set ASCPIPE_NAME=OTHER")
+    template = ("Daemon {name!r} has served the trainer with pid {pid} since {since}, and serves one trainer at a time."
+                " Wait until it ends, or start another daemon: ascpipe start --name OTHER, and set ASCPIPE_NAME=OTHER")
 
 
 class RunDirError(DaemonError):
@@ -45,7 +45,7 @@ class RunDirError(DaemonError):
 
     code = "E214"
     fields: ClassVar[Tuple[str, ...]] = ("path", "reason")
-    template = ("will not use {path}: {reason}. Nothing of it was changed. Mend that, or " + _ELSEWHERE)
+    template = ("Directory {path} cannot be used: {reason}. Nothing in it was changed. Correct that, or " + _ELSEWHERE)
 
 
 class DirectoryFullError(DaemonError):
@@ -59,7 +59,7 @@ class DirectoryFullError(DaemonError):
 
     code = "E223"
     fields: ClassVar[Tuple[str, ...]] = ("path", "reason", "room")
-    template = "no room for {path}: {reason}; {room}. Make room, or " + _ELSEWHERE
+    template = "There is no space for {path}: {reason}; {room}. Free some space, or " + _ELSEWHERE
 
 
 class EndpointTooLongError(DaemonError):
@@ -67,7 +67,7 @@ class EndpointTooLongError(DaemonError):
 
     code = "E216"
     fields: ClassVar[Tuple[str, ...]] = ("path", "length", "limit")
-    template = ("socket path {path} has {length} bytes, at most {limit} are possible. "
+    template = ("Socket path {path} has {length} bytes; the limit is {limit}. "
                 "Use a shorter --name or XDG_RUNTIME_DIR")
 
 
@@ -76,8 +76,8 @@ class NoAnswerError(DaemonError):
 
     code = "E218"
     fields: ClassVar[Tuple[str, ...]] = ("name", "verb", "timeout_s")
-    template = ("daemon {name!r} did not answer {verb!r} within {timeout_s:g} s. "
-                "If it is stopped by a signal, continue it with kill -CONT")
+    template = ("Daemon {name!r} did not answer {verb!r} within {timeout_s:g} s. "
+                "If a signal stopped it, continue it with kill -CONT")
 
 
 class NotStartedError(DaemonError):
@@ -93,7 +93,7 @@ class WrongStateError(DaemonError):
 
     code = "E219"
     fields: ClassVar[Tuple[str, ...]] = ("verb", "state", "reason")
-    template = "cannot {verb} now, the daemon is {state}: {reason}"
+    template = "The daemon cannot {verb} while it is {state}: {reason}"
 
 
 class PeerRefusedError(DaemonError):
@@ -109,7 +109,7 @@ class VersionError(DaemonError):
 
     code = "E220"
     fields: ClassVar[Tuple[str, ...]] = ("trainer_version", "trainer_layout", "daemon_version", "daemon_layout")
-    template = ("trainer {trainer_version} (layout {trainer_layout:x}) cannot talk to daemon {daemon_version} "
+    template = ("Trainer {trainer_version} (layout {trainer_layout:x}) cannot use daemon {daemon_version} "
                 "(layout {daemon_layout:x}). Install matching versions and restart the daemon")
 
 
@@ -126,8 +126,8 @@ class DaemonStoppedError(DaemonError):
 
     code = "E113"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
-    template = ("the ascpipe daemon was ended ({reason}). What was trained since the last checkpoint is lost. "
-                "Start a daemon and restart the program")
+    template = ("The ascpipe daemon was stopped ({reason}). Training since the last checkpoint is lost. "
+                "Start a daemon, then restart the program")
 
 
 class RowFileError(DaemonError):
@@ -141,8 +141,8 @@ class RowFileError(DaemonError):
 
     code = "E420"
     fields: ClassVar[Tuple[str, ...]] = ("table", "directory", "reason")
-    template = ("rows of table {table!r} cannot go to {directory!r}: {reason}. Nothing was started. Choose a directory "
-                "on a disk that may be written to (ssd_data_path)")
+    template = ("Rows of table {table!r} cannot be stored in {directory!r}: {reason}. Nothing was started. Choose a "
+                "directory on a writable disk (ssd_data_path)")
 
 
 class MetricsError(DaemonError):
@@ -155,8 +155,8 @@ class MetricsError(DaemonError):
 
     code = "E224"
     fields: ClassVar[Tuple[str, ...]] = ("setting", "value", "reason")
-    template = ("metrics cannot be exported as {setting} = {value} asks: {reason}. Nothing was started. Choose another "
-                "port or file, or leave the setting out")
+    template = ("Metrics cannot be exported with {setting} = {value}: {reason}. Nothing was started. Choose another "
+                "port or file, or remove the setting")
 
 
 class MetricsMissingError(MetricsError):
@@ -164,8 +164,8 @@ class MetricsMissingError(MetricsError):
 
     code = "E225"
     fields: ClassVar[Tuple[str, ...]] = ("setting", "value", "package")
-    template = ('{setting} = {value} asks for metrics, which need the package {package}, and it is not installed. '
-                'Nothing was started. Install it: pip install "ascpipe[metrics]", or leave the setting out')
+    template = ('{setting} = {value} enables metrics, which need the package {package}, and it is not installed. '
+                'Nothing was started. Install it: pip install "ascpipe[metrics]", or remove the setting')
 
 
 class RemoteError(DaemonError):

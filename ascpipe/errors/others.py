@@ -20,7 +20,7 @@ class ConfigError(AscpipeError):
     fields: ClassVar[Tuple[str, ...]] = ("setting", "origin", "value", "reason")
 
     def _text(self) -> str:
-        return "setting {} from {} has the value {}: {}".format(
+        return "Setting {} from {} has the value {}: {}".format(
             shown(self.setting), self.origin, shown(self.value), self.reason)
 
 
@@ -30,7 +30,7 @@ class ConfigFileError(ConfigError):
     code = "E403"
 
     def _text(self) -> str:
-        return "cannot read settings from {}: {}".format(self.origin, self.reason)
+        return "Settings cannot be read from {}: {}".format(self.origin, self.reason)
 
 
 class NameRefusedError(AscpipeError):
@@ -52,9 +52,9 @@ class OtherProductError(AscpipeError, ImportError):
 
     code = "E227"
     fields: ClassVar[Tuple[str, ...]] = ("found", "folder")
-    template = ("mx_rec of ascpipe-mx-rec stands beside another mx_rec, of {found}, in {folder}, and programs can mean "
-                "one of them only. Nothing was run, and neither was changed. Keep one: pip uninstall ascpipe-mx-rec, "
-                "or remove the other, or give each an environment of its own (docs/how-to/install.md)")
+    template = ("Two packages mx_rec are installed: ascpipe-mx-rec, and that of {found} in {folder}. A program "
+                "can import only one. Nothing was run, and neither was changed. Keep one: pip uninstall "
+                "ascpipe-mx-rec, or remove the other, or use separate environments (docs/how-to/install.md)")
 
 
 class MessageError(AscpipeError):
@@ -62,7 +62,7 @@ class MessageError(AscpipeError):
 
     code = "E230"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
-    template = "message refused: {reason}"
+    template = "A message was refused: {reason}"
 
 
 class ConnectionClosedError(MessageError):
@@ -86,7 +86,7 @@ class SegmentError(AscpipeError):
 
     code = "E302"
     fields: ClassVar[Tuple[str, ...]] = ("what", "reason")
-    template = "shared memory {what} refused: {reason}"
+    template = "Shared memory {what} was refused: {reason}"
 
 
 class OutOfSharedMemoryError(SegmentError):
@@ -101,10 +101,9 @@ class OutOfSharedMemoryError(SegmentError):
     fields: ClassVar[Tuple[str, ...]] = ("what", "need_bytes", "have")
 
     def _text(self) -> str:
-        return ("need {:.2f} GiB ({} bytes) of shared memory for {}: {}. Nothing was started. "
-                "Use a smaller --ring-bytes (of a private daemon: ASCPIPE_RING_BYTES) or smaller tables, or raise the "
-                "limit").format(
-                    self.need_bytes / _GIB, self.need_bytes, self.what, self.have)
+        return ("Too little shared memory for {}: {:.2f} GiB ({} bytes) are needed, {}. Nothing was started. Use a "
+                "smaller --ring-bytes (private daemon: ASCPIPE_RING_BYTES) or smaller tables, or raise the "
+                "limit").format(self.what, self.need_bytes / _GIB, self.need_bytes, self.have)
 
 
 class RanksError(AscpipeError):
@@ -122,7 +121,7 @@ class HorovodMissingError(RanksError):
 
     code = "E241"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
-    template = ('several ranks need Horovod, which cannot be imported ({reason}). Install it: '
+    template = ('Several ranks need Horovod, which cannot be imported ({reason}). Install it: '
                 '`make ranks` in the tree of ascpipe, or pip install --no-build-isolation "ascpipe[ranks]"')
 
 
@@ -131,7 +130,7 @@ class HorovodVersionError(RanksError):
 
     code = "E242"
     fields: ClassVar[Tuple[str, ...]] = ("found", "wanted")
-    template = ('Horovod {found} is installed, and ascpipe works with {wanted} only. Install that one: '
+    template = ('Horovod {found} is installed, but ascpipe supports only {wanted}. Install that version: '
                 '`make ranks` in the tree of ascpipe, or pip install --no-build-isolation "ascpipe[ranks]"')
 
 
@@ -140,8 +139,8 @@ class RanksDisagreeError(RanksError):
 
     code = "E243"
     fields: ClassVar[Tuple[str, ...]] = ("horovod", "launched")
-    template = ("Horovod says {horovod}, the launcher says {launched}: call hvd.init() without arguments, and start "
-                "all ranks by one launcher")
+    template = ("Horovod reports {horovod}, the launcher {launched}: call hvd.init() without arguments, and start all "
+                "ranks with one launcher")
 
 
 class CombinerError(AscpipeError, ValueError):
@@ -180,8 +179,8 @@ class UntrainedTableError(AscpipeError, ValueError):
 
     code = "E252"
     fields: ClassVar[Tuple[str, ...]] = ("table", "reason")
-    template = ("Table {table!r} is looked up for training, and no optimizer of this graph updates it: its rows would "
-                "stay as they began. {reason}")
+    template = ("Table {table!r} is looked up for training, but no optimizer of this graph updates it, so its rows "
+                "would never change. {reason}")
 
 
 class TableUseError(AscpipeError, ValueError):
@@ -207,4 +206,4 @@ class NotBuiltYetError(AscpipeError, NotImplementedError):
 
     code = "E600"
     fields: ClassVar[Tuple[str, ...]] = ("what", "instead")
-    template = "{what} is not built yet in ascpipe: {instead}"
+    template = "{what} is not supported by ascpipe yet: {instead}"

@@ -9,31 +9,31 @@ class WorkerError(AscpipeError):
 
     code = "E120"
     fields: ClassVar[Tuple[str, ...]] = ("worker", "pid", "cause")
-    template = "{worker} (pid {pid}) ended: {cause}"
+    template = "{worker} (pid {pid}) exited: {cause}"
 
 
 class TableWorkerDiedError(WorkerError):
     """A table worker exited other than by SIGKILL."""
 
     code = "E122"
-    template = ("{worker} (pid {pid}) ended: {cause}. Its memory may be damaged, so it will not be reused. "
-                "What was trained since the last checkpoint is lost. Restart the program")
+    template = ("{worker} (pid {pid}) exited: {cause}. Its memory may be damaged and is discarded. "
+                "Training since the last checkpoint is lost. Restart the program")
 
 
 class KeyWorkerDiedError(WorkerError):
     """A key worker exited other than by SIGKILL."""
 
     code = "E130"
-    template = ("{worker} (pid {pid}) ended: {cause}. No batch was half-applied. "
-                "What was trained since the last checkpoint is lost. Restart the program")
+    template = ("{worker} (pid {pid}) exited: {cause}. No batch was half-applied. "
+                "Training since the last checkpoint is lost. Restart the program")
 
 
 class DiskWorkerDiedError(WorkerError):
     """The disk worker exited other than by SIGKILL."""
 
     code = "E132"
-    template = ("{worker} (pid {pid}) ended: {cause}. Rows on disk are lost with it. "
-                "What was trained since the last checkpoint is lost. Restart the program")
+    template = ("{worker} (pid {pid}) exited: {cause}. Its rows on disk are lost. "
+                "Training since the last checkpoint is lost. Restart the program")
 
 
 class RowUnreadableError(WorkerError):
@@ -47,9 +47,9 @@ class RowUnreadableError(WorkerError):
 
     code = "E422"
     fields: ClassVar[Tuple[str, ...]] = ("table", "key", "directory", "slot", "reason")
-    template = ("table {table!r}: the row of key {key} cannot be read from {directory} (disk slot {slot}): {reason}. "
-                "The step that needs it was not run, and what was trained since the last checkpoint is lost. Look "
-                "after that disk, then restart the program from a checkpoint")
+    template = ("Table {table!r}: the row of key {key} cannot be read from {directory} (disk slot {slot}): {reason}. "
+                "The step that needs it was not run, and training since the last checkpoint is lost. Check "
+                "that disk, then restart the program from a checkpoint")
 
 
 class DiskFullError(WorkerError):
@@ -64,9 +64,9 @@ class DiskFullError(WorkerError):
 
     code = "E423"
     fields: ClassVar[Tuple[str, ...]] = ("table", "lacking", "need_bytes", "reason", "room")
-    template = ("table {table!r}: {lacking} rows ({need_bytes} bytes) must go to disk to make room for the next batch, "
-                "and none can: {reason}. Free now: {room}. What was trained since the last checkpoint is lost. Make "
-                "room there, or name other directories in ssd_data_path, then restart the program from a checkpoint")
+    template = ("Table {table!r}: {lacking} rows ({need_bytes} bytes) must be written to disk for the next batch, and "
+                "no disk accepts them: {reason}. Free space: {room}. Training since the last checkpoint is lost. Free "
+                "space there, or use other directories in ssd_data_path, then restart the program from a checkpoint")
 
 
 class DiskSilentError(WorkerError):
@@ -79,9 +79,9 @@ class DiskSilentError(WorkerError):
 
     code = "E424"
     fields: ClassVar[Tuple[str, ...]] = ("seconds", "under_way")
-    template = ("no row was read from disk, and none written, for {seconds:.0f} s (disk_patience_s) while a step "
-                "waited for rows; operations under way: {under_way}. The step was not run, and what was trained since "
-                "the last checkpoint is lost. Look after that disk, or allow it more time if it is that slow, then "
+    template = ("No row was read from disk or written for {seconds:.0f} s (disk_patience_s) while a step waited for "
+                "rows; operations in flight: {under_way}. The step was not run, and training since the "
+                "last checkpoint is lost. Check that disk, or raise disk_patience_s if it is that slow, then "
                 "restart the program from a checkpoint")
 
 
@@ -94,5 +94,5 @@ class CrashLoopError(WorkerError):
 
     code = "E140"
     fields: ClassVar[Tuple[str, ...]] = ("worker", "restarts", "window_s", "causes")
-    template = ("{worker} was restarted {restarts} times in {window_s:g} s, giving up. Last causes: {causes}. "
-                "What was trained since the last checkpoint is lost. Restart the program")
+    template = ("{worker} was restarted {restarts} times in {window_s:g} s and is not restarted again. "
+                "Last causes: {causes}. Training since the last checkpoint is lost. Restart the program")

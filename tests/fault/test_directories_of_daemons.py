@@ -140,9 +140,9 @@ def test_what_the_error_of_a_taken_run_directory_says_works(how, library):
               "mount -t tmpfs -o mode=1777 tmpfs /tmp", "unset XDG_RUNTIME_DIR", "taken=/tmp/ascpipe-0", how,
               "chown -h {0}:{0} $taken".format(OTHER))
     refused = apart(*inside, ascpipe + " start --name unit 2>&1 || true")
-    assert re.search("E214: will not use /tmp/ascpipe-0: it (belongs|is)", refused)
+    assert re.search("E214: Directory /tmp/ascpipe-0 cannot be used: it (belongs|is)", refused)
     told = session(*inside)
-    assert re.search("E214: will not use /tmp/ascpipe-0: it (belongs|is)", told["error"])
+    assert re.search("E214: Directory /tmp/ascpipe-0 cannot be used: it (belongs|is)", told["error"])
     advice = re.search("`(export XDG_RUNTIME_DIR=.*)`", refused).group(1)
     verbs = ("start", "status --json > /tmp/status", "stop")
     status = apart(*inside, advice, *("ASCPIPE_NAME=unit {} {}".format(ascpipe, verb) for verb in verbs),
@@ -161,7 +161,8 @@ def test_a_warm_cache_on_a_file_system_that_is_read_only_serves(library):
 def test_a_cold_cache_on_a_file_system_that_is_read_only_is_named(library):
     os.unlink(os.path.join(library[0], kernel_cache.library_name()))
     told = session("mount --bind {0} {0}".format(library[1]), "mount -o remount,ro,bind {}".format(library[1]))
-    assert re.search("E214: will not use {}: .*ascpipe warmup.*Read-only file system".format(library[0]), told["error"])
+    assert re.search("E214: Directory {} cannot be used: .*ascpipe warmup.*Read-only file system".format(library[0]),
+                     told["error"])
 
 
 def run_in(options, *lines):
@@ -174,7 +175,7 @@ def test_a_run_directory_that_cannot_have_enough_files_is_named_and_logs_of_work
     for files in (1, 3, 6, 8, 14):
         told = run_in("nr_inodes={}".format(files))
         assert told["attached"] == AT_WORK or re.match(
-            r"E223: no room for /tmp/asc-\S+: No space left on device; .* \d+ of {} files".format(files),
+            r"E223: There is no space for /tmp/asc-\S+: No space left on device; .* \d+ of {} files".format(files),
             told["error"]), (files, told["error"])
         seen.append(bool(told["attached"]))
     assert seen == sorted(seen) and {False, True} == set(seen)
@@ -182,7 +183,8 @@ def test_a_run_directory_that_cannot_have_enough_files_is_named_and_logs_of_work
 
 def test_a_run_directory_that_is_full_is_named():
     told = run_in("size=64k", "dd if=/dev/zero of=$XDG_RUNTIME_DIR/filler bs=4k 2>/dev/null || true")
-    assert re.match(r"E223: no room for /tmp/asc-\S+: No space left on device; 0\.0 of 0\.1 MiB", told["error"])
+    assert re.match(r"E223: There is no space for /tmp/asc-\S+: No space left on device; 0\.0 of 0\.1 MiB",
+                    told["error"])
 
 
 def full(folder, size):
@@ -200,7 +202,7 @@ def test_a_warm_cache_on_a_disk_that_is_full_serves(library):
 def test_a_cold_cache_on_a_disk_that_is_full_is_named_and_no_worker_is_started_again(library):
     os.unlink(os.path.join(library[0], kernel_cache.library_name()))
     told = session(*full(library[0], "1m"))
-    assert re.search(r"E223: no room for {}: .*No space left on device; 0\.0 of 1\.0 MiB".format(library[0]),
+    assert re.search(r"E223: There is no space for {}: .*No space left on device; 0\.0 of 1\.0 MiB".format(library[0]),
                      told["error"]), told
 
 

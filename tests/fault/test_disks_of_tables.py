@@ -42,8 +42,8 @@ def test_a_disk_that_is_slow_is_not_taken_for_dead_whatever_a_step_takes(usual, 
 
 def test_a_disk_that_answers_no_more_ends_the_run_with_its_directory_and_what_was_saved_goes_on(usual, tmp_path):
     told = trained("silent", tmp_path, disk_patience_s=7)
-    said = re.search(r"E424: no row was read from disk, and none written, for (\d+) s \(disk_patience_s\) while a step "
-                     r"waited for rows; operations under way: \d+ in (\S+)\.", told["error"])
+    said = re.search(r"E424: No row was read from disk or written for (\d+) s \(disk_patience_s\) while a step waited "
+                     r"for rows; operations in flight: \d+ in (\S+)\.", told["error"])
     assert 7 <= int(said.group(1)) < 15 and said.group(2) == told["directory"]
     assert told["ended_after_s"] < 40
     assert (told["losses"], told["state"], told["steps"]) == usual
@@ -52,10 +52,10 @@ def test_a_disk_that_answers_no_more_ends_the_run_with_its_directory_and_what_wa
 def test_a_disk_that_cannot_be_read_ends_the_run_with_its_directory_and_what_was_saved_goes_on(usual, tmp_path):
     """Where a row cannot be written because the page it lies in cannot be read, that error may come first."""
     told = trained("unreadable", tmp_path)
-    said = (re.search(r"E422: table 'item': the row of key -?\d+ cannot be read from (?P<directory>\S+) \(disk slot "
+    said = (re.search(r"E422: Table 'item': the row of key -?\d+ cannot be read from (?P<directory>\S+) \(disk slot "
                       r"\d+\): (?P<reason>.*?)\. ", told["error"])
-            or re.search(r"E423: table 'item': \d+ rows \(\d+ bytes\) must go to disk.*, and none can: "
-                         r"(?P<reason>.*?)\. Free now: (?P<directory>\S+) has", told["error"]))
+            or re.search(r"E423: Table 'item': \d+ rows \(\d+ bytes\) must be written to disk.* no disk accepts them: "
+                         r"(?P<reason>.*?)\. Free space: (?P<directory>\S+) has", told["error"]))
     assert said, told["error"]
     assert (said.group("directory"), said.group("reason")) == (told["directory"], os.strerror(5))
     assert (told["losses"], told["state"], told["steps"]) == usual
@@ -72,8 +72,8 @@ def test_a_disk_that_cannot_be_read_for_a_while_fails_evaluations_and_saves_with
 
 def test_a_full_disk_ends_the_run_with_directory_need_and_room_and_what_was_saved_goes_on(usual, tmp_path):
     told = trained("full", tmp_path)
-    said = re.search(r"E423: table 'item': (\d+) rows \((\d+) bytes\) must go to disk.*, and none can: (.*?)\. "
-                     r"Free now: (\S+) has (\d+) bytes", told["error"])
+    said = re.search(r"E423: Table 'item': (\d+) rows \((\d+) bytes\) must be written to disk.* no disk accepts them: "
+                     r"(.*?)\. Free space: (\S+) has (\d+) bytes", told["error"])
     rows, need, reason, directory, room = said.groups()
     assert int(need) == int(rows) * (2 * 4 * 4 + 8) and reason == os.strerror(28)
     assert directory == told["directory"] and int(room) < 4096

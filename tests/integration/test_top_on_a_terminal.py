@@ -99,6 +99,6 @@ def test_a_daemon_that_ends_ends_it_with_one_line_and_3(monkeypatch):
             assert terminal.ended() == 3
             is_as_before(terminal)
             (line,) = terminal.afterwards().strip().splitlines()
-            assert line.startswith("ascpipe: E212: no ascpipe daemon named 'ending' is running")
+            assert line.startswith("ascpipe: E212: No ascpipe daemon named 'ending' is running")
     finally:
         daemon.end()

@@ -285,8 +285,8 @@ def test_another_product_of_that_name_is_neither_overwritten_nor_shadowed_withou
         == "BY = 'another'\n"
     refused = subprocess.run([str(installed), "-W", "ignore", "-c", "import mx_rec"], stderr=subprocess.PIPE, cwd="/",
                              text=True)
-    assert "E227: mx_rec of ascpipe-mx-rec stands beside another mx_rec, of mx_rec 6.0, in {}/mx_rec".format(another) \
-        in refused.stderr
+    assert ("E227: Two packages mx_rec are installed: ascpipe-mx-rec, and that of mx_rec 6.0 in "
+            "{}/mx_rec".format(another)) in refused.stderr
     pip(installed, "uninstall", "--yes", "--quiet", "ascpipe-mx-rec")
     assert run(installed, "-c", "import mx_rec; print(mx_rec.BY)", cwd="/").stdout == "another\n"
 

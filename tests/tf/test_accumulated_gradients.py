@@ -106,7 +106,7 @@ def test_what_is_not_built_is_refused(given, monkeypatch):
     if not given:
         monkeypatch.setenv("HOROVOD_RANK", "0")
         monkeypatch.setenv("HOROVOD_SIZE", "2")
-    with twin_programs.ascpipe(**given), pytest.raises(NotBuiltYetError, match="accumulate.*not built yet"):
+    with twin_programs.ascpipe(**given), pytest.raises(NotBuiltYetError, match="accumulate.*not supported"):
         asc.optimizers.accumulate(v1.train.GradientDescentOptimizer(0.1), 2)
 
 

@@ -65,7 +65,7 @@ def test_a_path_where_nothing_can_be_saved_is_an_error_after_which_the_program_s
 def test_a_missing_checkpoint_is_e520_and_an_error_that_programs_of_tensorflow_catch(has_folder, kind, tmp_path,
                                                                                       running):
     path = str((tmp_path if has_folder else tmp_path / "none") / "model-7")
-    with pytest.raises(kind, match="^E520: there is no checkpoint: {} does not exist".format(path)) as raised:
+    with pytest.raises(kind, match="^E520: There is no checkpoint: {} does not exist".format(path)) as raised:
         running.saver.restore(running.run, path)
     assert isinstance(raised.value, NoCheckpointError) and raised.value.path == path
     assert raised.value.message == str(raised.value)

@@ -88,14 +88,14 @@ def test_a_missing_horovod_says_how_to_install_it(installed, monkeypatch):
 
 def test_another_version_is_refused(installed):
     installed(Module(), version="0.27.0")
-    with pytest.raises(HorovodVersionError, match="0.27.0 is installed, and ascpipe works with 0.28.1"):
+    with pytest.raises(HorovodVersionError, match="0.27.0 is installed, but ascpipe supports only 0.28.1"):
         horovod.started()
 
 
 @pytest.mark.parametrize("rank, size", [(0, 2), (1, 4)])
 def test_a_rank_of_another_number_is_refused(installed, rank, size):
     installed(Module(rank, size))
-    with pytest.raises(RanksDisagreeError, match="Horovod says rank {} of {}, .* rank 1 of 2".format(rank, size)):
+    with pytest.raises(RanksDisagreeError, match="Horovod reports rank {} of {}, .* rank 1 of 2".format(rank, size)):
         horovod.started()
 
 

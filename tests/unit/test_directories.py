@@ -89,6 +89,6 @@ def test_what_is_full_is_an_error_of_its_own_with_what_is_free(tmp_path):
         with pytest.raises(DirectoryFullError, match=r"E223.*MiB and \d+ of \d+ files are free there"):
             with directories.refusing(str(tmp_path / "not" / "there")):
                 raise OSError(number, os.strerror(number))
-    with pytest.raises(RunDirError, match="E214.*/elsewhere: Read-only"):
+    with pytest.raises(RunDirError, match="E214.*/elsewhere cannot be used: Read-only"):
         with directories.refusing(str(tmp_path)):
             raise OSError(errno.EROFS, "Read-only file system", "/elsewhere")

@@ -33,7 +33,7 @@ def test_a_socket_path_may_have_107_bytes_and_no_more(monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/" + "x" * (names.ENDPOINT_BYTES - rest - 1))
     names.run_dir("a")
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/" + "x" * (names.ENDPOINT_BYTES - rest))
-    with pytest.raises(EndpointTooLongError, match="108 bytes, at most 107"):
+    with pytest.raises(EndpointTooLongError, match="108 bytes; the limit is 107"):
         names.run_dir("a")
 
 

@@ -363,7 +363,7 @@ def test_too_little_memory_is_an_error_with_need_and_limit_wherever_it_runs_out(
     outcomes = {spare: limited(prefix, spare << 20) for spare in (0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 1000)}
     refused = [outcome for outcome in outcomes.values() if outcome != count]
     assert outcomes[1000] == count and len(refused) >= 4, outcomes
-    said = re.compile(r"E528: checkpoint .*model.ckpt-1 cannot be read: .* need \d+ bytes .*, and there is: .*"
+    said = re.compile(r"E528: Checkpoint .*model.ckpt-1 cannot be read: .* need \d+ bytes .*\. Available: .*"
                       r"the address space of this process is limited to \d+\.\d\d GiB")
     assert not [text for text in refused if not said.match(text)], outcomes
 

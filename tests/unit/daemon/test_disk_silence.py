@@ -25,7 +25,7 @@ def test_a_disk_that_ends_no_operation_is_dead_after_its_patience():
     *before, last = looked(silence, 120)
     assert not any(before)
     assert isinstance(last, DiskSilentError)
-    assert "for 120 s (disk_patience_s)" in str(last) and "operations under way: 4 in /a." in str(last)
+    assert "for 120 s (disk_patience_s)" in str(last) and "operations in flight: 4 in /a." in str(last)
 
 
 @pytest.mark.parametrize("other", [{"read": 1}, {"written": 1}, {"calls": 10}, {"is_awaited": False}, {"under_way": 0}])

@@ -56,7 +56,7 @@ def test_the_descriptors_are_for_reading_only_and_are_closed_afterwards(memory):
 
 
 def test_without_a_session_or_such_a_table_it_is_refused(memory):
-    with pytest.raises(WrongStateError, match="E219: cannot read table 'user' now, the daemon is idle: there is no"):
+    with pytest.raises(WrongStateError, match="E219: The daemon cannot read table 'user' while it is idle: "):
         with table_readers.opened(None, "user", "idle"):
             pass
     with pytest.raises(WrongStateError, match="has no such table"):

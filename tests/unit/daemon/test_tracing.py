@@ -51,7 +51,7 @@ def test_the_disk_worker_records_nothing(run):
 
 def test_a_second_start_or_stop_is_refused(run):
     trace = tracing(run)
-    with pytest.raises(WrongStateError, match="E219: cannot stop the trace now, the daemon is not recording"):
+    with pytest.raises(WrongStateError, match="E219: The daemon cannot stop the trace while it is not recording"):
         trace.stop()
     trace.start(50)
     with pytest.raises(WrongStateError, match="recording: it keeps 50 spans of each worker since"):

@@ -43,7 +43,7 @@ def test_a_missing_dev_shm_means_memfd(places):
 
 
 def test_the_machine_itself_may_have_too_little(places):
-    with pytest.raises(OutOfSharedMemoryError, match=r"need 65\.00 GiB.*the machine has 64\.00 GiB"):
+    with pytest.raises(OutOfSharedMemoryError, match=r"65\.00 GiB.*are needed.*the machine has 64\.00 GiB"):
         memory.preflight(65 * GIB, "a test", places)
 
 
