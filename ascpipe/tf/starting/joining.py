@@ -1,6 +1,6 @@
-"""A further graph joins the running pipeline: it shares rings and tables, and may bring tables of its own.
+"""Lets a further graph join the running pipeline. It shares rings and tables, and may add tables.
 
-Tables that it shares must be as the graphs before have them.
+A shared table must have the same properties as in earlier graphs.
 """
 from typing import Any, Collection, Dict, List, Optional, Set, Tuple
 
@@ -16,23 +16,23 @@ from ascpipe.tf.running.shapes import KnownTable, StreamShape
 from ascpipe.tf.starting.descriptions import known_tables, slot_specs, stream_shape, table_message, with_homes
 from ascpipe.tf.starting.graph_checks import warn_of_short_run_ahead
 
-#: What a program that knows columns alone may do; Estimators do it by themselves.
+#: Cure for programs that use only feature columns. Estimators apply it automatically.
 _BETWEEN = ("between graphs whose columns differ call ascpipe.tf.shutdown() and ascpipe.tf.use_for_feature_columns(), "
             "and restore what was saved")
 
-#: (what it is, as the pipeline has it, as the graph has it)
+#: (name, value in the pipeline, value in the graph)
 Fact = Tuple[str, Any, Any]
 
 
 def join(pipeline: Pipeline, state: GraphState) -> None:
     """Let a further graph use the tables of a pipeline, and add its own. An error leaves all trained state unchanged.
 
-    A training stream shares the ring of an earlier one that has all its tables, an evaluation stream that of one
-    with the same features. Tickets of both then stand in one order, so that what one graph has submitted is trained
-    or dropped before what the next one submits is trained.
+    A training stream shares the ring of an earlier training stream that has all its tables. An evaluation stream shares
+    the ring of one with the same features. Batches of a ring have a total order of tickets: batches that one graph
+    submitted are trained or dropped before later batches of another graph are trained.
 
     Raises:
-        ValueError, NotBuiltYetError, AscpipeError: as ``start_asc_pipeline``.
+        ValueError, NotBuiltYetError, AscpipeError: see ``start_asc_pipeline``.
     """
     trained = pipeline.trained_tables()
     _require_agreement(pipeline.tables, trained, state)
@@ -51,7 +51,7 @@ def join(pipeline: Pipeline, state: GraphState) -> None:
             pipeline.add_table(known_tables(state)[name], shape, table_message(shape, state))
     for stream, ring in zip(shapes, rings):
         if stream.number in pipeline.rings:
-            continue  # the start of this graph came to an error after this, before
+            continue  # an earlier start of this graph failed after adding this stream
         if ring is None:
             pipeline.add_stream(stream)
         else:
@@ -59,7 +59,11 @@ def join(pipeline: Pipeline, state: GraphState) -> None:
 
 
 def _require_empty(pipeline: Pipeline, begun: Set[int]) -> None:
-    """Refuse to begin to train what was restored without its optimizer slots."""
+    """Refuse to start training tables that an earlier graph has restored without optimizer slots.
+
+    Args:
+        begun: numbers of the tables whose training begins.
+    """
     with hold(alone=False) as held:
         for name, table in pipeline.tables.items():
             if table.shape.number in begun and held.table(table.shape.number).header["entries_used"]:
@@ -71,7 +75,11 @@ def _require_empty(pipeline: Pipeline, begun: Set[int]) -> None:
 
 
 def _ring_for(pipeline: Pipeline, shape: StreamShape, trained: Set[int]) -> Optional[StreamShape]:
-    """The stream whose ring another one can share; None: it gets one of its own."""
+    """Return the stream whose ring ``shape`` can share; None if it needs its own ring.
+
+    Raises:
+        NotBuiltYetError: if some of its tables were trained before, but not in one ring with the others.
+    """
     if shape.channel != TRAIN:
         return next((known for known in pipeline.streams if _kind(known) == _kind(shape)), None)
     for known in pipeline.streams:
@@ -92,16 +100,17 @@ def _not_together(what: str) -> NotBuiltYetError:
 
 
 def _kind(shape: StreamShape) -> StreamShape:
-    """A stream without what differs between streams that can share a ring: numbers, also those that end names."""
+    """Return a stream without the parts that may differ in a shared ring: its number, and numbers in names."""
     return shape._replace(number=0, names=tuple(name.rsplit("_", 1)[0] for name in shape.names))
 
 
 def _require_agreement(known: Dict[str, KnownTable], trained: Collection[int], state: GraphState) -> None:
-    """Raise ``ValueError``, naming the table and what differs, unless a graph's tables go with those of the pipeline.
+    """Raise ``ValueError`` if a graph's tables do not match the tables of the pipeline.
 
     Args:
+        known: tables of the pipeline by name. New tables of the graph must have the next numbers.
         trained: numbers of the tables that were trained before.
-        state: of the graph; tables that are not known get the numbers after those that are.
+        state: state of the graph.
     """
     news = [table.shape.number for name, table in state.tables.items() if name not in known]
     if news != list(range(len(known), len(known) + len(news))):
@@ -134,7 +143,7 @@ def _facts(known: KnownTable, table: Table) -> List[Fact]:
 
 
 def _training_facts(known: KnownTable, state: GraphState, table: Table) -> List[Fact]:
-    """Facts that matter where rows are trained, not where they are only read. A seed may come from a checkpoint."""
+    """Return facts that matter only for training. The seed is not compared: it may come from a checkpoint."""
     before = known.shape
     now = table.shape
     return [("the optimizer slots", known.slots, slot_specs(state.slots.get(table.table_name, ()))),

@@ -1,4 +1,4 @@
-"""Warns if a program computes norms, histograms or averages over all trainable variables, which include no tables."""
+"""Warns if a program computes norms, histograms or averages of all trainable variables: tables are not included."""
 import logging
 from typing import Any, List, NamedTuple, Sequence, Set, Tuple
 
@@ -20,12 +20,12 @@ _OF_A_LAYER = "Regularizer"
 
 
 class _Computed(NamedTuple):
-    """Something that programs compute over variables.
+    """A value that programs compute from variables.
 
     Attributes:
         what: its name in the warning.
         types: types of the ops that read the variables.
-        instead: what to write for tables.
+        instead: alternative for tables.
     """
 
     what: str
@@ -88,7 +88,7 @@ def _is_read_by(variable: Any, types: Sequence[str]) -> bool:
 
 
 def _reads_rows(state: GraphState, op: tf.Operation) -> bool:
-    """Return whether an op reads looked-up rows, directly or through ops that keep them."""
+    """Return whether an op reads looked-up rows, directly or through ops that pass rows on."""
     lookups = {each for lookup in state.lookups.values() for each in lookup.ops}
     waiting = list(op.inputs)
     while waiting:
