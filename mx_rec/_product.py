@@ -34,7 +34,6 @@ def _others(path: Iterable[str], own: Iterable[Path]) -> List[Path]:
 
 
 def _distribution_of(folder: Path) -> str:
-    """Return name and version of the distribution that contains the package, or its directory if there is none."""
     import importlib_metadata
 
     for distribution in importlib_metadata.distributions(path=[str(folder.parent)]):

@@ -106,7 +106,6 @@ class DiskTable:
         return done
 
     def _take_all(self, rows: "_Rows") -> int:
-        """Take the requests of one reader. Return the number of requested rows."""
         reads, writes, _ = take_again(rows.requests, 0, len(rows.requests), *self._numbers)
         self._submit(rows, reads, writes)
         return int(reads + writes)
@@ -141,7 +140,6 @@ class DiskTable:
         return True
 
     def _refuse(self, rows: "_Rows", numbers: np.ndarray) -> None:
-        """Fail requests with ENOSPC."""
         for number in numbers.tolist():
             rows.requests["error"][number] = errno.ENOSPC
             exchange_u32(rows.requests["word"], number, REQUEST_FAILED)  # SYNC request-done: store

@@ -43,14 +43,12 @@ def exit_code(error: BaseException) -> int:
 
 
 def _chain(error: Optional[BaseException]) -> Iterator[BaseException]:
-    """Iterate over the exception and the exceptions that caused it."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def _modules(error: BaseException) -> Iterator[str]:
-    """Iterate over the names of the modules in the traceback of the exception."""
     return (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
 
 

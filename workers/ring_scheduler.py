@@ -55,7 +55,6 @@ class RingScheduler(Stage):
         return self._pace.pause_s(int(self._rounds["plans"][0]))
 
     def _run(self, most: int) -> int:
-        """Perform up to ``most`` rounds, until no action is possible. Return the number of actions."""
         rounds = self._rounds
         looks = self._listeners.looks
         rounds["left"] = most

@@ -108,7 +108,6 @@ def make_work(worker: Worker, attachment: Attachment) -> Work:
 
 
 def _training_ring(attachment: Attachment, table: int) -> Optional[TableInRing]:
-    """Return the column of a table in its training stream; None if it has no training stream."""
     for stream in attachment.streams:
         if stream.channel == TRAIN and table in stream.tables:
             return TableInRing(stream.ring, stream.tables.index(table))

@@ -69,7 +69,6 @@ def _load(supervisor: socket.socket) -> _Kinds:
 
 
 def _write_to(log: int) -> None:
-    """Redirect standard output and error to the descriptor ``log``, and close it."""
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)

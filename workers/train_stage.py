@@ -130,7 +130,6 @@ class TrainStage:
         return may_assign
 
     def _skip(self, number: int) -> None:
-        """Acknowledge a frame, so that it can be freed, and remove it from the window."""
         part = self._ring.part(number, self._column)
         if self._ring.word(number, self._column) != TOUCHED:
             part["held"] = 0
@@ -159,7 +158,6 @@ class TrainStage:
         self._cuts.apply()
 
     def _give_up_entries(self) -> None:
-        """Reset all touched frames to DEDUPED, so that they are touched again."""
         seen = self._ring.look(self._column)
         for number, word in enumerate(seen.words.tolist(), seen.head):
             if word == TOUCHED:

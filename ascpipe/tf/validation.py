@@ -235,7 +235,6 @@ def _are_numbers(value: Any) -> bool:
 
 def _check_range(name: str, value: Union[int, float], low: float, high: float, *, open_low: bool = False,
                 open_high: bool = False) -> None:
-    """Raise ``ValueError`` if ``value`` is out of range or NaN."""
     if value != value:
         raise ValueError("argument {}: nan is less than {} or is bigger than {}".format(name, low, high))
     if value < low or (open_low and value == low):
@@ -330,7 +329,6 @@ def ignore(function: str, known: Iterable[str], unknown: Iterable[str]) -> None:
 
 
 def _named(signature: inspect.Signature, arguments: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return the arguments by name, including those in ``**kwargs``."""
     named = dict(arguments)
     for name, parameter in signature.parameters.items():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:

@@ -281,7 +281,6 @@ def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, An
 
 
 def _dense(rows: tf.Tensor, ids: Ids, default_row: tf.Tensor) -> tf.Tensor:
-    """Return the rows of sparse ids in dense form, with ``default_row`` where there is no id."""
     places = tf.range(tf.shape(rows)[0])
     restore = ids.dense_restore(places)
     dense, = native.ops().asc_restore_rows(local=rows, places=places, restore=[restore], default_row=default_row)

@@ -59,6 +59,5 @@ def _extract_sub_graph(graph_def: Any, dest_nodes: Any) -> Any:
 
 
 def _table_of(op_name: str) -> str:
-    """Return the name of the table of a plan op."""
     found = _TABLE.search(op_name)
     return op_name if found is None else found.group(1)

@@ -95,7 +95,6 @@ def _is_next(process: Process, graph: tf.Graph) -> bool:
 
 
 def _start_graph(process: Process, graph: tf.Graph) -> None:
-    """Start the pipeline of a marked graph, or let the graph join it. It must be the default graph, and complete."""
     state = GraphState.of(graph)
     state.requests.extend_late_ops()
     require_startable(state)
@@ -137,7 +136,6 @@ def _accumulate(running: native.NativePipeline, state: GraphState) -> None:
 
 
 def _admitting(process: Process, state: GraphState) -> Set[str]:
-    """Return the names of the tables of a graph that have an access threshold, in this or an earlier graph."""
     known = {} if process.pipeline is None else process.pipeline.tables
     return {name for name in state.tables if state.thresholds.of(name).access >= 0 or (
         name in known and known[name].thresholds.access >= 0)}
@@ -193,7 +191,6 @@ def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
 
 @patches.SESSION_CALL.by
 def _do_call(self: Any, *arguments: Any) -> Any:
-    """Replace ``BaseSession._do_call``, which every run and partial run calls."""
     try:
         start_marked(self.graph)
         if Process.is_initialised():

@@ -74,7 +74,6 @@ def _collected(graph: tf.Graph) -> List[Any]:
 
 
 def _is_read_by(variable: Any, types: Sequence[str]) -> bool:
-    """Return whether an op of ``types`` reads the variable, except for the regularizer of a layer."""
     waiting = list(variable.op.outputs)
     seen: Set[str] = set()
     while waiting:
@@ -88,7 +87,6 @@ def _is_read_by(variable: Any, types: Sequence[str]) -> bool:
 
 
 def _reads_rows(state: GraphState, op: tf.Operation) -> bool:
-    """Return whether an op reads looked-up rows, directly or through ops that pass rows on."""
     lookups = {each for lookup in state.lookups.values() for each in lookup.ops}
     waiting = list(op.inputs)
     while waiting:

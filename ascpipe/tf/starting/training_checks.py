@@ -45,7 +45,6 @@ def require_safe_training(state: GraphState) -> None:
 
 
 def _require_common_cycles(state: GraphState) -> None:
-    """Raise ``TableUseError`` if one optimizer accumulates gradients of tables with batches of two datasets."""
     first: Dict[Any, Table] = {}
     for name, known in GradientState.of(state).accumulated.items():
         table = state.tables[name]
@@ -110,12 +109,10 @@ def _wants_gradient(state: GraphState, table: Table) -> bool:
 
 
 def _is_differentiated(state: GraphState, table: Table) -> bool:
-    """Return whether a tensor that the program differentiated depends on rows of a table's training lookups."""
     return not _ends_of(state, table).isdisjoint(ops_differentiated(_losses(state, table.variable.graph)))
 
 
 def _ends_of(state: GraphState, table: Table) -> Set[tf.Operation]:
-    """Return the ops that produce the rows of a table's training lookups."""
     ends = {table.variable.op, *(tensor.op for tensor in state.requests.local.get(table.table_name, ())),
             *(lookup.rows for lookup in state.requests.lookups if lookup.table is table)}
     lookup = state.lookups.get((table.table_name, TRAIN))
@@ -125,7 +122,6 @@ def _ends_of(state: GraphState, table: Table) -> Set[tf.Operation]:
 
 
 def _losses(state: GraphState, graph: tf.Graph) -> List[tf.Tensor]:
-    """Return the tensors of a graph that the program differentiated."""
     losses: List[tf.Tensor] = []
     waiting = list(GradientState.of(state).losses.values())
     while waiting:
@@ -138,7 +134,6 @@ def _losses(state: GraphState, graph: tf.Graph) -> List[tf.Tensor]:
 
 
 def _trains_something(state: GraphState, uses: Dict[str, TableUses]) -> bool:
-    """Return whether a graph has an op that trains a table or a variable. If not, it only reads rows."""
     graph = next(iter(state.tables.values())).variable.graph
     if graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP) or any(each.updates() for each in uses.values()):
         return True

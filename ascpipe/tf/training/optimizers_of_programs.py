@@ -113,7 +113,6 @@ _FORMS: Dict[Any, _Form] = {
 
 @patches.COMPUTE_GRADIENTS.by
 def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any) -> Pairs:
-    """Replace ``Optimizer.compute_gradients``: differentiate by rows of tables instead of their stand-ins."""
     def compute(variables: Any) -> Pairs:
         found: Pairs = patches.COMPUTE_GRADIENTS.plain(self, loss, variables, *args, **kwargs)
         return found
@@ -138,7 +137,6 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
 
 
 def _refuse_nothing(state: GraphState) -> None:
-    """Raise ``UntrainedTableError`` if an optimizer finds no variable because the model has only tables."""
     trained = [table for (name, channel), lookup in state.lookups.items() for table in [state.tables[name]]
                if channel == TRAIN and lookup.with_gradient]
     if trained and state.mode in (None, tf.estimator.ModeKeys.TRAIN):
@@ -149,7 +147,6 @@ def _refuse_nothing(state: GraphState) -> None:
 @patches.APPLY_GRADIENTS.by
 def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], global_step: Optional[tf.Variable] = None,
                      name: Optional[str] = None) -> tf.Operation:
-    """Replace ``Optimizer.apply_gradients``: check gradients of tables, and apply them by a table optimizer."""
     pairs = list(grads_and_vars)
     state = GraphState.known(internals.outermost(tf.compat.v1.get_default_graph()))
     if state is None or not state.tables:
@@ -205,14 +202,12 @@ def _only_evaluates(state: GraphState, target: Any) -> bool:
 
 
 def _no_rows(variable: tf.Variable) -> tf.IndexedSlices:
-    """Return a gradient without rows for the variable of a table."""
     shape = variable.shape.as_list()
     return tf.IndexedSlices(tf.zeros([0, shape[1]]), tf.zeros([0], tf.int32), tf.constant(shape))
 
 
 def _apply(apply_dense: Callable[..., Any], sparse: Any, pairs: Pairs, global_step: Optional[tf.Variable],
            name: str) -> tf.Operation:
-    """Return an op that applies gradients of variables by ``apply_dense``, and gradients of tables by ``sparse``."""
     state = GraphState.of(tf.compat.v1.get_default_graph())
     pairs = with_rows(state, pairs)
     tables = [(gradient, target) for gradient, target in pairs if _is_of_table(target)]
@@ -276,7 +271,6 @@ def _made(optimizer: Any) -> tf.compat.v1.train.Optimizer:
 
 
 def _refusal(optimizer: tf.compat.v1.train.Optimizer, reason: str) -> Exception:
-    """Return the error for an optimizer that cannot train tables, which depends on whether the graph has columns."""
     state = GraphState.of(internals.outermost(tf.compat.v1.get_default_graph()))
     if StandIns.of(state) or not state.tables:
         return ColumnError(optimizer.get_name(), reason)
@@ -285,7 +279,6 @@ def _refusal(optimizer: tf.compat.v1.train.Optimizer, reason: str) -> Exception:
 
 
 def _is_of_table(target: Any) -> bool:
-    """Return whether the target of a gradient is a table's variable, or handles of an expansion table."""
     return not isinstance(target, tf.Variable) or is_table_variable(target)
 
 
@@ -309,7 +302,6 @@ def _trainable() -> List[Any]:
 
 @patches.SDCA_STEP.by
 def _sdca_step(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Replace ``LinearSDCA.get_train_step``, whose op reads and writes whole variables: refuse tables."""
     state = GraphState.known(tf.compat.v1.get_default_graph())
     stand_ins = None if state is None else StandIns.of(state)
     if stand_ins:
@@ -320,7 +312,6 @@ def _sdca_step(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 @patches.KERAS_GRADIENTS.by
 def _keras_gradients(self: Any, loss: Any, params: Any) -> Any:
-    """Replace ``OptimizerV2.get_gradients``, used by linear Estimators of tf.compat.v2: refuse tables."""
     state = GraphState.known(tf.compat.v1.get_default_graph())
     for variable in tf.nest.flatten(params):
         if state is not None and StandIns.of(state).of_variable(variable) is not None:

@@ -72,7 +72,6 @@ def _init(self: Any, target: str = "", graph: Optional[tf.Graph] = None, config:
 
 
 def _is_asked(config: Any) -> bool:
-    """Return whether ``NpuOptimizer`` has a true ``deterministic``, given as an integer, a bool or a string."""
     if not isinstance(config, tf.compat.v1.ConfigProto):
         return False
     wishes = [optimizer.parameter_map[_WISH] for optimizer in config.graph_options.rewrite_options.custom_optimizers

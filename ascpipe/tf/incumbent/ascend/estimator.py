@@ -98,8 +98,6 @@ class NPUEstimator(tf.estimator.Estimator):
 
 
 class _IterationsHook(tf.estimator.SessionRunHook):
-    """Sets the number of iterations before each session run."""
-
     def __init__(self, loop: tf.Operation, count: int, steps: Optional[int], max_steps: Optional[int]) -> None:
         self._loop = loop
         self._count = count

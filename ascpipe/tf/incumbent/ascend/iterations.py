@@ -145,7 +145,6 @@ class _Loops:
 
 
 def _ancestors(ops: Iterable[tf.Operation]) -> Set[tf.Operation]:
-    """Return these ops and all ops that they depend on."""
     found: Set[tf.Operation] = set()
     todo = list(ops)
     while todo:
