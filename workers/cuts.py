@@ -1,8 +1,8 @@
 """Applies cuts: changes of a table between two trained steps, applied exactly once even if processes die.
 
-The trainer that requests a cut keeps the lease until ``cut_applied``. Most cuts are committed, applied and acknowledged
-at once. A load has three phases: the worker empties the table and grants it to the trainer, the trainer fills it, and
-the worker takes it back. Between grant and return, the worker does not access the table, except to index its keys.
+The trainer that requests a cut keeps the lease until ``cut_applied``. A load has three phases: the worker grants the
+empty table to the trainer, the trainer fills it, and the worker takes it back. While it is granted, the worker only
+indexes its keys.
 """
 from typing import Callable
 
@@ -18,11 +18,7 @@ class Cuts:
     """Cuts of one table.
 
     Args:
-        view: segment of the table.
-        table: keys and slots of the table.
-        bells: bells to ring.
-        snapshots: snapshots of the table.
-        give_up_entries: called when entry numbers become invalid; frames with entry numbers must be touched again.
+        give_up_entries: called when entry numbers become invalid, so that frames must be touched again.
     """
 
     def __init__(self, view: TableView, table: Table, bells: Bells, snapshots: Snapshots,
@@ -37,29 +33,29 @@ class Cuts:
 
     @property
     def is_loading(self) -> bool:
-        """Whether the table is granted to the trainer. Then only ``advance_load`` may access it."""
+        """Whether the table is granted to the trainer, so that only ``advance_load`` may access it."""
         return bool(self._table.planner["is_loading"])
 
     def is_asked(self) -> bool:
-        """Return whether a cut is requested. Call it before reading the states of the frames that the cut waits for."""
+        """Return whether a cut is requested. Call it before looking at frames that the cut waits for."""
         return self._load("cut_asked") > self._load("cut_applied")
 
     def is_committed(self) -> bool:
-        """Return whether the requested cut is committed. An earlier worker may have committed it and died."""
+        """Return whether the requested cut is committed, possibly by an earlier worker."""
         return self._load("cut_committed") > self._load("cut_applied")
 
     def must_wait(self) -> bool:
         """Return whether the requested cut must wait, because it changes entries that a snapshot is copying.
 
-        A committed cut need not wait: no snapshot begins between its request and its application. A threshold changes
-        only the header, which the trainer has copied already.
+        No snapshot begins between request and application, so a committed cut need not wait. A threshold changes only
+        the header, which the trainer has copied already.
         """
         return bool(self._view.header["cut_kind"] != CUT_THRESHOLD) and self._snapshots.is_on()
 
     def apply(self) -> None:
-        """Commit the requested cut, if it is not committed yet, and apply it. A load only advances to its grant.
+        """Commit and apply the requested cut. A load only advances to its grant.
 
-        All plans must be revoked and all trained frames retired. For a committed cut, an earlier worker ensured this.
+        All plans must be revoked and all trained frames retired, unless the cut is already committed.
         """
         header = self._view.header
         table = self._table
@@ -110,7 +106,7 @@ class Cuts:
         self._table.planner["is_loading"] = 1
         self._is_indexed = False
         if self._load("cut_granted") == asked:
-            return  # an earlier worker granted the table; the trainer owns it since then
+            return  # an earlier worker has granted the table to the trainer
         self._table.empty()
         self._give_up_entries()
         if self._table.tier is not None:
@@ -137,12 +133,10 @@ class Cuts:
 
 
 class CutStage(Stage):
-    """Applies cuts of a table that is in no training stream, and so has no frames to wait for.
+    """Applies cuts of a table without a training stream, which has no frames to wait for.
 
     Args:
-        view: segment of the table.
         table: keys and slots of the table, not rebuilt yet.
-        bells: bells to ring.
     """
 
     def __init__(self, view: TableView, table: Table, bells: Bells) -> None:
@@ -152,7 +146,7 @@ class CutStage(Stage):
             self._cuts.apply()
 
     def act(self) -> bool:
-        """Perform the next action. Return False if there is none or it must wait."""
+        """See ``Stage.act``."""
         if self._cuts.is_loading:
             return self._cuts.advance_load()
         if not self._cuts.is_asked() or self._cuts.must_wait():
@@ -161,7 +155,7 @@ class CutStage(Stage):
         return True
 
     def is_readable(self) -> bool:
-        """Return whether the truth is the table after the last cut, so that evaluations may read it."""
+        """Return whether evaluations may read the truth."""
         return not self._cuts.is_loading
 
 

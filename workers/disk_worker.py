@@ -2,9 +2,8 @@
 
     python -m ascpipe.workers.disk_worker --channel FD --index I --generation G --title TEXT
 
-It accesses requests, but no entries and no frames. It has no state to lose: a successor repeats requests that are ASKED
-or TAKEN. This process passes batches of requests to the threads of the row engine. The threads complete the requests
-and ring the processes that wait for them.
+It has no state to lose: a successor repeats requests that are ASKED or TAKEN. This process passes batches of requests
+to the threads of the row engine, which complete them and ring the waiting processes.
 """
 import errno
 import os
@@ -23,7 +22,7 @@ from ascpipe.shm.ring import TableView
 from ascpipe.workers.runner import Attachment, Work, Worker, command
 
 _THREADS = 64  # per disk; concurrent operations, see docs/internals/row_files.md
-_MOST_ROWS = 1 << 14  # maximum number of reads, and of writes, taken from one table at a time
+_MOST_ROWS = 1 << 14  # per table and step
 _KIND_READ = 0
 _KIND_WRITE = 1
 
@@ -32,7 +31,7 @@ class File(NamedTuple):
     """A row file of a table.
 
     Attributes:
-        number: number of the file in the row engine.
+        number: number in the row engine.
         growth: bytes by which the file grows at a time.
     """
 
@@ -46,7 +45,7 @@ class _Rows:
     Args:
         requests: REQUEST[n].
         rows_at: address of float32[n, row floats].
-        bell_at: address of the bell of the process that waits for the rows.
+        bell_at: address of the bell of the waiting process.
     """
 
     def __init__(self, requests: np.ndarray, rows_at: int, bell_at: int) -> None:
@@ -60,9 +59,7 @@ class DiskTable:
     """One table whose rows may be on disk.
 
     Args:
-        view: segment of the table.
         files: row files of the table; its blocks are distributed round-robin.
-        engine: row engine of the files.
         bell_at, reader_bell_at: addresses of the bells of the table worker and of the trainer.
     """
 
@@ -150,7 +147,6 @@ class Disks:
 
     Args:
         records: DISK[MAX_DISKS] of the session.
-        engine: row engine of the files.
     """
 
     def __init__(self, records: np.ndarray, engine: RowEngine) -> None:

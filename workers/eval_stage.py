@@ -14,9 +14,7 @@ class EvalStage(Stage):
 
     Args:
         resolve: ``Table.resolve`` of the table.
-        at: column of the table in the ring of the stream.
         is_readable: returns whether the truth is the table after the last trained step.
-        bells: bells to ring.
     """
 
     def __init__(self, resolve: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None], at: TableInRing,
@@ -27,7 +25,7 @@ class EvalStage(Stage):
         self._ring, self._column = at
 
     def act(self) -> bool:
-        """Perform the next action. Return False if there is none or it must wait."""
+        """See ``Stage.act``."""
         seen = self._ring.look(self._column)
         # checked after `look`: the answer must not be older than the request
         action, index = next_action.next_eval_action(seen.turn, self._is_readable())
@@ -52,17 +50,12 @@ class EvalStage(Stage):
 
 
 class Questions(Stage):
-    """The tables of one evaluation ring. An empty ring, the usual case, costs one check for all tables.
-
-    Args:
-        ring: the ring.
-        stages: stages of the tables in the ring.
-    """
+    """The tables of one evaluation ring, which is usually empty: then one check is enough for all tables."""
 
     def __init__(self, ring: RingView, stages: Sequence[EvalStage]) -> None:
         self._ring = ring
         self._stages = stages
 
     def step(self) -> int:
-        """Perform all actions that are possible now, without waiting. Return the number of actions."""
+        """See ``Stage.step``."""
         return 0 if self._ring.is_empty() else sum(stage.step() for stage in self._stages)

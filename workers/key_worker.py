@@ -2,8 +2,8 @@
 
     python -m ascpipe.workers.key_worker --channel FD --index I --generation G --title TEXT
 
-It claims a frame by a CAS of its generation. If it dies, the supervisor reaps it and clears the claim, and another
-worker repeats the unpublished work. The result depends only on the ids and weights of the frame.
+It claims a frame by a CAS of its generation. If it dies, the supervisor clears the claim after reaping it, and another
+worker repeats the unpublished work. Results depend only on ids and weights.
 """
 from typing import List, Optional
 
@@ -28,17 +28,16 @@ class KeyStage:
     """Deduplicates the frames of one ring.
 
     Args:
-        ring: the ring.
         generation: generation of this worker process.
         listeners: bells of processes that wait for deduplicated frames.
-        spread: hash seed; it affects the time of a search, but no result.
+        spread: hash seed; it affects no result.
     """
 
     def __init__(self, ring: RingView, generation: int, listeners: Listeners, spread: Spread) -> None:
         self._memory = ring.memory
         self._listeners = listeners
         self._spread = spread
-        is_local = ring.channel == LOCAL  # local batches are not claimed; each frame is freed after its training
+        is_local = ring.channel == LOCAL  # local batches are not claimed, and are freed after training
         self._count_ahead = count_deduped if is_local else count_untrained
         self._pace = Pace(ring, "head" if is_local else "trained")
         self._look_ahead = int(ring.header["look_ahead"])
@@ -49,13 +48,9 @@ class KeyStage:
         self._cells = np.zeros(cells_to_deal(0, self._ranks), np.int32)
 
     def step(self) -> int:
-        """Deduplicate up to 8 unclaimed frames, the oldest first, without waiting.
+        """Deduplicate up to 8 unclaimed frames, the oldest first, without waiting. Return their number.
 
-        Each claimed frame is published before the next one is claimed. If the worker dies in between, for instance
-        while it enlarges its scratch memory, the supervisor clears the claim.
-
-        Returns:
-            Number of deduplicated frames.
+        Each frame is published before the next one is claimed, so a dead worker has at most one claim to clear.
         """
         claims = self._claims
         looks = self._listeners.looks
@@ -74,8 +69,8 @@ class KeyStage:
     def pause_s(self) -> Optional[float]:
         """Return the seconds that the worker may pause; None if this ring does not train.
 
-        Training can use the frames that are ready: deduplicated frames of a local ring, untrained frames of any other
-        ring. ``look_ahead`` frames do not count, because plans need them.
+        Ready frames are deduplicated (local ring) or untrained (any other ring). ``look_ahead`` frames do not count,
+        because plans need them.
         """
         return self._pace.pause_s(self._count_ahead(self._memory) - self._look_ahead)
 

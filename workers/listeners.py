@@ -1,4 +1,4 @@
-"""Bells that a compiled loop checks after publishing. It returns to Python to ring bells of waiting owners."""
+"""Bells that a compiled loop checks after publishing. It returns to Python if a bell must be rung."""
 from typing import Sequence
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Loads and runs a worker. Special exit codes report compiled kernels that could not be read or written.
+"""Loads and runs a worker. Its exit code reports compiled kernels that could not be read or written.
 
     python -m ascpipe.workers.loading KIND --channel FD --index I --generation G --title TEXT
     python -m ascpipe.workers.loading
@@ -19,7 +19,7 @@ _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def main() -> None:
-    """Load the worker that the arguments name, and run it; without arguments, load all kinds."""
+    """Load and run the requested kind of worker, or load all kinds."""
     kind = sys.argv.pop(1) if len(sys.argv) > 1 else None
     try:
         loaded = [importlib.import_module(_MODULES[name]) for name in ([kind] if kind else sorted(_MODULES))]
@@ -33,8 +33,8 @@ def main() -> None:
 def exit_code(error: BaseException) -> int:
     """Return the exit code of a worker that fails with ``error``.
 
-    It is NO_ROOM_FOR_KERNELS if compiled kernels could not be written for lack of space, BROKEN_KERNELS for any other
-    error in the modules that read and write them, else 1.
+    It is NO_ROOM_FOR_KERNELS if compiled kernels could not be written, BROKEN_KERNELS for other errors of the modules
+    that read and write them, else 1.
     """
     if not any(name in _READERS for link in _chain(error) for name in _modules(link)):
         return 1

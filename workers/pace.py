@@ -1,7 +1,7 @@
 """Computes how long a worker may pause while training has enough ready batches.
 
-For small batches, waking a worker takes longer than its work. So the worker pauses for half the time that the ready
-batches last, and then processes several batches at once.
+Waking a worker takes longer than a small batch. So the worker pauses for half the time that the ready batches last, and
+then processes several batches at once.
 """
 import time
 from typing import Iterable, Optional
@@ -19,15 +19,14 @@ def pause_of(interval_s: float, ahead: int) -> float:
         ahead: number of ready batches; 0 or less means none.
 
     Returns:
-        Half the time that the ready batches last, at most ``MOST_S``; 0 if training takes fewer than two batches in
-        that time.
+        Half the time that the ready batches last, at most ``MOST_S``; 0 if that is shorter than two batches.
     """
     pause_s = min(interval_s * ahead / 2, MOST_S)
     return pause_s if pause_s >= 2 * interval_s else 0.0
 
 
 def least_pause(pauses: Iterable[Optional[float]]) -> float:
-    """Return the minimum of the pauses that rings allow, in seconds; 0 if all are None (ring without training)."""
+    """Return the minimum of pauses in seconds. None means a ring without training and does not count."""
     least: Optional[float] = None
     for pause_s in pauses:
         if pause_s is not None and (least is None or pause_s < least):
@@ -39,8 +38,7 @@ class Pace:
     """Measures how fast training takes the batches of a ring.
 
     Args:
-        ring: training ring or local ring.
-        counter: field of the ring header that counts taken batches.
+        counter: field of the ring header that counts these batches.
     """
 
     def __init__(self, ring: RingView, counter: str = "trained") -> None:

@@ -1,6 +1,6 @@
 """Records spans of a worker's steps for `ascpipe timeline`: which batches reached a further stage in each step.
 
-It compares the words before and after a step. The step itself records nothing, so recording has no cost if disabled.
+It compares the words before and after a step, so recording costs nothing if it is disabled.
 """
 import time
 from typing import Any, Callable, Iterator, List, NamedTuple, Sequence, Tuple
@@ -25,13 +25,9 @@ def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[
     Args:
         step: step function of a worker.
         spans: receives the spans.
-        kind: kind of the worker, "key" or "table".
-        streams: streams that the worker serves; streams may be appended later.
-        disk_tables: returns DISK_TABLE of a table that this worker serves; None if it is not served or has no rows on
-            disk.
-
-    Returns:
-        The wrapped step function.
+        kind: "key" or "table".
+        streams: streams of the worker; more may be appended later.
+        disk_tables: returns DISK_TABLE of a table; None if this worker does not serve it or it has no rows on disk.
     """
     watched: List[Progress] = []
     waits: List[RowWaits] = []
@@ -59,11 +55,10 @@ def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[
 
 
 class RowWaits:
-    """Measures how long plans of a stream wait for rows from disk.
+    """Measures how long plans of a training stream wait for rows from disk.
 
     Args:
-        stream: training stream.
-        disk_tables: DISK_TABLE of each of its tables.
+        disk_tables: DISK_TABLE of its tables.
     """
 
     def __init__(self, stream: StreamView, disk_tables: Sequence[Any]) -> None:
@@ -73,7 +68,7 @@ class RowWaits:
         self._begun = [_Begun(0, 0, 0)] * len(disk_tables)
 
     def ended(self, now_ns: int) -> Iterator[Tuple[int, int]]:
-        """Iterate over (start in ns since 1970, number of the batch) of each wait that ended since the last call."""
+        """Iterate over (start in ns since 1970, batch number) of waits that ended since the last call."""
         for number, table in enumerate(self._tables):
             begun = self._begun[number]
             waiting = int(table["waiting"])
@@ -92,11 +87,10 @@ class _Begun(NamedTuple):
 
 
 class Progress:
-    """Reads which frames of a stream have reached the stages of a worker.
+    """Progress of the frames of a stream through the stages of a worker.
 
     Args:
-        stream: the stream.
-        kind: kind of the worker, "key" or "table".
+        kind: "key" or "table".
     """
 
     def __init__(self, stream: StreamView, kind: str) -> None:
@@ -107,7 +101,7 @@ class Progress:
         self._reached = _REACHED[kind] if is_served else ()
 
     def newest(self) -> List[int]:
-        """Return, per stage, the number of the newest frame that has reached it for at least one table."""
+        """Return, per stage, the newest frame that has reached it for any table."""
         ring = self._ring
         head = int(ring.header["head"])
         words = ring.tables["words"].max(axis=0).tolist()

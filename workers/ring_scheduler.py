@@ -1,8 +1,8 @@
 """Scheduler of one training ring: serves all its tables in one compiled loop.
 
-In each round, the loop selects the next action of each table. It performs the touches, plans and retirements of all
-tables together. It returns to Python to ring a bell, to provide memory that a table lacks, or to perform a rare action
-of one table (``ascpipe.workers.train_stage``).
+In each round, the loop selects the next action of each table, and performs touches, plans and retirements of all tables
+together. It returns to Python to ring a bell, to provide memory, or to perform a rare action of one table
+(``ascpipe.workers.train_stage``).
 """
 from typing import Optional, Sequence
 
@@ -25,10 +25,9 @@ class RingScheduler(Stage):
     """The tables of one training ring.
 
     Args:
-        ring: the ring.
         columns: columns of the tables in the ring.
-        stages: stages of the same tables. The scheduler keeps them alive, because it has addresses of their memory.
-        listeners: bells of the trainer (waiting) and of the pump and, with rows on disk, the disk worker (working).
+        stages: stages of the same tables, whose memory the loop accesses by address.
+        listeners: bells of the trainer (waiting), the pump and the disk worker (working).
     """
 
     def __init__(self, ring: RingView, columns: Sequence[int], stages: Sequence[TrainStage],
@@ -43,11 +42,11 @@ class RingScheduler(Stage):
         self._pace = Pace(ring)
 
     def step(self) -> int:
-        """Perform up to 64 rounds of actions that are possible now, without waiting. Return the number of actions."""
+        """Perform up to 64 rounds of actions without waiting. Return the number of actions."""
         return self._run(_MOST_ROUNDS)
 
     def act(self) -> int:
-        """Perform the next action of every table. Return their number; 0 if there is none or all must wait."""
+        """See ``Stage.act``."""
         return self._run(1)
 
     def pause_s(self) -> Optional[float]:
@@ -71,7 +70,7 @@ class RingScheduler(Stage):
                 self._listeners.ring()
 
     def _provide(self) -> int:
-        """Provide what tables lack for their actions. Return how many tables performed another action instead."""
+        """Provide what tables lack. Return how many tables performed another action instead."""
         done = 0
         for table in np.flatnonzero(self._turns["lacks"] != LACKS_NOTHING).tolist():
             turn = self._turns[table]
@@ -83,7 +82,7 @@ class RingScheduler(Stage):
         return done
 
     def _carry_out(self) -> int:
-        """Perform rare actions and advance loads. Return the number of actions that did not have to wait."""
+        """Perform rare actions and advance loads. Return the number of performed actions."""
         turns = self._turns
         done = 0
         for table in np.flatnonzero(turns["action"] != NOTHING).tolist():

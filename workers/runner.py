@@ -1,7 +1,7 @@
 """Main loop of all workers: reads the channel to the supervisor, maps segments and performs steps.
 
-A worker sends ``loaded`` and is idle until the supervisor sends ``attach`` with the descriptors of the segments. Then
-it repeats steps, and sleeps on its bell when no work is ready. ``add_stream`` and ``add_table`` add segments later. End
+A worker sends ``loaded`` and waits until the supervisor sends ``attach`` with the descriptors of the segments. Then it
+repeats steps, and sleeps on its bell if no work is ready. ``add_stream`` and ``add_table`` add segments later. The end
 of file on the channel means that the supervisor is gone; the worker owns nothing and exits at once.
 """
 import functools
@@ -25,10 +25,9 @@ from ascpipe.shm.ring import RingView, TableView
 from ascpipe.shm.spans import SpanRing
 
 _READ_S = 10.0  # timeout for the rest of a message that has begun to arrive
-_IDLE_S = 1e9  # an idle worker waits without limit for a message or the end of the supervisor
-# Producers ring the bell of a worker. If a producer dies before it rings, the supervisor rings instead. If the
-# supervisor dies, the worker is killed. So a worker rarely needs to check for work without a ring. These checks must be
-# rare, because each takes time per table, even if no training runs.
+_IDLE_S = 1e9  # without limit; the end of the supervisor ends the wait
+# The supervisor rings the bell if a producer dies before it rings, so checks without a ring are rarely needed. They
+# must be rare, because each takes time per table.
 _LONGEST_SLICE_S = bells.IDLE_SLICE_MS / 1000
 
 
@@ -37,7 +36,7 @@ class Worker(NamedTuple):
 
     Attributes:
         number: number among the workers of its kind.
-        generation: unique number of this process start, at least 1; marks the frames that a key worker has claimed.
+        generation: unique number of this process start, at least 1; a key worker claims frames by it.
     """
 
     number: int
@@ -49,7 +48,7 @@ class Work(NamedTuple):
 
     Attributes:
         step: performs ready actions without blocking, and returns their number.
-        pause_s: returns the seconds that the worker may pause while training has enough ready batches; 0 for no pause.
+        pause_s: returns the seconds that the worker may pause; 0 for no pause.
     """
 
     step: Callable[[], int]
@@ -60,9 +59,8 @@ class StreamView(NamedTuple):
     """A stream and its mapped ring.
 
     Attributes:
-        ring: the ring.
         channel: TRAIN, EVAL or LOCAL.
-        tables: numbers of the tables of the stream, in the order of the ring's columns.
+        tables: numbers of its tables, in the order of the ring's columns.
     """
 
     ring: RingView
@@ -77,10 +75,10 @@ class Attachment:
         session: uint8[], the session segment.
         streams: all streams.
         tables: table number -> mapped segment.
-        workers: table number -> index of the table worker that serves the table.
+        workers: table number -> index of its table worker.
         restart: whether an earlier worker with this number died.
-        spin_us: maximum time in microseconds to spin before sleeping on a bell.
-        hash_seed: 64-bit hash seed of the daemon, shared by all its workers.
+        spin_us: maximum microseconds to spin before sleeping on a bell.
+        hash_seed: 64-bit seed, equal in all workers of the daemon.
         spans: path and capacity (``count``) of the span file; None if spans are not recorded.
         row_files: table number -> descriptor and directory of each row file; only for the disk worker.
     """
@@ -109,7 +107,7 @@ class Attachment:
             self.row_files.setdefault(file["table"], []).append((fd, file["directory"]))
 
     def each_stream(self, visit: Callable[[StreamView], None]) -> None:
-        """Call ``visit`` for each stream now, and for each later stream when it is added between two steps."""
+        """Call ``visit`` for each stream now, and for each new stream when it is added between two steps."""
         self._visitors.append(visit)
         for stream in self.streams:
             visit(stream)
@@ -122,13 +120,13 @@ class Attachment:
             visit(stream)
 
     def each_table(self, visit: Callable[[int], None]) -> None:
-        """Call ``visit`` with each table number now, and for each later table when it is added between two steps."""
+        """Call ``visit`` with each table number now, and with new numbers when tables are added between two steps."""
         self._table_visitors.append(visit)
         for number in sorted(self.tables):
             visit(number)
 
     def add_table(self, body: Dict[str, Any], fds: List[int]) -> None:
-        """Map the segment of a new table. It may replace a table of the same number that was never trained."""
+        """Map the segment of a new table. It may replace a never trained table of the same number."""
         number = body["table"]
         if number in self._table_fds:
             os.close(self._table_fds[number])
@@ -149,7 +147,7 @@ class Attachment:
         return Bell(self.session, index, self.spin_us)
 
     def bells_of_tables(self, numbers: List[int]) -> List[Bell]:
-        """Return the bells of the workers that serve these tables, without duplicates."""
+        """Return the bells of the workers of these tables, without duplicates."""
         return [self.bell(structs.BELL_TABLE_WORKERS + worker)
                 for worker in sorted({self.workers[number] for number in numbers})]
 
@@ -159,7 +157,6 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
     """Wait for ``attach``, then perform steps until the supervisor sends ``stop``.
 
     Args:
-        worker: identity of this process.
         channel: unix stream socket to the supervisor.
         bell_index: index of the bell of this worker.
         make_work: returns the work for the mapped segments.
@@ -204,11 +201,7 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
 
 
 class _Steps:
-    """Step function of a worker, wrapped to record spans if requested.
-
-    Attributes:
-        step: current step function.
-    """
+    """Step function of a worker, wrapped to record spans if requested."""
 
     def __init__(self, step: Callable[[], int], attachment: Attachment, worker: Worker, bell_index: int) -> None:
         self.step = self._plain = step

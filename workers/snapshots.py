@@ -1,13 +1,12 @@
-"""Keeps images during a snapshot: the table worker saves an image of an entry before it changes an uncopied entry.
+"""Keeps images during a snapshot: the table worker saves an image of an uncopied entry before it changes the entry.
 
-During training, the trainer copies the entries below ``snapshot_bound`` in the order of their numbers. At the end, it
-replaces entries of its copy by their images. A snapshot begins inside a hold, after all records are assigned and all
-cuts applied. So no change that began earlier is completed during the snapshot.
+During training, the trainer copies the entries below ``snapshot_bound`` in the order of their numbers. Then it replaces
+changed entries of its copy by their images. A snapshot begins inside a hold, after all records are assigned and all
+cuts applied, so no earlier change is still incomplete.
 
 Entries change when a record is assigned, after its images are kept, and in the cuts EVICT, RESET and LOAD, which wait
-for the end of the snapshot. Two other changes need no image: a FREE entry becomes NAMED (``touch.name_keys``), and a
-NAMED entry becomes FREE (``touch.leave_window``). The copy takes only TRAINED entries, and only a record makes such an
-entry TRAINED, after its image is kept.
+for the end of the snapshot. Changes between FREE and NAMED (``touch.name_keys``, ``touch.leave_window``) need no image:
+the copy takes only TRAINED entries, and only a record makes an entry TRAINED.
 """
 from ascpipe.kernels.records import Record
 from ascpipe.shm.ring import TableView
@@ -15,11 +14,7 @@ from ascpipe.tables.snapshot import NO_ROOM, Images
 
 
 class Snapshots:
-    """The snapshots of one table.
-
-    Args:
-        view: segment of the table.
-    """
+    """The snapshots of one table."""
 
     def __init__(self, view: TableView) -> None:
         self._view = view
@@ -37,8 +32,8 @@ class Snapshots:
         """Keep the images that a record needs before it is assigned.
 
         Returns:
-            False if the log of images is full. Then the assignment must wait for the end of the snapshot, because the
-            trainer rings the worker only at the end, not whenever more entries are copied.
+            False if the log of images is full. Then the assignment must wait for the end of the snapshot, when the
+            trainer rings.
         """
         self.is_dirty = self.is_on()
         if not self.is_dirty:

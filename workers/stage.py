@@ -25,11 +25,11 @@ class Stage:
             done += acted
 
     def act(self) -> int:
-        """Perform the next action of each table. Return their number; 0 if there is none or all must wait."""
+        """Perform the next action of each table. Return the number of performed actions."""
         raise NotImplementedError
 
     def pause_s(self) -> Optional[float]:
-        """Return the seconds that the worker may pause; None if this stage does not limit the pause."""
+        """Return the seconds that the worker may pause; None for no limit."""
         return None
 
 

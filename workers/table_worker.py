@@ -24,11 +24,7 @@ from ascpipe.workers.train_stage import TrainStage
 class _Served:
     """A table that this worker serves, and the stage that changes it.
 
-    Both attributes are replaced when a table that was only read before gets a training stream.
-
-    Attributes:
-        table: keys and slots of the table.
-        changes: stage that changes the table.
+    Both are replaced when a table that was only read before gets a training stream.
     """
 
     def __init__(self) -> None:
@@ -55,7 +51,7 @@ class _Served:
 
 
 def make_work(worker: Worker, attachment: Attachment) -> Work:
-    """Return the work of a table worker for the tables that it serves."""
+    """Return the work of a table worker for its tables."""
     trainer = attachment.bell(structs.BELL_TRAINER)
     pump = attachment.bell(structs.BELL_PUMP)
     bells = Bells(trainer.ring, pump.ring_unless_pausing)

@@ -2,13 +2,12 @@
 
     python -m ascpipe.workers.template --channel FD --supervisor PID --oom-score-adj NUMBER
 
-It starts before the supervisor knows where the compiled kernels are, and loads numpy first. When the supervisor sends
-the location, it loads the workers with their kernels, from a library or from numba's cache.
+It starts before the supervisor knows where the compiled kernels are, and loads numpy. When the supervisor sends their
+location, it loads the workers with their kernels, from a library or from numba's cache.
 
-An executed worker needs up to a second of processor time to load its code. A fork of the template starts in
-milliseconds and shares the loaded code. The template has no threads of its own, no segments and no data of a trainer,
-so a fork inherits only code. Each worker is forked twice. The intermediate process exits at once, so the supervisor,
-which is a subreaper, becomes the parent of the worker.
+An executed worker needs up to a second of processor time to load its code; a fork of the template starts in
+milliseconds. The template has no threads, no segments and no data of a trainer, so a fork inherits only code. Workers
+are forked twice. The intermediate process exits, so the supervisor, a subreaper, becomes the parent of the worker.
 """
 import gc
 import os
@@ -28,7 +27,7 @@ from ascpipe.errors import ConnectionClosedError
 from ascpipe.layout import kernel_library
 from ascpipe.workers.loading import exit_code
 
-_IDLE_S = 1e9  # the template waits without limit for a request or the end of the supervisor
+_IDLE_S = 1e9  # without limit; the end of the supervisor ends the wait
 _PID = struct.Struct("<i")
 
 _Kinds = Mapping[str, click.Command]
@@ -51,8 +50,7 @@ def serve(supervisor: socket.socket) -> None:
 
 
 def _load(supervisor: socket.socket) -> _Kinds:
-    """Load the code of the workers, and kernels from the location in the supervisor's message. Return the commands.
-    """
+    """Load the code of the workers, with kernels from the location that the supervisor sends. Return the commands."""
     gc.disable()  # collections would take a sixth of the load time and free nothing
     import numpy  # noqa: F401  (what workers need in any case; the supervisor takes as long to find out)
 
@@ -78,7 +76,7 @@ def _fork(supervisor: socket.socket, kinds: _Kinds, body: Dict[str, Any], fds: L
     """Fork a worker as a child of the supervisor.
 
     Returns:
-        Process id of the worker, and the write end of a pipe. The worker starts when a byte is written to the pipe.
+        Process id, and the write end of a pipe. The worker starts when a byte is written to the pipe.
     """
     parent = os.getppid()
     reading, writing = os.pipe()
@@ -103,7 +101,7 @@ def _fork(supervisor: socket.socket, kinds: _Kinds, body: Dict[str, Any], fds: L
 
 
 def _be_worker(supervisor: int, wait: int, kinds: _Kinds, body: Dict[str, Any], fds: List[int]) -> NoReturn:
-    """Run the requested worker and exit. This process must never continue with code of the template."""
+    """Run the requested worker and exit, without ever continuing with code of the template."""
     code = 1
     try:
         channel, log = fds

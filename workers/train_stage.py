@@ -1,8 +1,8 @@
 """Serves one table of a training stream: provides memory for its batches, and performs rare actions.
 
-``ascpipe.kernels.next_action`` selects actions. ``ascpipe.workers.ring_scheduler`` performs the frequent actions of all
-tables together. This module performs cuts, revocations of plans, skips, count-only batches and the restart after a
-killed worker. A worker may be killed between any two stores to shared memory, so their order matters.
+``ascpipe.workers.ring_scheduler`` performs frequent actions. This module performs cuts, revocations of plans, skips,
+count-only batches and the restart after a killed worker. A worker may be killed between any two stores to shared
+memory, so their order matters.
 """
 from typing import Callable, Dict
 
@@ -21,7 +21,7 @@ _MOST_INT32 = 2**31 - 1
 
 # Results of ``provide``.
 PROVIDED = 0  #: the action must be repeated
-ACTED = 1  #: the action is not possible; another one was performed instead
+ACTED = 1  #: another action was performed instead
 WAITS = 2  #: the action must wait
 
 
@@ -29,10 +29,7 @@ class TrainStage:
     """One table in its training stream.
 
     Args:
-        view: segment of the table.
         table: keys and slots of the table, not rebuilt yet.
-        at: column of the table in the ring of the stream.
-        bells: bells to ring.
         restart: whether an earlier worker has served the table.
     """
 
@@ -61,7 +58,7 @@ class TrainStage:
 
         Args:
             action: REVOKE, SKIP, COUNT_ONLY or APPLY_CUT of ``ascpipe.kernels.next_action``.
-            number: number of the frame; ignored for APPLY_CUT.
+            number: frame number; ignored for APPLY_CUT.
         """
         if action == next_action.APPLY_CUT:
             if self._cuts.must_wait():
@@ -76,7 +73,7 @@ class TrainStage:
 
         Args:
             lacks: LACKS_* of ``ascpipe.kernels.asks``.
-            number: number of the frame.
+            number: frame number.
 
         Returns:
             PROVIDED, ACTED or WAITS.
@@ -124,7 +121,7 @@ class TrainStage:
         self._table.take_back(_published(number, self._ring.part(number, self._column)))
 
     def _may_assign(self, done: Pending) -> bool:
-        """Keep the images that an assignment needs. Return False if it must wait for the end of a snapshot."""
+        """Keep images for an assignment. Return False if it must wait for the end of a snapshot."""
         may_assign = self._snapshots.keep(done.record)
         self._table.planner["has_images"] = self._snapshots.is_dirty
         return may_assign
@@ -180,7 +177,7 @@ class TrainStage:
             if TOUCHED <= word <= DONE:
                 part = ring.part(number, column)
                 window.append((number, part.array("entries", part["held"])))
-                if word >= PLANNED:  # includes PLANNED: the trainer may have put a claim aside since the revocation
+                if word >= PLANNED:  # PLANNED if the trainer has put a claim aside since the revocation
                     pending.append(_published(number, part))
                     # The oldest frame may be partly assigned. If it must wait for a snapshot, no part was assigned.
                     if word == DONE and len(window) == 1 and self._may_assign(pending[0]):
@@ -206,7 +203,7 @@ class TrainStage:
 
 
 def _published(number: int, part: PartView) -> Pending:
-    """Return the published record of a planned, claimed or finished frame. It has no keys if the plan was refused."""
+    """Return the published record of a frame; without keys if the plan was refused."""
     fresh = part["fresh_count"]
     is_made = part["status"] == PLAN_OK or not part["full"]
     record = part.record(part["held"] if is_made else 0, fresh + part["load_count"], part["out_count"])

@@ -14,7 +14,6 @@ def ended_by(end: Callable[[], object], what: str) -> Iterator[None]:
     """Call ``end`` after the block. If the block fails, log an error of ``end`` as a warning.
 
     Args:
-        end: clean-up function.
         what: name of the cleaned-up object, for the warning.
 
     Raises:
@@ -39,9 +38,6 @@ def end_quietly(end: Callable[[], object], what: str) -> None:
 @contextlib.contextmanager
 def temporary_folder(prefix: str) -> Iterator[str]:
     """Create a directory for the block, and remove it afterwards. Warn if it cannot be removed.
-
-    Yields:
-        Path of the directory.
 
     Raises:
         OSError: if the directory cannot be created.

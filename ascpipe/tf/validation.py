@@ -253,11 +253,7 @@ def check_all(rules: Mapping[str, Rule], arguments: Mapping[str, Any]) -> None:
 
 
 def checked(**rules: Rule) -> Callable[[Function], Function]:
-    """Return a decorator that checks passed arguments against ``rules`` before each call.
-
-    Raises:
-        TypeError: if a rule names a parameter that the function does not have.
-    """
+    """Return a decorator that checks passed arguments against ``rules`` before each call."""
 
     def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
@@ -289,8 +285,6 @@ def did_you_mean(name: str, known: Iterable[str], form: str = "; {}", least: flo
     """Return "did you mean NAME?" for the known name most similar to an unknown one; empty if none is similar.
 
     Args:
-        name: unknown name.
-        known: known names.
         form: format of the result.
         least: minimum similarity, in [0, 1].
     """
@@ -312,8 +306,7 @@ def ignore(function: str, known: Iterable[str], unknown: Iterable[str]) -> None:
 
     Args:
         function: name of the function.
-        known: names of its arguments.
-        unknown: names of passed arguments that it does not have.
+        known, unknown: names of its arguments, and of passed arguments that it does not have.
 
     Raises:
         TypeError: if an unknown argument is probably a misspelt known one.

@@ -1,8 +1,8 @@
 """Collectives of Rec SDK, implemented by Horovod. With one rank, each collective returns its input.
 
-With several ranks, the first call starts Horovod if the program has not. It raises the errors of ``started`` in
-``ascpipe/tf/running/horovod.py``. All ranks must make the same calls in the same order. Further arguments (names of
-groups and fusions) are ignored, so all ranks take part.
+With several ranks, the first call starts Horovod if it is not running, and raises the errors of ``started``
+(``ascpipe/tf/running/horovod.py``). All ranks must make the same calls in the same order. Further arguments, such as
+names of groups, are ignored.
 """
 from typing import Any, List, Optional
 
@@ -80,7 +80,6 @@ def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv
         send_counts, send_displacements: int[N]; number and first index of the elements for each rank.
         recv_counts, recv_displacements: int[N]; number and first output index of the elements from each rank. Indices
             increase with the rank; gaps are allowed.
-        args, kwargs: ignored.
 
     Returns:
         Flat tensor that ends with the elements of the last rank; gaps contain zeros.
@@ -113,13 +112,12 @@ def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv
 def all_to_all_v_c(send_data: Any, send_count_matrix: Any, rank: int, *args: Any, **kwargs: Any) -> tf.Tensor:
     """Exchange elements between N ranks by a matrix of counts, and return the elements sent to this rank.
 
-    The op fails at run time if another rank sends a number of elements that the matrix of this rank does not have.
+    The op fails at run time if the matrices of ranks do not agree about elements for this rank.
 
     Args:
         send_data: tensor of any shape; it is flattened. Elements for rank 0 come first, then for rank 1, and so on.
         send_count_matrix: int[N, N]; element [i, j] is the number of elements that rank i sends to rank j.
         rank: rank of this process.
-        args, kwargs: ignored.
 
     Returns:
         Flat tensor with the elements from rank 0, then from rank 1, and so on.

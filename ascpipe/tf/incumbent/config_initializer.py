@@ -1,7 +1,6 @@
 """``ConfigInitializer``: the incumbent's view of the arguments of ``init`` and of the running pipeline.
 
-Two of the incumbent's parts are empty, because ascpipe keeps this state elsewhere: insert functions have the
-FeatureSpecs, and tables have their slot variables.
+Two parts are empty, because insert functions keep the FeatureSpecs and tables keep their slot variables.
 """
 from typing import Any, ClassVar, Dict, Optional
 
@@ -17,11 +16,7 @@ from ascpipe.tf.validation import Text
 
 
 class SubConfig:
-    """Part of ``ConfigInitializer``. Programs may set attributes of their own on it.
-
-    Args:
-        process: process that the configuration belongs to.
-    """
+    """Part of ``ConfigInitializer``. Programs may set attributes of their own on it."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -90,7 +85,7 @@ class TrainParamsConfig(SubConfig):
 
     @staticmethod
     def get_initializer(is_training: bool) -> Optional[tf.Operation]:
-        """Return the initializer of an iterator that graph modification has rebuilt, or None."""
+        """Return the initializer of the iterator that graph modification has rebuilt, or None."""
         return iterators.get_initializer(is_training)
 
     @staticmethod
@@ -100,11 +95,7 @@ class TrainParamsConfig(SubConfig):
 
 
 class ConfigInitializer:
-    """The arguments of ``init`` as attributes, and state of the pipeline in parts.
-
-    Attributes:
-        sparse_embed_config, hybrid_manager_config, train_params_config, feature_spec_config, optimizer_config: parts.
-    """
+    """The arguments of ``init`` as attributes, and state of the pipeline in the attributes ``*_config``."""
 
     _current: ClassVar[Optional["ConfigInitializer"]] = None
 

@@ -23,16 +23,16 @@ def validate_read_file(path: str) -> None:
 
 
 def validate_save_path(path: str) -> None:
-    """Raise ``ValueError`` if a file or directory must not be written. It need not exist.
+    """Raise ``ValueError`` if a file or directory, which need not exist, must not be written.
 
     Args:
-        path: see ``validate_read_file``; a directory or missing file is allowed.
+        path: see ``validate_read_file``.
     """
     _is_local("write", path)
 
 
 def _is_local(verb: str, path: str) -> bool:
-    """Return whether a path is local. Raises ``ValueError`` if the path is not allowed."""
+    """Check a path, and return whether it is local."""
     _PATH.check("path", path)
     if paths.has_control_characters(path):
         raise ValueError("cannot {} {!r}: the path has control characters".format(verb, path))

@@ -13,8 +13,8 @@ from ascpipe.tf.validation import Integer, Text, boolean, checked
 def get_rank_id() -> int:
     """Return the rank of this process; before ``init``, the launcher's rank or 0.
 
-    Other functions of this module raise ``EnvironmentError`` before ``init``, except ``get_rank_size``,
-    ``get_device_id``, ``is_asc_manager_initialized`` and functions without effect.
+    Before ``init``, functions below that read or set state raise ``EnvironmentError``, except ``get_rank_size``,
+    ``get_device_id`` and ``is_asc_manager_initialized``.
     """
     if Process.is_initialised():
         return Process.current().configuration.rank_id
@@ -44,7 +44,7 @@ def get_use_dynamic_expansion() -> bool:
 
 
 def get_use_hot() -> bool:
-    """Return the value given to ``init``, which has no effect."""
+    """Return ``use_hot`` of ``init``, which has no effect."""
     return Process.current().configuration.use_hot
 
 
@@ -60,24 +60,24 @@ def set_if_load(if_load: bool) -> None:
 
 
 def get_train_interval() -> int:
-    """Return the number of steps between evaluations given to ``init``; it has no effect."""
+    """Return the number of steps between evaluations, which has no effect."""
     return Process.current().configuration.train_steps
 
 
 @checked(interval=Integer(-1))
 def set_train_interval(interval: int) -> None:
-    """Store the number of steps between evaluations; it has no effect."""
+    """Store the number of steps between evaluations, which has no effect."""
     Process.current().configuration.train_steps = interval
 
 
 def get_eval_steps() -> int:
-    """Return the number of evaluation steps given to ``init``; it has no effect."""
+    """Return the number of evaluation steps, which has no effect."""
     return Process.current().configuration.eval_steps
 
 
 @checked(steps=Integer(-1))
 def set_eval_steps(steps: int) -> None:
-    """Store the number of evaluation steps; it has no effect."""
+    """Store the number of evaluation steps, which has no effect."""
     Process.current().configuration.eval_steps = steps
 
 
@@ -108,7 +108,7 @@ def is_asc_manager_initialized() -> bool:
 
 @checked(is_train_channel=boolean())
 def clear_channel(is_train_channel: bool = False) -> tf.Operation:
-    """Return an op that does nothing, because there is no counter to reset."""
+    """Return a no-op, because there is no counter to reset."""
     return tf.no_op(name="clear_channel_{}".format(int(not is_train_channel)))
 
 
@@ -128,11 +128,7 @@ def get_table_instance_by_name(table_name: str) -> Table:
 
 
 def get_dense_and_sparse_variable() -> Tuple[List[tf.Variable], List[tf.Variable]]:
-    """Return the trainable variables and the table variables of the default graph.
-
-    Raises:
-        EnvironmentError: if ``init`` was not called.
-    """
+    """Return the trainable variables and the table variables of the default graph."""
     graph = tf.compat.v1.get_default_graph()
     dense = graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
     return dense, graph.get_collection(Process.current().configuration.hashtable_collection)

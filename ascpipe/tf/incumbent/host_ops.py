@@ -26,7 +26,7 @@ class HostOps:
 
     @staticmethod
     def clear_channel(channel_id: int = 0, name: Any = None) -> tf.Operation:
-        """Return an op that does nothing, because there is no counter to reset."""
+        """Return a no-op, because there is no counter to reset."""
         return tf.no_op(name=name or "clear_channel_{}".format(channel_id))
 
     @staticmethod
@@ -35,7 +35,6 @@ class HostOps:
 
         Args:
             sample: any tensor of the batch, so that the time is read for each batch.
-            name: name of the result.
 
         Returns:
             int64 scalar, seconds since 1970.
@@ -54,7 +53,6 @@ class HostOps:
                 returns zeros.
             embedding_dim: number of floats per row. The embedding comes first, then optimizer slots.
             embedding_type: 1, which means float32.
-            name: name of the op.
 
         Returns:
             float[n, embedding_dim].
@@ -76,7 +74,6 @@ class HostOps:
             addr: int64[n], see ``embedding_lookup_by_address``; handles of 0 are skipped.
             delta: float[n, m], where m is at most the number of floats of a row.
             update_type: 0, which means add.
-            name: name of the op.
 
         Raises:
             ValueError: if an argument has the wrong type or is out of range.
@@ -115,10 +112,5 @@ def import_host_pipeline_ops(so_name: str = "") -> HostOps:
 @patches.EOS_MAP.by
 def eos_map(dataset: Any, librec: Any = None, channel_id: int = 0, max_train_steps: int = -1,
             max_eval_steps: int = -1) -> tf.compat.v1.data.Dataset:
-    """Return the dataset unchanged, because ascpipe needs no marker for the end of the data.
-
-    Args:
-        dataset: any dataset.
-        librec, channel_id, max_train_steps, max_eval_steps: ignored.
-    """
+    """Return the dataset unchanged, because ascpipe needs no marker for the end of the data."""
     return dataset

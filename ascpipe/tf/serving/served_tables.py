@@ -46,7 +46,7 @@ class ServedTables(Served):
     Args:
         prefix: prefix of the checkpoint, ``dir/base-step``.
         folder: local directory for the files.
-        files: files that ``folder`` already contains.
+        files: existing files in ``folder``.
     """
 
     def __init__(self, prefix: str, folder: str, files: Files) -> None:
@@ -97,10 +97,7 @@ class ServedTables(Served):
         return tf.identity(rows, name=request.name or "sparse_lookup_{}".format(self._calls))
 
     def dense_path(self, prefix: str) -> str:
-        """Return the prefix from which TensorFlow restores variables of the checkpoint ``prefix``.
-
-        This is the verified dense part if ``prefix`` is the checkpoint of these tables, else ``prefix`` itself.
-        """
+        """Return the verified dense part if ``prefix`` is the checkpoint of these tables, else ``prefix``."""
         if prefix != self._prefix or self._checkpoint is None or self._checkpoint.dense_prefix is None:
             return prefix
         return self._checkpoint.dense_prefix
@@ -122,7 +119,7 @@ class ServedTables(Served):
             self._checkpoint.close()
 
     def _handle(self, table: Table) -> tf.Tensor:
-        """Return the handle of a table. The first call writes the file and builds the ops that open it."""
+        """Return the handle of a table. The first call writes its file and builds the ops that open it."""
         name = table.table_name
         if name in self._handles:
             return self._handles[name]
@@ -145,10 +142,7 @@ class ServedTables(Served):
         return handle
 
     def _gives_initial(self, table: Table, unseen: Unseen) -> bool:
-        """Return whether lookups return the initial row for a key without a row.
-
-        An access threshold may come from the checkpoint or from this graph.
-        """
+        """Return whether lookups return initial rows. Thresholds of the checkpoint and of this graph count."""
         if unseen is not Unseen.INITIAL_UNLESS_ADMITTING:
             return unseen is Unseen.INITIAL
         policies = self._opened().tables[table.table_name].policies
@@ -156,7 +150,7 @@ class ServedTables(Served):
         return here.access < 0 and (policies is None or policies.access_threshold < 0)
 
     def _shape(self, table: Table) -> TableShape:
-        """Return the shape of a table with the seed and pool of the checkpoint, like a restored table."""
+        """Return the shape of a table with seed and pool of the checkpoint."""
         checkpoint = self._opened()
         initial = checkpoint.tables[table.table_name].initial
         if initial is None:
@@ -201,9 +195,8 @@ class ServedTables(Served):
 def serving_tables(prefix: str) -> Iterator[None]:
     """Let lookups of the default graph read the tables of a checkpoint. No daemon is needed.
 
-    The graph must not have tables yet. In the block, build the model over placeholders with ``is_train=False``, restore
-    its variables from the same checkpoint, and export it. The op that loads the SavedModel must run
-    ``tf.tables_initializer()``.
+    In the block, build the model over placeholders with ``is_train=False``, restore its variables from the same
+    checkpoint, and export it. The op that loads the SavedModel must run ``tf.tables_initializer()``.
 
     Args:
         prefix: prefix of the checkpoint, ``dir/base-step``. The first lookup verifies the checkpoint.
@@ -220,7 +213,7 @@ def serving_tables(prefix: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def served_from(prefix: str, folder: str, files: Files) -> Iterator[None]:
-    """Like ``serving_tables``, with table files in a given directory. See ``ServedTables`` for the arguments."""
+    """Do as ``serving_tables``, with the arguments of ``ServedTables``."""
     state = GraphState.of(tf.compat.v1.get_default_graph())
     if state.tables or state.served is not None:
         raise RuntimeError("the default graph has tables already, or those of a checkpoint: serving_tables() comes "
@@ -237,7 +230,7 @@ def served_from(prefix: str, folder: str, files: Files) -> Iterator[None]:
 
 @patches.EXPORT_DIRECTORY.by
 def _export_directory(base: Any) -> bytes:
-    """Replace ``get_timestamped_export_dir``, which would return the same directory on several ranks.
+    """Return a different directory on each rank.
 
     Returns:
         ``base/SECOND`` with the first free second, from now on, for which ``second % ranks == rank``.
@@ -256,9 +249,9 @@ def _export_directory(base: Any) -> bytes:
 @patches.ADD_META_GRAPH.by
 def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, Any], checkpoint_path: Any, *args: Any,
                     **kwargs: Any) -> Any:
-    """Replace ``Estimator._add_meta_graph_for_mode``, so that the graph of the mode has served tables.
+    """Give the graph of each mode served tables.
 
-    TensorFlow's method makes a graph and then calls the input receiver of the mode, which is wrapped here.
+    TensorFlow's method makes the graph and then calls the input receiver of the mode, which is wrapped here.
     """
     if not Process.is_initialised():
         return patches.ADD_META_GRAPH.plain(self, builder, input_receiver_fn_map, checkpoint_path, *args, **kwargs)

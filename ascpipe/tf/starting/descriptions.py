@@ -33,7 +33,7 @@ def table_message(shape: TableShape, state: GraphState) -> messages.Table:
 
 
 def stream_shape(state: GraphState, stream: Stream) -> StreamShape:
-    """Return the description of a stream for the native side. All tables of the graph must exist."""
+    """Return the description of a stream for the native side. All tables must exist."""
     names = [name for name in stream.table_names() if name in state.tables]
     places: Dict[str, int] = {name: place for place, name in enumerate(names)}
     return StreamShape(
@@ -46,8 +46,8 @@ def stream_shape(state: GraphState, stream: Stream) -> StreamShape:
 def signature(state: GraphState, tables: Sequence[TableShape], streams: Sequence[StreamShape]) -> str:
     """Return the properties that must be equal on all ranks at the start, as lines "ITEM<tab>VALUE".
 
-    Each step compares updates of tables and collectives of the program when it runs. Results do not depend on
-    directories and sizes of rows on disk, nor on the memory of the machine, so these may differ.
+    Updates of tables and collectives are compared in each step. Directories, sizes of rows on disk and available memory
+    may differ, because results do not depend on them.
     """
     lines: List[Tuple[str, Any]] = [("ascpipe", ascpipe.__version__), ("tables", [table.name for table in tables])]
     for table in tables:
@@ -59,10 +59,7 @@ def signature(state: GraphState, tables: Sequence[TableShape], streams: Sequence
 
 
 def collectives(graph: tf.Graph) -> str:
-    """Return the Horovod ops of a graph as lines like ``signature``.
-
-    If one rank lacked an op, the other ranks would wait for it forever.
-    """
+    """Return the Horovod ops of a graph as lines like ``signature``: ranks would wait forever for a missing op."""
     return "\n".join(sorted("collective {}\t{}".format(_horovod_name(op), op.type) for op in graph.get_operations()
                             if op.type.startswith("Horovod")))
 
@@ -93,7 +90,7 @@ def _horovod_name(op: tf.Operation) -> str:
 
 
 def known_tables(state: GraphState) -> Dict[str, KnownTable]:
-    """Return the tables of a graph by name, in order of creation. Their optimizer slots must be known."""
+    """Return the tables of a graph by name, in order of creation, with their known optimizer slots."""
     return {name: KnownTable(table.shape, table.key_dtype, table.is_save, slot_specs(state.slots.get(name, ())),
                              state.thresholds.of(name))
             for name, table in state.tables.items()}

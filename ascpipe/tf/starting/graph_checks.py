@@ -9,7 +9,7 @@ from ascpipe.tf.graph.graph_state import GraphState
 _log = logging.getLogger(__name__)
 
 def require_startable(state: GraphState) -> None:
-    """Raise ``RuntimeError`` or ``ValueError`` if the tables, streams and datasets of a graph are not consistent."""
+    """Raise ``RuntimeError`` or ``ValueError`` if tables, streams and datasets of a graph do not fit."""
     if not state.tables:
         raise RuntimeError("the default graph has no table: call create_table() before the start")
     if not state.streams():
@@ -34,11 +34,7 @@ def warn_of_unknown_tables(state: GraphState) -> None:
 
 
 def warn_of_short_run_ahead(state: GraphState, wanted: int) -> None:
-    """Warn if a dataset prefetches too few batches for plans to know which rows are needed next.
-
-    Args:
-        wanted: recommended number of prefetched batches.
-    """
+    """Warn if a dataset prefetches less than ``wanted`` batches, so that plans do not know the next rows."""
     for stream in state.streams():
         hosted = [name for name in stream.table_names() if name in state.tables and state.tables[name].shape.home_rows]
         if stream.channel != TRAIN or not hosted:
@@ -72,10 +68,7 @@ def _require_one_stream_per_channel(state: GraphState) -> None:
 
 
 def _require_whole_batches(state: GraphState) -> None:
-    """Refuse ``get_next_as_optional`` on modified datasets.
-
-    Graph modification adds tensors to batches. TensorFlow would read the smaller value of the optional unchecked.
-    """
+    """Refuse ``get_next_as_optional``: TensorFlow does not check that modified datasets return more tensors."""
     for iterator in state.requests.extensions:
         for op in iterator.outputs[0].consumers():
             if op.type == "IteratorGetNextAsOptional":

@@ -1,7 +1,4 @@
-"""Lets a further graph join the running pipeline. It shares rings and tables, and may add tables.
-
-A shared table must have the same properties as in earlier graphs.
-"""
+"""Lets a further graph join the running pipeline. It shares rings and equal tables, and may add tables."""
 from typing import Any, Collection, Dict, List, Optional, Set, Tuple
 
 from ascpipe.errors import NotBuiltYetError
@@ -28,8 +25,8 @@ def join(pipeline: Pipeline, state: GraphState) -> None:
     """Let a further graph use the tables of a pipeline, and add its own. An error leaves all trained state unchanged.
 
     A training stream shares the ring of an earlier training stream that has all its tables. An evaluation stream shares
-    the ring of one with the same features. Batches of a ring have a total order of tickets: batches that one graph
-    submitted are trained or dropped before later batches of another graph are trained.
+    the ring of one with the same features. Tickets of a ring have one order, so batches of one graph are trained or
+    dropped before later batches of another graph.
 
     Raises:
         ValueError, NotBuiltYetError, AscpipeError: see ``start_asc_pipeline``.
@@ -59,11 +56,7 @@ def join(pipeline: Pipeline, state: GraphState) -> None:
 
 
 def _require_empty(pipeline: Pipeline, begun: Set[int]) -> None:
-    """Refuse to start training tables that an earlier graph has restored without optimizer slots.
-
-    Args:
-        begun: numbers of the tables whose training begins.
-    """
+    """Refuse to start training tables ``begun`` that an earlier graph has restored without optimizer slots."""
     with hold(alone=False) as held:
         for name, table in pipeline.tables.items():
             if table.shape.number in begun and held.table(table.shape.number).header["entries_used"]:
@@ -75,11 +68,7 @@ def _require_empty(pipeline: Pipeline, begun: Set[int]) -> None:
 
 
 def _ring_for(pipeline: Pipeline, shape: StreamShape, trained: Set[int]) -> Optional[StreamShape]:
-    """Return the stream whose ring ``shape`` can share; None if it needs its own ring.
-
-    Raises:
-        NotBuiltYetError: if some of its tables were trained before, but not in one ring with the others.
-    """
+    """Return the stream whose ring ``shape`` can share; None if it needs its own ring."""
     if shape.channel != TRAIN:
         return next((known for known in pipeline.streams if _kind(known) == _kind(shape)), None)
     for known in pipeline.streams:
@@ -100,7 +89,7 @@ def _not_together(what: str) -> NotBuiltYetError:
 
 
 def _kind(shape: StreamShape) -> StreamShape:
-    """Return a stream without the parts that may differ in a shared ring: its number, and numbers in names."""
+    """Return a stream without numbers, which may differ in a shared ring."""
     return shape._replace(number=0, names=tuple(name.rsplit("_", 1)[0] for name in shape.names))
 
 
@@ -108,9 +97,8 @@ def _require_agreement(known: Dict[str, KnownTable], trained: Collection[int], s
     """Raise ``ValueError`` if a graph's tables do not match the tables of the pipeline.
 
     Args:
-        known: tables of the pipeline by name. New tables of the graph must have the next numbers.
-        trained: numbers of the tables that were trained before.
-        state: state of the graph.
+        known: tables of the pipeline by name. New tables must have the next numbers.
+        trained: numbers of trained tables.
     """
     news = [table.shape.number for name, table in state.tables.items() if name not in known]
     if news != list(range(len(known), len(known) + len(news))):
@@ -143,7 +131,7 @@ def _facts(known: KnownTable, table: Table) -> List[Fact]:
 
 
 def _training_facts(known: KnownTable, state: GraphState, table: Table) -> List[Fact]:
-    """Return facts that matter only for training. The seed is not compared: it may come from a checkpoint."""
+    """Return facts that matter only for training. A seed may come from a checkpoint, so it is not compared."""
     before = known.shape
     now = table.shape
     return [("the optimizer slots", known.slots, slot_specs(state.slots.get(table.table_name, ()))),

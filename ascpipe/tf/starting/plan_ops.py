@@ -17,7 +17,7 @@ from ascpipe.tf.running import native
 
 
 def slots_of_training_tables(state: GraphState) -> Dict[str, List[OptimizerSlot]]:
-    """Return the optimizer slots of each training table by name. Raises the errors of ``optimizer_slots``."""
+    """Return the optimizer slots of each training table by name. Raises ``ValueError``."""
     return {name: optimizer_slots(state.tables[name], GradientState.of(state).home_slots)
             for name, channel in state.lookups if channel == TRAIN}
 
@@ -32,13 +32,13 @@ def complete_graph(state: GraphState) -> None:
     for name, table in state.tables.items():
         _refuse_restore(table)
         _refuse_broadcast(table, state.slots.get(name, ()))
-        # The initializer resets the table only in a graph that trains it; other graphs only read.
+        # The initializer resets the table only in graphs that train it.
         training = (name, TRAIN) in state.lookups
         internals.set_flag(table.variable.initial_value.op, "training", value=training)
-        # With this flag, the variable shares the memory of its initial value, which is the memory of the table. A copy
-        # would be out of date after another graph has trained the table.
+        # The flag lets the variable share the memory of the table, its initial value. A copy would be out of date after
+        # another graph has trained the table.
         internals.set_flag(table.variable.initializer, "_grappler_relax_allocator_constraints", value=True)
-    # Built here, because a managed session finalizes the graph after the start.
+    # built now, because a managed session finalizes the graph
     eviction_op(state)
     state.attachment = _attachment(state)
 
@@ -46,8 +46,7 @@ def complete_graph(state: GraphState) -> None:
 def _refuse_restore(table: Table) -> None:
     """Let TensorFlow's Saver fail at run time, because it would restore rows without their keys.
 
-    The plan op refuses a Saver that is made later: after its restore, the variable no longer has the memory of the
-    table.
+    The plan op refuses a Saver that is made later, whose restore replaces the memory of the variable.
     """
     for assign in internals.reference_of(table.variable).consumers():
         if assign.type == "Assign" and assign.inputs[1].op.type in ("RestoreV2", "Restore", "RestoreSlice"):
@@ -57,7 +56,7 @@ def _refuse_restore(table: Table) -> None:
 
 
 def _refuse_broadcast(table: Table, slots: Sequence[OptimizerSlot]) -> None:
-    """Let Horovod's broadcast of all variables fail at run time: it would copy the rows of one rank to all ranks."""
+    """Let Horovod's broadcasts of table variables fail at run time: they would copy rows of one rank to all."""
     for variable in (table.variable, *(slot.variable for slot in slots if slot.variable is not None)):
         for op in internals.reference_of(variable).consumers():
             for assign in (op, *(user for output in op.outputs for user in output.consumers())):

@@ -1,7 +1,4 @@
-"""``start_asc_pipeline``: checks a graph, starts the pipeline in the daemon and in this process, completes the graph.
-
-``start_asc_pipeline`` only marks a graph. The first run of a session, or an earlier ``finalize``, starts its pipeline.
-"""
+"""``start_asc_pipeline``, which marks a graph, and the start of its pipeline by the first run of a session."""
 import contextlib
 import functools
 import logging
@@ -45,20 +42,19 @@ _log = logging.getLogger(__name__)
 
 _START_LINE = "ascpipe: daemon {0} (pid {1}) feeds {2}; to watch it: ascpipe top --name {0}\n"
 
-#: Sessions that ran when their graph had lookups and was not started. TensorFlow keeps the ops of that time.
+#: Sessions that ran a graph with lookups before its start. TensorFlow keeps the ops of that time.
 _ran_before: "weakref.WeakSet[tf.compat.v1.Session]" = weakref.WeakSet()
 
 
 def start_asc_pipeline() -> None:
     """Declare the tables of the default graph complete. The first run of a session starts its pipeline.
 
-    Until then, the program may add lookups, apply gradients and make Savers in any order, but not create tables. The
-    pipeline starts earlier if a session finalizes the graph, or if the program saves, restores or evicts. A second call
-    for a graph, or a call for a graph that is built for export, does nothing.
+    Until then, the program may add lookups, apply gradients and make Savers, but not create tables. The pipeline starts
+    earlier if a session finalizes the graph, or if the program saves, restores or evicts. A second call for a graph, or
+    a call for a graph that is built for export, does nothing.
 
-    The pipeline runs until ``terminate_config_initializer``. Until then, other graphs join it by a call of this
-    function, for instance the graphs that an Estimator makes for each call. They share the trained tables and may add
-    tables.
+    Until ``terminate_config_initializer``, other graphs join the pipeline by a call of this function, for instance the
+    graphs of an Estimator. They share the trained tables and may add tables.
 
     Raises:
         EnvironmentError: if ``init`` was not called.
@@ -68,9 +64,9 @@ def start_asc_pipeline() -> None:
         TableUseError: at the start, if an op uses rows of a table beyond their step (E253).
         ValueError: if a dataset would reorder batches, an insert function has no table, or a table is in two streams of
             one channel. At the start: if rows of a slot variable cannot be initialized, or a table differs from the
-            table in the graph whose pipeline runs.
-        NotBuiltYetError: at the start, if one dataset trains tables together that earlier graphs trained separately, or
-            the other way round, or if the graph trains a table that an earlier graph restored and does not train.
+            same table in an earlier graph.
+        NotBuiltYetError: at the start, if datasets group tables differently than in earlier graphs, or if the graph
+            trains a table that an earlier graph restored and does not train.
         AscpipeError: at the start, if the daemon did not start or is busy, or if memory is insufficient.
     """
     process = Process.current()
@@ -123,10 +119,7 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
 
 
 def _accumulate(running: native.NativePipeline, state: GraphState) -> None:
-    """Set the number of batches of a cycle for each training table, for new batches.
-
-    The last batch of a cycle needs the rows of all its batches (ADR 58).
-    """
+    """Set the number of batches of a cycle for each training table (ADR 58). Applies to new batches."""
     if Process.current().configuration.rank_size > 1:
         return  # accumulate() refuses several ranks
     for name, channel in state.lookups:
@@ -219,7 +212,7 @@ def check_new_ops(graph: tf.Graph) -> None:
 
 
 def _warn_of_early_run(session: Any) -> None:
-    """Warn if lookups will fail because a session ran too early. No error: it may run ops without lookups."""
+    """Warn if lookups will fail because a session ran too early. It may still run ops without lookups."""
     state = GraphState.known(session.graph)
     if state is None:
         return

@@ -1,4 +1,4 @@
-"""Warns if a program computes norms, histograms or averages of all trainable variables: tables are not included."""
+"""Warns that norms, histograms or averages of all trainable variables do not include tables."""
 import logging
 from typing import Any, List, NamedTuple, Sequence, Set, Tuple
 
@@ -23,8 +23,8 @@ class _Computed(NamedTuple):
     """A value that programs compute from variables.
 
     Attributes:
-        what: its name in the warning.
-        types: types of the ops that read the variables.
+        what: name of the value.
+        types: types of the ops that compute it.
         instead: alternative for tables.
     """
 
@@ -65,10 +65,7 @@ def _warn(key: str, *message: Any) -> None:
 
 
 def _collected(graph: tf.Graph) -> List[Any]:
-    """Return the trainable variables, without biases if there are other variables.
-
-    Programs often leave out biases, which have one dimension.
-    """
+    """Return the trainable variables, without biases if there are others: programs often leave out biases."""
     found = [*graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)]
     return [each for each in found if each.shape.rank is None or each.shape.rank > 1] or found
 

@@ -57,11 +57,7 @@ def _require_common_cycles(state: GraphState) -> None:
 
 
 def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
-    """Raise an error if a table must be trained and is not; see ``require_safe_training``.
-
-    Args:
-        uses: uses of each table, by name.
-    """
+    """Raise an error of ``require_safe_training`` if a table must be trained and is not."""
     if not Process.current().is_plain:
         for (name, channel), lookup in state.lookups.items():
             if channel == TRAIN and not lookup.with_gradient:
@@ -90,8 +86,8 @@ def _require_trained_column(state: GraphState, variable: str, table: Table) -> N
     if not stand_in.trains:
         return
     is_differentiated = _is_differentiated(state, table)
-    # A lookup that no loss depends on only reads rows. If the graph has an optimizer, this is a program error, unless a
-    # loss depends on the lookup through tf.stop_gradient: then the program freezes the rows on purpose.
+    # In a graph with an optimizer, a lookup that no loss depends on is a program error. If a loss depends on it through
+    # tf.stop_gradient, the program freezes the rows on purpose.
     reads_beside = state.mode is None and stand_in.variable.graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP)
     if is_differentiated or reads_beside and table.table_name not in stand_ins.unreached and _ends_of(
             state, table).isdisjoint(ops_behind(_losses(state, table.variable.graph))):

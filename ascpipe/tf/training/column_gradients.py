@@ -35,9 +35,6 @@ def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
     Args:
         losses: tensors to differentiate.
         sources: variables and tensors to differentiate by.
-
-    Returns:
-        The new sources; ``sources`` itself if nothing was replaced.
     """
     given = list(sources) if isinstance(sources, (list, tuple)) else [sources]
     graphs = {internals.outermost(each.graph) for each in given if isinstance(each, tf.Variable)}
@@ -58,9 +55,7 @@ def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
 
 
 def gradients_of_stand_ins(sources: Any, gradients: List[Any]) -> List[Any]:
-    """Convert gradients of ``rows_for_stand_ins`` to gradients of variables of columns.
-
-    Record tables that the losses do not depend on.
+    """Convert gradients by rows to gradients of variables of columns, and record tables without a gradient.
 
     Args:
         sources: variables and tensors that the program passed.
@@ -85,15 +80,13 @@ def gradients_by_rows(state: GraphState, loss: Any, wanted: List[Any], compute: 
     Programs select gradients by variables and their names, so the pairs contain the variables that TensorFlow made.
 
     Args:
-        state: state of the graph.
-        loss: see ``compute_gradients``.
         wanted: variables, and tensors with rows of tables.
         compute: TensorFlow's ``compute_gradients`` as a function of such a list.
     """
     found = [StandIns.of(state).of_variable(each) for each in wanted]
     columns = [each for each in found if each is not None]
     if state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
-        # Heads may request gradients in evaluation without running them. No rows are trained then, and no slots made.
+        # Heads may request gradients in evaluation, but do not run them.
         others = [variable for variable, stand_in in zip(wanted, found) if stand_in is None]
         none = {id(each.variable): (tf.zeros_like(each.variable.initial_value), each.variable) for each in columns}
         return [*(compute(others) if others else []), *none.values()]
@@ -122,8 +115,8 @@ def _pair(state: GraphState, source: _Source, gradient: Any, handles: Dict[int, 
 def of_column(gradient: Any) -> Any:
     """Return a gradient whose static shape hides the number of rows of the table.
 
-    The stand-in variable of the table has no rows. TensorFlow would reject an op on both by their shapes, with an error
-    that does not name the table. With unknown shape, the optimizer gets the dense result and raises E253.
+    Otherwise, TensorFlow would reject ops on the gradient and the stand-in variable, which has no rows, by an error
+    that does not name the table. Now the optimizer gets the dense result and raises E253.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient

@@ -1,7 +1,6 @@
 """Records the tensors that a program differentiates, to find tables that a loss depends on but no op updates.
 
-``tf.gradients``, ``tf.hessians`` and all optimizers call one function of TensorFlow. It is patched here, like
-``GradientTape.gradient``.
+``tf.gradients``, ``tf.hessians`` and all optimizers call one function of TensorFlow, which is patched here.
 """
 from typing import Any
 
@@ -32,7 +31,7 @@ def _gradient_of_tape(self: Any, target: Any, sources: Any, *args: Any, **kwargs
 
 
 def _merge(sources: Any) -> None:
-    """Merge the lookups of each table into one op if a program of ``ascpipe.tf`` differentiates by rows of tables.
+    """Merge the lookups of each table if a program of ``ascpipe.tf`` differentiates by rows of tables.
 
     With the incumbent's API, programs must call ``do_merge_lookup`` instead.
     """

@@ -1,8 +1,7 @@
 """Lets TensorFlow's optimizers train tables, including the tables of feature columns.
 
-Programs request gradients of variables, some of which are stand-ins for tables. They get the gradients of the rows of
-these tables. A table optimizer with the formula of the program's optimizer applies them; the program's optimizer
-applies all other gradients.
+Some variables of a program are stand-ins for tables. Their gradients are the gradients of rows of these tables. A table
+optimizer with the formula of the program's optimizer applies them.
 """
 import functools
 import logging
@@ -41,9 +40,9 @@ class Optimizer(tf.compat.v1.train.Optimizer):
 
     Args:
         dense: TensorFlow optimizer for variables.
-        sparse: optimizer for tables: a TensorFlow optimizer that updates only the rows of a batch, or Adam, which
-            becomes LazyAdam. Or a function without arguments that returns an optimizer of ``ascpipe.tf.optimizers``;
-            it is called once per graph.
+        sparse: TensorFlow optimizer for tables that updates only the rows of a batch, or Adam, which becomes LazyAdam.
+            Or a function without arguments that returns an optimizer of ``ascpipe.tf.optimizers``, called once per
+            graph.
         name: name of the op that applies gradients.
 
     Raises:
@@ -61,7 +60,7 @@ class Optimizer(tf.compat.v1.train.Optimizer):
         self._sparse = sparse
 
     def compute_gradients(self, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any) -> Pairs:
-        """Compute gradients like TensorFlow. The class documentation says when tables are added to ``var_list``."""
+        """Compute gradients like TensorFlow, also by tables if ``var_list`` has all trainable variables."""
         if var_list is None or {id(each) for each in tf.nest.flatten(var_list)} == {id(each) for each in _trainable()}:
             state = GraphState.of(tf.compat.v1.get_default_graph())
             behind = StandIns.of(state).variables()
@@ -77,7 +76,7 @@ class Optimizer(tf.compat.v1.train.Optimizer):
         return _apply(self._dense.apply_gradients, self._sparse, list(grads_and_vars), global_step, name or self._name)
 
     def get_slot(self, var: tf.Variable, name: str) -> Any:
-        """Return a slot variable of a dense variable. ``sparse`` has the slot variables of tables."""
+        """Return a slot variable of a dense variable."""
         return self._dense.get_slot(var, name)
 
 
@@ -175,8 +174,8 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
 def _needs_form(state: GraphState, optimizer: tf.compat.v1.train.Optimizer, gradient: Any, target: Any) -> bool:
     """Return whether a table optimizer must train a table instead of ``optimizer``.
 
-    This is the case for Adam, which would change all rows, and for expansion tables, which have no variable. In graphs
-    with columns, a table optimizer is used if there is one with the same formula.
+    Adam would change all rows, and expansion tables have no variable. In graphs with columns, a table optimizer of the
+    same formula is always used if there is one.
     """
     if gradient is None or not _is_of_table(target):
         return False
@@ -191,10 +190,7 @@ def _form_of(optimizer: Any) -> Optional[_Form]:
 
 
 def _only_evaluates(state: GraphState, target: Any) -> bool:
-    """Return whether a target is the variable of a table with evaluation lookups only.
-
-    Model functions may request its gradient in every mode.
-    """
+    """Return whether a target is the variable of a table that has only evaluation lookups."""
     names = [name for name, table in state.tables.items() if table.variable is target]
     channels = {channel for name, channel in [*state.lookups, *(
         (lookup.table.table_name, lookup.channel) for lookup in state.requests.lookups)] if name in names}
@@ -231,7 +227,7 @@ def _apply(apply_dense: Callable[..., Any], sparse: Any, pairs: Pairs, global_st
 
 
 def _for_tables(optimizer: Any) -> tf.compat.v1.train.Optimizer:
-    """Return the table optimizer for an optimizer of the program. It is made once per graph.
+    """Return the table optimizer for an optimizer of the program, made once per graph.
 
     Raises:
         ColumnError, TableUseError: if there is none for expansion tables.

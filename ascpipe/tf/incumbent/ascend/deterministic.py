@@ -1,8 +1,7 @@
 """Makes a session deterministic if its configuration requests it.
 
-A deterministic session has one intra-op thread, because TensorFlow's partition of an op among threads depends on
-timing, and so does the rounding of sums. A pass over the graph of each step puts reads of variables before updates and
-fixes the order of sums of tensors (``tfops/src/graph/variable_order.cc``).
+It has one intra-op thread, because with several threads the rounding of sums depends on timing. A pass over the graph
+of each step (``tfops/src/graph/variable_order.cc``) puts reads of variables before updates and orders sums of tensors.
 """
 import functools
 import logging
@@ -34,11 +33,7 @@ def install() -> None:
 
 
 def asking(config: Optional[tf.compat.v1.ConfigProto]) -> tf.compat.v1.ConfigProto:
-    """Return a copy of a session configuration that requests ``deterministic``.
-
-    Args:
-        config: if None, TensorFlow's default configuration for Estimators is used.
-    """
+    """Return a copy of a session configuration, or of the default for Estimators, that requests ``deterministic``."""
     copy = run_config.get_default_session_config()
     if config is not None:
         copy.CopyFrom(config)

@@ -1,7 +1,4 @@
-"""``NPUEstimator``, which can train several iterations per session run, and its configuration.
-
-Settings for Ascend cards are ignored.
-"""
+"""``NPUEstimator``, its configuration and other functions of Ascend's Estimator API."""
 import inspect
 import logging
 from typing import Any, List, Optional, Tuple
@@ -28,9 +25,6 @@ class NPURunConfig(tf.estimator.RunConfig):
         iterations_per_loop: in [1, 2147483647]. Hooks of ``NPUEstimator`` are called once per this number of steps.
         deterministic: if 1 or True, every run of the program computes the same bits, on one intra-op thread.
         kwargs: arguments of ``tf.estimator.RunConfig``. Unknown arguments are logged and ignored.
-
-    Attributes:
-        iterations_per_loop: value of the argument.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -71,7 +65,6 @@ class NPUEstimator(tf.estimator.Estimator):
     last of these steps. The last run is shortened to end exactly at ``steps`` or ``max_steps``.
 
     Args:
-        model_fn, model_dir, config, params, warm_start_from: see ``tf.estimator.Estimator``.
         kwargs: settings for an Ascend card; ignored.
     """
 
@@ -81,7 +74,7 @@ class NPUEstimator(tf.estimator.Estimator):
         super().__init__(model_fn, model_dir, config, params, warm_start_from)
 
     def _assert_members_are_not_overridden(self) -> None:
-        """Disable TensorFlow's check: this class overrides two methods below."""
+        """Disable TensorFlow's check, because this class overrides methods."""
 
     def _convert_train_steps_to_hooks(self, steps: Optional[int], max_steps: Optional[int]) -> Any:
         self._asked_steps = (steps, max_steps)
@@ -141,5 +134,5 @@ def npu_tf_optimizer(opt: Any) -> Any:
 
 
 def npu_distributed_optimizer_wrapper(optimizer: Any) -> Any:
-    """Return the optimizer. With several ranks, it averages the gradients of dense variables over ranks."""
+    """Return the optimizer. With several ranks, it averages gradients of dense variables."""
     return DistributedOptimizer(optimizer) if ranks.launched() and ranks.get_rank_size() > 1 else optimizer

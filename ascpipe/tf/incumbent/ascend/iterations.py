@@ -1,8 +1,8 @@
 """Several training iterations per call of ``Session.run``.
 
-An Ascend card repeats the step itself. Here, each iteration is a separate step with its own batch and plan, so one op
-cannot contain several. Instead, ``run`` is replaced on each session that gets a number of iterations. It repeats runs
-whose fetches need the op of ``loop_op``.
+An Ascend card repeats the step itself. Here, each iteration is a separate step with its own batch and plan. So
+``load_iterations`` replaces ``run`` of a session by a function that repeats runs whose fetches need the op of
+``loop_op``.
 """
 from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Union
 
@@ -20,10 +20,9 @@ def set_iteration_per_loop(sess: Any, train_op: Union[tf.Operation, tf.Tensor],
                            iterations_per_loop: int = 1) -> tf.Operation:
     """Return an op that trains several iterations per run of one session.
 
-    All iterations but the last run only the op, with the same ``feed_dict``. The last iteration runs all fetches, and
-    their values are returned. Fetching an op that depends on the returned op has the same effect. At the end of the
-    data, ``OutOfRangeError`` is raised; the iterations before it stay trained. In other sessions, the op trains one
-    iteration.
+    All iterations but the last run only the op, with the same ``feed_dict``. The last one runs all fetches and returns
+    their values. Ops that depend on the returned op have the same effect. At the end of the data, ``OutOfRangeError``
+    is raised; earlier iterations stay trained. In other sessions, the op trains one iteration.
 
     Args:
         sess: session that trains; its graph must not be finalized.
@@ -46,11 +45,7 @@ class IterationPerLoop:
         self._loop: Optional[tf.Operation] = None
 
     def create_iteration_per_loop_var(self, train_op: Union[tf.Operation, tf.Tensor]) -> tf.Operation:
-        """Return the op. It trains one iteration until ``load_iteration_per_loop_var`` sets another number.
-
-        Raises:
-            ValueError: if ``train_op`` is neither an op nor a tensor.
-        """
+        """Return the op, which trains one iteration by default. Raises ``ValueError``."""
         self._loop = loop_op(train_op)
         return self._loop
 
@@ -58,7 +53,6 @@ class IterationPerLoop:
         """Set how many iterations the op trains per run of a session.
 
         Args:
-            sess: session that trains.
             iterations_per_loop: in [1, 2147483647].
 
         Raises:
@@ -79,12 +73,7 @@ def loop_op(train_op: Union[tf.Operation, tf.Tensor]) -> tf.Operation:
 
 
 def load_iterations(session: Any, loop: tf.Operation, count: int) -> None:
-    """Set how many iterations a session trains per run of ``loop``.
-
-    Args:
-        session: session, or a managed session that contains one.
-        loop: op of ``loop_op``.
-        count: number of iterations.
+    """Set how many iterations a session or managed session trains per run of ``loop``.
 
     Raises:
         ValueError: if ``session`` is not a session.
@@ -114,21 +103,21 @@ class _Loops:
         patches.apply_to_session(session, self.run, self.make_callable)
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Run ``fetches`` like ``tf.Session.run``, and repeat each training op for its number of iterations."""
+        """Replace ``tf.Session.run``: repeat each training op for its number of iterations."""
         counts = {loop: self.counts[loop] for loop in self._loops_of(fetches)}
         for done in range(1, max(counts.values(), default=1)):
             self._run([loop for loop, count in counts.items() if count > done], feed_dict)
         return self._run(fetches, feed_dict, options, run_metadata)
 
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
-        """Call ``tf.Session.make_callable``. Raises ``ValueError`` for ops with several iterations."""
+        """Replace ``tf.Session.make_callable``: raise ``ValueError`` for ops with iterations."""
         if self._loops_of(fetches):
             raise ValueError("make_callable cannot train several iterations: call Session.run, or give it the op that "
                              "set_iteration_per_loop was given")
         return self._make_callable(fetches, feed_list, accept_options)
 
     def _loops_of(self, fetches: Any) -> List[tf.Operation]:
-        """Return the ops with a number of iterations that a run of ``fetches`` executes, by name."""
+        """Return the ops of ``counts`` that a run of ``fetches`` executes."""
         with self._graph.as_default():
             elements = internals.fetched(fetches)
         ops = [element.op if isinstance(element, tf.Tensor) else element for element in elements]

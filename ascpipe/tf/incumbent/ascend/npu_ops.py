@@ -11,12 +11,7 @@ def dropout(x: Any, keep_prob: Any, noise_shape: Any = None, seed: Optional[int]
     Args:
         x: float tensor.
         keep_prob: probability of keeping an element; number or scalar tensor in (0, 1].
-        noise_shape: shape of the random mask, see ``tf.nn.dropout``.
-        seed: seed of the random numbers.
-        name: name of the op.
-
-    Returns:
-        Tensor of the shape and dtype of ``x``.
+        noise_shape, seed, name: see ``tf.nn.dropout``.
 
     Raises:
         ValueError: if ``keep_prob`` is a number out of range.
