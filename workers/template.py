@@ -6,8 +6,8 @@ It starts before the supervisor knows where the compiled kernels are, and loads 
 location, it loads the workers with their kernels, from a library or from numba's cache.
 
 An executed worker needs up to a second of processor time to load its code; a fork of the template starts in
-milliseconds. The template has no threads, no segments and no data of a trainer, so a fork inherits only code. Workers
-are forked twice. The intermediate process exits, so the supervisor, a subreaper, becomes the parent of the worker.
+milliseconds. The template starts no threads and has no segments or data of a trainer, so a fork inherits only code.
+Workers are forked twice. The intermediate process exits, so the supervisor, a subreaper, becomes the worker's parent.
 """
 import gc
 import os
