@@ -1,14 +1,17 @@
-"""The incumbent's import paths on top of ascpipe: re-exports; and TensorFlow's Savers, warm starts, exports and
-gradients know tables."""
+"""The incumbent's import paths on top of ascpipe.
+
+The modules re-export names of ``ascpipe.tf``. The import also patches TensorFlow's Savers, warm starts, exports and
+gradients to support tables.
+"""
 from ascpipe import import_hints, program_log
 from ascpipe.tf import patches
 from ascpipe.tf.api import installing
 from ascpipe.tf.incumbent.ascend import deterministic
 from mx_rec import _missing, _product
 
-__version__ = "6.0.RC3"  #: the version of the incumbent whose API this is
+__version__ = "6.0.RC3"  #: version of the incumbent's API
 
-_product.refuse_another(__path__)  # before anything is changed
+_product.refuse_another(__path__)  # before TensorFlow is patched
 import_hints.install(__name__, _missing.MISSING)
 import_hints.point_to_run()
 program_log.program_logger()
@@ -18,5 +21,5 @@ deterministic.install()
 
 
 def version() -> str:
-    """``__version__``."""
+    """Return ``__version__``."""
     return __version__

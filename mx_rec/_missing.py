@@ -1,4 +1,4 @@
-"""Names that ascpipe does not provide, each with what to use instead."""
+"""Names of the incumbent that ascpipe does not provide, with their alternatives."""
 from typing import Dict, Tuple
 
 from ascpipe.import_hints import ANY
@@ -6,7 +6,7 @@ from ascpipe.import_hints import ANY
 _SAVER = "tf.compat.v1.train.Saver saves and restores tables with the variables"
 _TABLES = "create_table makes tables of every kind, and BaseSparseEmbedding is their class"
 
-#: (module, name): what to do.
+#: (module, name): alternative
 MISSING: Dict[Tuple[str, str], str] = {
     ("mx_rec.core.embedding", "ExternalStorageSparseEmbedding"): _TABLES,
     ("mx_rec.core.embedding", "HBMDynamicSparseEmbedding"): _TABLES,

@@ -1,5 +1,4 @@
-"""Refuses to be imported where another product's ``mx_rec`` is installed, too: which one a program means is not ours
-to say."""
+"""Refuses the import if another product's ``mx_rec`` is installed: it is unknown which one the program needs."""
 import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -9,24 +8,24 @@ from ascpipe.errors import OtherProductError
 
 
 def refuse_another(own: Iterable[str]) -> None:
-    """Look for another package along the path of imports.
+    """Search ``sys.path`` for another package named ``mx_rec``.
 
     Args:
-        own: folders of the package that is imported.
+        own: directories of the imported package.
 
     Raises:
-        OtherProductError: there is one that is not of ascpipe.
+        OtherProductError: if there is a package of another product.
     """
     for entry in _others(sys.path, {Path(folder).resolve() for folder in own}):
         raise OtherProductError(_distribution_of(entry), str(entry))
 
 
 def _others(path: Iterable[str], own: Iterable[Path]) -> List[Path]:
-    """Folders of packages of this name that have no file such as this one."""
+    """Return the directories of other packages named ``mx_rec`` that do not contain a file named like this one."""
     found = []
     for entry in path:
         spec = PathFinder.find_spec("mx_rec", [entry])
-        if spec is None or spec.origin is None:  # none there, or a folder without a module
+        if spec is None or spec.origin is None:  # no package, or a directory without ``__init__.py``
             continue
         folder = Path(spec.origin).resolve().parent
         if folder not in own and not (folder / Path(__file__).name).exists():
@@ -35,7 +34,6 @@ def _others(path: Iterable[str], own: Iterable[Path]) -> List[Path]:
 
 
 def _distribution_of(folder: Path) -> str:
-    """Name and version of the distribution that has the package, or its folder."""
     import importlib_metadata
 
     for distribution in importlib_metadata.distributions(path=[str(folder.parent)]):

@@ -1,1 +1,1 @@
-"""The worker processes of the daemon, one module each; imported as ``ascpipe.workers``."""
+"""Worker processes of the daemon. This package is imported as ``ascpipe.workers``."""

@@ -1,8 +1,8 @@
-"""Applies cuts of a table: changes made exactly between two trained steps, and exactly once, whichever process dies.
+"""Applies cuts: changes of a table between two trained steps, applied exactly once even if processes die.
 
-The trainer that asks keeps the lease until ``cut_applied``.  A cut is committed, applied and acknowledged in one go,
-except a load: its table is emptied and granted to the trainer, which fills it; until then this worker does not touch
-the table.
+The trainer that requests a cut keeps the lease until ``cut_applied``. A load has three phases: the worker grants the
+empty table to the trainer, the trainer fills it, and the worker takes it back. While it is granted, the worker only
+indexes its keys.
 """
 from typing import Callable
 
@@ -18,11 +18,7 @@ class Cuts:
     """Cuts of one table.
 
     Args:
-        view: the table's segment.
-        table: its keys and slots.
-        bells: to be rung.
-        snapshots: of the table.
-        give_up_entries: called when entry numbers become invalid: frames that hold some must be touched again.
+        give_up_entries: called when entry numbers become invalid, so that frames must be touched again.
     """
 
     def __init__(self, view: TableView, table: Table, bells: Bells, snapshots: Snapshots,
@@ -33,33 +29,33 @@ class Cuts:
         self._give_up_entries = give_up_entries
         self._snapshots = snapshots
         self._load = view.load
-        self._is_indexed = False  # what the trainer has written so far
+        self._is_indexed = False  # whether the entries of the running load are indexed
 
     @property
     def is_loading(self) -> bool:
-        """Whether the table is granted to the trainer: only ``advance_load`` may touch it."""
+        """Whether the table is granted to the trainer, so that only ``advance_load`` may access it."""
         return bool(self._table.planner["is_loading"])
 
     def is_asked(self) -> bool:
-        """Whether there is a cut to apply; call it before the look at the frames that it must wait for."""
+        """Return whether a cut is requested. Call it before looking at frames that the cut waits for."""
         return self._load("cut_asked") > self._load("cut_applied")
 
     def is_committed(self) -> bool:
-        """Whether the cut that is asked for will happen: an earlier worker may have begun with it."""
+        """Return whether the requested cut is committed, possibly by an earlier worker."""
         return self._load("cut_committed") > self._load("cut_applied")
 
     def must_wait(self) -> bool:
-        """Whether the cut that is asked for would change entries that are being copied.
+        """Return whether the requested cut must wait, because it changes entries that a snapshot is copying.
 
-        One that is committed need not wait: no snapshot begins between the request and its application.  A threshold
-        changes only the header, of which the trainer has its copy.
+        No snapshot begins between request and application, so a committed cut need not wait. A threshold changes only
+        the header, which the trainer has copied already.
         """
         return bool(self._view.header["cut_kind"] != CUT_THRESHOLD) and self._snapshots.is_on()
 
     def apply(self) -> None:
-        """Commit the cut that is asked for, unless it is committed, and apply it; a load only as far as its grant.
+        """Commit and apply the requested cut. A load only advances to its grant.
 
-        Call it when all plans are revoked and all trained frames retired, or when the cut is committed: then they were.
+        All plans must be revoked and all trained frames retired, unless the cut is already committed.
         """
         header = self._view.header
         table = self._table
@@ -85,10 +81,10 @@ class Cuts:
         self._store_applied()
 
     def advance_load(self) -> bool:
-        """Advance a load: take over what is filled, or index the entries while the trainer writes rows.
+        """Advance a load: grant the table, index its entries while the trainer writes rows, or take it back.
 
         Returns:
-            False while waiting for the trainer's writes.
+            False if the load must wait for the trainer or the disk worker.
         """
         committed = self._load("cut_committed")
         room = int(self._view.header["cut_argument"])
@@ -110,7 +106,7 @@ class Cuts:
         self._table.planner["is_loading"] = 1
         self._is_indexed = False
         if self._load("cut_granted") == asked:
-            return  # by an earlier worker: since then the trainer owns all of it
+            return  # an earlier worker has granted the table to the trainer
         self._table.empty()
         self._give_up_entries()
         if self._table.tier is not None:
@@ -118,7 +114,7 @@ class Cuts:
         self._grant_when_idle(asked)
 
     def _grant_when_idle(self, asked: int) -> bool:
-        """Grant the empty table, once the disk worker is at none of its rows; False if it is."""
+        """Grant the empty table. Return False if the disk worker still processes requests for its rows."""
         if self._table.tier is not None and not self._table.tier.complete_requests():
             return False
         self._view.header["load_entries"] = loads.NOT_WRITTEN
@@ -137,12 +133,10 @@ class Cuts:
 
 
 class CutStage(Stage):
-    """Applies cuts of a table that is in no training stream: there is nothing to wait for.
+    """Applies cuts of a table without a training stream, which has no frames to wait for.
 
     Args:
-        view: the table's segment.
-        table: its keys and slots; not rebuilt yet.
-        bells: to be rung.
+        table: keys and slots of the table, not rebuilt yet.
     """
 
     def __init__(self, view: TableView, table: Table, bells: Bells) -> None:
@@ -152,7 +146,7 @@ class CutStage(Stage):
             self._cuts.apply()
 
     def act(self) -> bool:
-        """Carry out the next action; False if there is none, or it must wait."""
+        """See ``Stage.act``."""
         if self._cuts.is_loading:
             return self._cuts.advance_load()
         if not self._cuts.is_asked() or self._cuts.must_wait():
@@ -161,9 +155,9 @@ class CutStage(Stage):
         return True
 
     def is_readable(self) -> bool:
-        """Whether the truth is the table after the last cut."""
+        """Return whether evaluations may read the truth."""
         return not self._cuts.is_loading
 
 
 def _nothing() -> None:
-    """No frame holds an entry."""
+    """Do nothing: no frame has entry numbers."""

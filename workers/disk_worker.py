@@ -1,9 +1,9 @@
-"""The disk worker owns the row files: it reads rows into their home rows and writes them from there, as it is asked.
+"""Disk worker: reads rows from row files into memory and writes home rows to row files, as requested.
 
     python -m ascpipe.workers.disk_worker --channel FD --index I --generation G --title TEXT
 
-It knows requests, no entries and no frames, and has nothing of its own: a successor does again what is ASKED or TAKEN.
-Threads of the row engine end the requests and ring the table workers; this process hands batches to them.
+It has no state to lose: a successor repeats requests that are ASKED or TAKEN. This process passes batches of requests
+to the threads of the row engine, which complete them and ring the waiting processes.
 """
 import errno
 import os
@@ -21,8 +21,8 @@ from ascpipe.layout.words import REQUEST_FAILED
 from ascpipe.shm.ring import TableView
 from ascpipe.workers.runner import Attachment, Work, Worker, command
 
-_THREADS = 64  # per disk: this many operations at once, see docs/internals/row_files.md
-_MOST_ROWS = 1 << 14  # of a table at a time
+_THREADS = 64  # per disk; concurrent operations, see docs/internals/row_files.md
+_MOST_ROWS = 1 << 14  # per table and step
 _KIND_READ = 0
 _KIND_WRITE = 1
 
@@ -31,8 +31,8 @@ class File(NamedTuple):
     """A row file of a table.
 
     Attributes:
-        number: of the engine.
-        growth: bytes by which it grows.
+        number: number in the row engine.
+        growth: bytes by which the file grows at a time.
     """
 
     number: int
@@ -40,12 +40,12 @@ class File(NamedTuple):
 
 
 class _Rows:
-    """Requests, and the rows that they are of.
+    """Requests and the memory of their rows.
 
     Args:
         requests: REQUEST[n].
         rows_at: address of float32[n, row floats].
-        bell_at: address of the bell of the process that waits for them.
+        bell_at: address of the bell of the waiting process.
     """
 
     def __init__(self, requests: np.ndarray, rows_at: int, bell_at: int) -> None:
@@ -59,10 +59,8 @@ class DiskTable:
     """One table whose rows may be on disk.
 
     Args:
-        view: its segment.
-        files: among which its blocks are dealt.
-        engine: that has them.
-        bell_at, reader_bell_at: addresses of the bells of its table worker, and of the trainer.
+        files: row files of the table; its blocks are distributed round-robin.
+        bell_at, reader_bell_at: addresses of the bells of the table worker and of the trainer.
     """
 
     def __init__(self, view: TableView, files: List[File], engine: RowEngine, bell_at: int,
@@ -82,7 +80,7 @@ class DiskTable:
         self._batches: List[Batch] = []
 
     def take_over(self) -> None:
-        """Do again what a disk worker before had not ended."""
+        """Repeat requests that an earlier disk worker did not complete."""
         begin = 0
         end = int(self._view.header["homes_ready"])
         while begin < end:
@@ -92,7 +90,7 @@ class DiskTable:
             self._take_all(rows)
 
     def step(self) -> int:
-        """Hand what is asked to the engine, and let go of what is over; returns how many rows were asked."""
+        """Pass new requests to the engine and release completed batches. Return the number of requested rows."""
         self._batches = [batch for batch in self._batches if not batch.wait(0)]
         reads, writes = take_asked(self._view.disk_table, self._view.asks, self._view.requests, *self._numbers)
         self._submit(self._homes, reads, writes)
@@ -105,7 +103,6 @@ class DiskTable:
         return done
 
     def _take_all(self, rows: "_Rows") -> int:
-        """Take what a reader has asked."""
         reads, writes, _ = take_again(rows.requests, 0, len(rows.requests), *self._numbers)
         self._submit(rows, reads, writes)
         return int(reads + writes)
@@ -140,28 +137,26 @@ class DiskTable:
         return True
 
     def _refuse(self, rows: "_Rows", numbers: np.ndarray) -> None:
-        """There is no room for these rows."""
         for number in numbers.tolist():
             rows.requests["error"][number] = errno.ENOSPC
             exchange_u32(rows.requests["word"], number, REQUEST_FAILED)  # SYNC request-done: store
 
 
 class Disks:
-    """Publishes what disks have done.
+    """Publishes statistics of disks.
 
     Args:
         records: DISK[MAX_DISKS] of the session.
-        engine: that has the files.
     """
 
     def __init__(self, records: np.ndarray, engine: RowEngine) -> None:
         self._records = records
         self._engine = engine
-        self._files: Dict[int, int] = {}  # device: number of a file there
+        self._files: Dict[int, int] = {}  # device: number of a row file on it
         records["used"] = 0
 
     def add(self, table: int, fds: Sequence[int], files: Sequence[File]) -> None:
-        """Show the disks of a table's files, too."""
+        """Add the disks of the row files of a table. Disks beyond MAX_DISKS are ignored."""
         for index, (fd, file) in enumerate(zip(fds, files)):
             device = os.fstat(fd).st_dev
             if device in self._files or len(self._files) == len(self._records):
@@ -173,7 +168,7 @@ class Disks:
             record["used"] = 1
 
     def show(self) -> None:
-        """Publish the figures of now."""
+        """Publish the current figures."""
         for record, file in zip(self._records, self._files.values()):
             figures = self._engine.figures(file)
             for name in _FIGURES:
@@ -184,7 +179,7 @@ _FIGURES = [name for name, _ in DiskFigures._fields_ if name in structs.DISK.nam
 
 
 def make_work(worker: Worker, attachment: Attachment) -> Work:
-    """The work of the disk worker over all tables with rows on disk."""
+    """Return the work of the disk worker for all tables with rows on disk."""
     engine = RowEngine(_THREADS)
     served: Dict[int, DiskTable] = {}
     begin = structs.SESSION_DISKS_OFFSET

@@ -1,4 +1,4 @@
-"""Answers the evaluation stream of one table with slots, and changes nothing."""
+"""Answers the evaluation stream of one table: finds slots and home rows of keys, and changes nothing."""
 from typing import Callable, Sequence
 
 import numpy as np
@@ -13,10 +13,8 @@ class EvalStage(Stage):
     """One table in its evaluation stream.
 
     Args:
-        resolve: as ``Table.resolve``, of the table.
-        at: the table's column in the ring of the stream.
+        resolve: ``Table.resolve`` of the table.
         is_readable: returns whether the truth is the table after the last trained step.
-        bells: to be rung.
     """
 
     def __init__(self, resolve: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None], at: TableInRing,
@@ -27,9 +25,9 @@ class EvalStage(Stage):
         self._ring, self._column = at
 
     def act(self) -> bool:
-        """Carry out the next action; False if there is none, or it must wait."""
+        """See ``Stage.act``."""
         seen = self._ring.look(self._column)
-        # after the look: an answer must not be older than its question
+        # checked after `look`: the answer must not be older than the request
         action, index = next_action.next_eval_action(seen.turn, self._is_readable())
         if action == next_action.NOTHING:
             return False
@@ -52,17 +50,12 @@ class EvalStage(Stage):
 
 
 class Questions(Stage):
-    """The tables of one evaluation ring, which is empty most of the time.
-
-    Args:
-        ring: the ring.
-        stages: of tables in it.
-    """
+    """The tables of one evaluation ring, which is usually empty: then one check is enough for all tables."""
 
     def __init__(self, ring: RingView, stages: Sequence[EvalStage]) -> None:
         self._ring = ring
         self._stages = stages
 
     def step(self) -> int:
-        """Do everything that can be done now; never waits.  Returns how many actions were carried out."""
+        """See ``Stage.step``."""
         return 0 if self._ring.is_empty() else sum(stage.step() for stage in self._stages)

@@ -1,9 +1,9 @@
-"""The key worker deduplicates frames: distinct keys, restore index, occurrences.  Stateless.
+"""Key worker: deduplicates frames into distinct keys, restore index and occurrences. It is stateless.
 
     python -m ascpipe.workers.key_worker --channel FD --index I --generation G --title TEXT
 
-It claims a frame by a CAS of its generation.  If it dies, the supervisor clears the claim after the reap, and another
-worker repeats what was not published: the result is a pure function of the ids.
+It claims a frame by a CAS of its generation. If it dies, the supervisor clears the claim after reaping it, and another
+worker repeats the unpublished work. Results depend only on ids and weights.
 """
 from typing import List, Optional
 
@@ -21,24 +21,23 @@ from ascpipe.workers.listeners import Listeners
 from ascpipe.workers.pace import Pace, least_pause
 from ascpipe.workers.runner import Attachment, StreamView, Work, Worker, command
 
-_MOST_FRAMES = 8  # of a step: frames of other rings, as those of an evaluation, wait so long
+_MOST_FRAMES = 8  # frames per step; frames of other rings, such as evaluations, wait for them
 
 
 class KeyStage:
     """Deduplicates the frames of one ring.
 
     Args:
-        ring: the ring.
-        generation: of this worker process.
-        listeners: that wait for a frame to be deduplicated.
-        spread: that the time of a search depends on, and no result.
+        generation: generation of this worker process.
+        listeners: bells of processes that wait for deduplicated frames.
+        spread: hash seed; it affects no result.
     """
 
     def __init__(self, ring: RingView, generation: int, listeners: Listeners, spread: Spread) -> None:
         self._memory = ring.memory
         self._listeners = listeners
         self._spread = spread
-        is_local = ring.channel == LOCAL  # where no batch is claimed, and each is given back when it is trained
+        is_local = ring.channel == LOCAL  # local batches are not claimed, and are freed after training
         self._count_ahead = count_deduped if is_local else count_untrained
         self._pace = Pace(ring, "head" if is_local else "trained")
         self._look_ahead = int(ring.header["look_ahead"])
@@ -49,13 +48,9 @@ class KeyStage:
         self._cells = np.zeros(cells_to_deal(0, self._ranks), np.int32)
 
     def step(self) -> int:
-        """Deduplicate frames, the oldest unclaimed one first, some of them at most; never waits.
+        """Deduplicate up to 8 unclaimed frames, the oldest first, without waiting. Return their number.
 
-        A frame that is claimed is published before another one is claimed.  If the worker dies before, also while the
-        scratch is enlarged for the frame, the supervisor clears the claim.
-
-        Returns:
-            How many there were.
+        Each frame is published before the next one is claimed, so a dead worker has at most one claim to clear.
         """
         claims = self._claims
         looks = self._listeners.looks
@@ -72,24 +67,24 @@ class KeyStage:
                 self._listeners.ring()
 
     def pause_s(self) -> Optional[float]:
-        """Seconds in which its work may gather; None if this ring does not train.
+        """Return the seconds that the worker may pause; None if this ring does not train.
 
-        Training may take what is ahead: of a local ring the frames whose keys may travel, of any other those that are
-        not trained. In both, ``look_ahead`` of them are needed on the way.
+        Ready frames are deduplicated (local ring) or untrained (any other ring). ``look_ahead`` frames do not count,
+        because plans need them.
         """
         return self._pace.pause_s(self._count_ahead(self._memory) - self._look_ahead)
 
 
 def make_work(worker: Worker, attachment: Attachment) -> Work:
-    """The work of a key worker over all rings of a trainer."""
+    """Return the work of a key worker for all rings of a trainer."""
     trainer = attachment.bell(structs.BELL_TRAINER)
     spread = spread_of(attachment.hash_seed)
     stages: List[KeyStage] = []
 
     def look_after(stream: StreamView) -> None:
-        if stream.channel == LOCAL:  # its frames may be given back as soon as they are deduplicated
+        if stream.channel == LOCAL:  # the pump may free its frames after deduplication
             listeners = Listeners([trainer], [attachment.bell(structs.BELL_PUMP)])
-        else:  # an evaluation asks as soon as its frame is deduplicated
+        else:  # the trainer waits for deduplicated frames of evaluations
             listeners = Listeners([trainer] if stream.channel == EVAL else [],
                                   attachment.bells_of_tables(stream.tables))
         stages.append(KeyStage(stream.ring, worker.generation, listeners, spread))

@@ -1,4 +1,4 @@
-"""Bells that a compiled loop looks at when it has published, and returns to have rung."""
+"""Bells that a compiled loop checks after publishing. It returns to Python if a bell must be rung."""
 from typing import Sequence
 
 import numpy as np
@@ -8,14 +8,14 @@ from ascpipe.shm.bell import Bell
 
 
 class Listeners:
-    """Bells of those that wait for what a worker publishes.
+    """Bells of processes that wait for data published by a worker.
 
     Args:
-        waiting: rung whenever their owners are not awake.
-        working: not rung while their owners pause.
+        waiting: bells to ring if their owners sleep or pause.
+        working: bells to ring only if their owners sleep.
 
     Attributes:
-        looks: LISTENER[n]; for a compiled loop, which stores in it what must be rung.
+        looks: LISTENER[n]; a compiled loop marks the bells to ring.
     """
 
     def __init__(self, waiting: Sequence[Bell], working: Sequence[Bell]) -> None:
@@ -25,7 +25,7 @@ class Listeners:
         self.looks["may_pause"][len(waiting):] = 1
 
     def ring(self) -> None:
-        """Ring those that must be."""
+        """Ring the marked bells, and clear the marks."""
         for index in np.flatnonzero(self.looks["waits"]).tolist():
             self.looks["waits"][index] = 0
             self._rings[index]()

@@ -1,9 +1,9 @@
-"""Loads the code of a worker and runs it; the exit code says whether compiled kernels could not be read or written.
+"""Loads and runs a worker. Its exit code reports compiled kernels that could not be read or written.
 
     python -m ascpipe.workers.loading KIND --channel FD --index I --generation G --title TEXT
     python -m ascpipe.workers.loading
 
-Without arguments it loads every kind and ends: that fills the cache of compiled kernels.
+Without arguments, it loads every kind of worker to fill the cache of compiled kernels, and exits.
 """
 import errno
 import importlib
@@ -19,7 +19,7 @@ _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def main() -> None:
-    """Never returns."""
+    """Load and run the requested kind of worker, or load all kinds."""
     kind = sys.argv.pop(1) if len(sys.argv) > 1 else None
     try:
         loaded = [importlib.import_module(_MODULES[name]) for name in ([kind] if kind else sorted(_MODULES))]
@@ -31,8 +31,11 @@ def main() -> None:
 
 
 def exit_code(error: BaseException) -> int:
-    """Of a worker that ends by ``error``: BROKEN_KERNELS if compiled code could not be read, NO_ROOM_FOR_KERNELS if it
-    could not be written, else 1."""
+    """Return the exit code of a worker that fails with ``error``.
+
+    It is NO_ROOM_FOR_KERNELS if compiled kernels could not be written, BROKEN_KERNELS for other errors of the modules
+    that read and write them, else 1.
+    """
     if not any(name in _READERS for link in _chain(error) for name in _modules(link)):
         return 1
     cannot_write = any(isinstance(link, OSError) and link.errno in _CANNOT_WRITE for link in _chain(error))
@@ -40,14 +43,12 @@ def exit_code(error: BaseException) -> int:
 
 
 def _chain(error: Optional[BaseException]) -> Iterator[BaseException]:
-    """The exception, and those that it was raised for."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def _modules(error: BaseException) -> Iterator[str]:
-    """Names of the modules whose functions the exception passed through."""
     return (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
 
 

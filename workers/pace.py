@@ -1,32 +1,32 @@
-"""How long a worker may pause while training has enough batches ahead.
+"""Computes how long a worker may pause while training has enough ready batches.
 
-With small batches, waking a worker for each of them takes longer than its work.  So it lets work gather: it pauses for
-half the time in which training uses up what is ready, and then does the work of several batches at once.
+Waking a worker takes longer than a small batch. So the worker pauses for half the time that the ready batches last, and
+then processes several batches at once.
 """
 import time
 from typing import Iterable, Optional
 
 from ascpipe.shm.ring import RingView
 
-MOST_S = .1  #: limits what a pace that was misjudged can do to the speed
+MOST_S = .1  #: maximum pause; limits the loss of speed after a wrong estimate
 
 
 def pause_of(interval_s: float, ahead: int) -> float:
-    """Seconds to pause.
+    """Return the seconds to pause.
 
     Args:
-        interval_s: seconds in which training takes a batch.
-        ahead: batches that are ready for it; 0 or less: none.
+        interval_s: seconds that training takes per batch.
+        ahead: number of ready batches; 0 or less means none.
 
     Returns:
-        Half the time that they last, at most ``MOST_S``; 0 if fewer than two batches would gather in that time.
+        Half the time that the ready batches last, at most ``MOST_S``; 0 if that is shorter than two batches.
     """
     pause_s = min(interval_s * ahead / 2, MOST_S)
     return pause_s if pause_s >= 2 * interval_s else 0.0
 
 
 def least_pause(pauses: Iterable[Optional[float]]) -> float:
-    """Seconds to pause, of what each ring allows; None of one that does not train."""
+    """Return the minimum of pauses in seconds. None means a ring without training and does not count."""
     least: Optional[float] = None
     for pause_s in pauses:
         if pause_s is not None and (least is None or pause_s < least):
@@ -35,11 +35,10 @@ def least_pause(pauses: Iterable[Optional[float]]) -> float:
 
 
 class Pace:
-    """How fast training takes the batches of a ring.
+    """Measures how fast training takes the batches of a ring.
 
     Args:
-        ring: of a training stream, or a local one.
-        counter: field of its header that counts these batches.
+        counter: field of the ring header that counts these batches.
     """
 
     def __init__(self, ring: RingView, counter: str = "trained") -> None:
@@ -49,7 +48,7 @@ class Pace:
         self._trained = int(self._header[self._counter])
 
     def pause_s(self, ahead: int) -> Optional[float]:
-        """Seconds to pause while ``ahead`` batches are ready; None if training has taken none since the last call."""
+        """Return the seconds to pause while ``ahead`` batches are ready; None if none was taken since the last call."""
         trained = int(self._header[self._counter])
         taken = trained - self._trained
         if taken <= 0:

@@ -1,6 +1,6 @@
-"""Records spans of a worker's steps for `ascpipe timeline`: which batches moved on in each step.
+"""Records spans of a worker's steps for `ascpipe timeline`: which batches reached a further stage in each step.
 
-It reads the words before and after a step, so the step itself does not record; a worker without recording pays nothing.
+It compares the words before and after a step, so recording costs nothing if it is disabled.
 """
 import time
 from typing import Any, Callable, Iterator, List, NamedTuple, Sequence, Tuple
@@ -11,23 +11,23 @@ from ascpipe.layout.words import DEDUPED, LOCAL, PLANNED, RETIRED, TOUCHED, TRAI
 from ascpipe.shm.spans import SpanRing
 from ascpipe.workers.runner import StreamView
 
-_REACHED = {"key": (DEDUPED,), "table": (TOUCHED, PLANNED, RETIRED)}  # by the stages of ``spans.STAGES``
+_REACHED = {"key": (DEDUPED,), "table": (TOUCHED, PLANNED, RETIRED)}  # word per stage of ``spans.STAGES``
 
 
 def _none(table: int) -> Any:
-    """No row goes to disk."""
+    """Return None: no table has rows on disk."""
 
 
 def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[StreamView],
              disk_tables: Callable[[int], Any] = _none) -> Callable[[], int]:
-    """Wrap ``step``, to record a span of each call that did something, and of each wait for rows from disk.
+    """Wrap a step function to record a span per call that made progress, and per wait for rows from disk.
 
     Args:
-        step: of a worker.
-        spans: of the worker.
+        step: step function of a worker.
+        spans: receives the spans.
         kind: "key" or "table".
-        streams: those that it looks after; may grow.
-        disk_tables: DISK_TABLE of a table that this worker serves; None where no row goes to disk.
+        streams: streams of the worker; more may be appended later.
+        disk_tables: returns DISK_TABLE of a table; None if this worker does not serve it or it has no rows on disk.
     """
     watched: List[Progress] = []
     waits: List[RowWaits] = []
@@ -55,11 +55,10 @@ def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[
 
 
 class RowWaits:
-    """When plans of a stream began to wait for rows from disk.
+    """Measures how long plans of a training stream wait for rows from disk.
 
     Args:
-        stream: of training.
-        disk_tables: DISK_TABLE of its tables, by name.
+        disk_tables: DISK_TABLE of its tables.
     """
 
     def __init__(self, stream: StreamView, disk_tables: Sequence[Any]) -> None:
@@ -69,7 +68,7 @@ class RowWaits:
         self._begun = [_Begun(0, 0, 0)] * len(disk_tables)
 
     def ended(self, now_ns: int) -> Iterator[Tuple[int, int]]:
-        """(when it began, number of the batch) of each wait that is over since the last call."""
+        """Iterate over (start in ns since 1970, batch number) of waits that ended since the last call."""
         for number, table in enumerate(self._tables):
             begun = self._begun[number]
             waiting = int(table["waiting"])
@@ -82,17 +81,16 @@ class RowWaits:
 
 
 class _Begun(NamedTuple):
-    waiting: int  # as DISK_TABLE has it
+    waiting: int  # field of DISK_TABLE: frame number + 1, or 0
     at_ns: int
     batch: int
 
 
 class Progress:
-    """How far the frames of a stream have come, by the stages of a worker.
+    """Progress of the frames of a stream through the stages of a worker.
 
     Args:
-        stream: the stream.
-        kind: of the worker: "key" or "table".
+        kind: "key" or "table".
     """
 
     def __init__(self, stream: StreamView, kind: str) -> None:
@@ -103,7 +101,7 @@ class Progress:
         self._reached = _REACHED[kind] if is_served else ()
 
     def newest(self) -> List[int]:
-        """Number of the newest frame that has reached each stage, for any table."""
+        """Return, per stage, the newest frame that has reached it for any table."""
         ring = self._ring
         head = int(ring.header["head"])
         words = ring.tables["words"].max(axis=0).tolist()
@@ -112,6 +110,6 @@ class Progress:
                 for reached in self._reached]
 
     def batches(self, frames: List[int]) -> List[int]:
-        """Numbers of the batches in these frames, counted from 1."""
+        """Return the numbers of the batches in these frames, counted from 1."""
         tickets = self._ring.frames["ticket"]
         return [sequence_of(int(tickets[frame % MAX_FRAMES])) for frame in frames]

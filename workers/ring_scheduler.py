@@ -1,8 +1,8 @@
-"""Scheduler of one training ring: serves all of its tables together, by one compiled loop.
+"""Scheduler of one training ring: serves all its tables in one compiled loop.
 
-In each round the loop looks what each table has to do next; tables that retire, plan or touch do so together.  It
-returns for what Python code does: rings a bell whose owner waits, provides what a table lacks, and carries out what is
-rare, table by table (``ascpipe.workers.train_stage``).
+In each round, the loop selects the next action of each table, and performs touches, plans and retirements of all tables
+together. It returns to Python to ring a bell, to provide memory, or to perform a rare action of one table
+(``ascpipe.workers.train_stage``).
 """
 from typing import Optional, Sequence
 
@@ -18,17 +18,16 @@ from ascpipe.workers.pace import Pace
 from ascpipe.workers.stage import Stage
 from ascpipe.workers.train_stage import ACTED, PROVIDED, TrainStage
 
-_MOST_ROUNDS = 64  # of a step: the worker has other rings and messages, too
+_MOST_ROUNDS = 64  # per step; other rings and messages wait for the step
 
 
 class RingScheduler(Stage):
     """The tables of one training ring.
 
     Args:
-        ring: the ring.
-        columns: of the tables in it.
-        stages: of the same tables; they live as long as this.
-        listeners: the bells of the trainer, which waits, and of the pump, which works.
+        columns: columns of the tables in the ring.
+        stages: stages of the same tables, whose memory the loop accesses by address.
+        listeners: bells of the trainer (waiting), the pump and the disk worker (working).
     """
 
     def __init__(self, ring: RingView, columns: Sequence[int], stages: Sequence[TrainStage],
@@ -43,20 +42,18 @@ class RingScheduler(Stage):
         self._pace = Pace(ring)
 
     def step(self) -> int:
-        """Do what can be done now, some rounds of it at most; never waits.  Returns how many actions were carried out.
-        """
+        """Perform up to 64 rounds of actions without waiting. Return the number of actions."""
         return self._run(_MOST_ROUNDS)
 
     def act(self) -> int:
-        """Carry out the next action of every table; returns how many: 0 if there is none, or all must wait."""
+        """See ``Stage.act``."""
         return self._run(1)
 
     def pause_s(self) -> Optional[float]:
-        """Seconds to pause; None if this ring does not train."""
+        """Return the seconds that the worker may pause; None if this ring does not train."""
         return self._pace.pause_s(int(self._rounds["plans"][0]))
 
     def _run(self, most: int) -> int:
-        """Serve the tables for ``most`` rounds, or until nothing can be done; returns how many actions there were."""
         rounds = self._rounds
         looks = self._listeners.looks
         rounds["left"] = most
@@ -73,7 +70,7 @@ class RingScheduler(Stage):
                 self._listeners.ring()
 
     def _provide(self) -> int:
-        """Provide what tables lack for their actions; returns how many did something else instead."""
+        """Provide what tables lack. Return how many tables performed another action instead."""
         done = 0
         for table in np.flatnonzero(self._turns["lacks"] != LACKS_NOTHING).tolist():
             turn = self._turns[table]
@@ -85,7 +82,7 @@ class RingScheduler(Stage):
         return done
 
     def _carry_out(self) -> int:
-        """Carry out rare actions, and advance loads; returns how many were not to wait."""
+        """Perform rare actions and advance loads. Return the number of performed actions."""
         turns = self._turns
         done = 0
         for table in np.flatnonzero(turns["action"] != NOTHING).tolist():

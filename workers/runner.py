@@ -1,8 +1,8 @@
-"""Runs a worker of either kind: the channel to the supervisor, the mapped segments, the loop.
+"""Main loop of all workers: reads the channel to the supervisor, maps segments and performs steps.
 
-A worker sends ``loaded`` and is idle.  The supervisor sends ``attach`` with the descriptors of the segments; from then
-on the worker does what is ready and sleeps on its bell.  Later additions come as ``add_stream`` or ``add_table``.
-The end of the channel means that the supervisor is gone: the worker exits at once, it owns nothing.
+A worker sends ``loaded`` and waits until the supervisor sends ``attach`` with the descriptors of the segments. Then it
+repeats steps, and sleeps on its bell if no work is ready. ``add_stream`` and ``add_table`` add segments later. The end
+of file on the channel means that the supervisor is gone; the worker owns nothing and exits at once.
 """
 import functools
 import os
@@ -24,11 +24,10 @@ from ascpipe.shm.bell import Bell
 from ascpipe.shm.ring import RingView, TableView
 from ascpipe.shm.spans import SpanRing
 
-_READ_S = 10.0  # for a message that has begun to come
-_IDLE_S = 1e9  # an idle worker waits for a message, or the end of its supervisor, as long as it takes
-# Producers ring this bell.  The supervisor rings it for a producer that died first; if the supervisor dies, the worker
-# is killed.  So looks without a ring may be rare; and they must be: each takes time per table, also while nothing
-# trains.
+_READ_S = 10.0  # timeout for the rest of a message that has begun to arrive
+_IDLE_S = 1e9  # without limit; the end of the supervisor ends the wait
+# The supervisor rings the bell if a producer dies before it rings, so checks without a ring are rarely needed. They
+# must be rare, because each takes time per table.
 _LONGEST_SLICE_S = bells.IDLE_SLICE_MS / 1000
 
 
@@ -36,8 +35,8 @@ class Worker(NamedTuple):
     """The identity of this process.
 
     Attributes:
-        number: among the workers of its kind.
-        generation: unique per process start, at least 1; marks the frames a key worker has claimed.
+        number: number among the workers of its kind.
+        generation: unique number of this process start, at least 1; a key worker claims frames by it.
     """
 
     number: int
@@ -45,11 +44,11 @@ class Worker(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a worker does.
+    """Work of a worker.
 
     Attributes:
-        step: does what is ready, returns how much that was, and never blocks.
-        pause_s: seconds in which work may gather, as training has enough ahead; 0 = none.
+        step: performs ready actions without blocking, and returns their number.
+        pause_s: returns the seconds that the worker may pause; 0 for no pause.
     """
 
     step: Callable[[], int]
@@ -57,10 +56,9 @@ class Work(NamedTuple):
 
 
 class StreamView(NamedTuple):
-    """A stream.
+    """A stream and its mapped ring.
 
     Attributes:
-        ring: its ring, mapped.
         channel: TRAIN, EVAL or LOCAL.
         tables: numbers of its tables, in the order of the ring's columns.
     """
@@ -71,18 +69,18 @@ class StreamView(NamedTuple):
 
 
 class Attachment:
-    """The segments of one trainer, mapped.
+    """The mapped segments of one trainer.
 
     Attributes:
         session: uint8[], the session segment.
         streams: all streams.
-        tables: table number -> its segment.
-        workers: table number -> index of the table worker that serves it.
-        restart: an earlier worker with this number died.
-        spin_us: microseconds to spin before a bell sleeps.
-        hash_seed: of the daemon, of 64 bits; the same for all of its workers.
-        spans: path and capacity (count) of the file of spans, where they are kept.
-        row_files: of the disk worker: table number -> descriptor and directory of each row file.
+        tables: table number -> mapped segment.
+        workers: table number -> index of its table worker.
+        restart: whether an earlier worker with this number died.
+        spin_us: maximum microseconds to spin before sleeping on a bell.
+        hash_seed: 64-bit seed, equal in all workers of the daemon.
+        spans: path and capacity (``count``) of the span file; None if spans are not recorded.
+        row_files: table number -> descriptor and directory of each row file; only for the disk worker.
     """
 
     def __init__(self, body: Dict[str, Any], fds: List[int]) -> None:
@@ -109,26 +107,26 @@ class Attachment:
             self.row_files.setdefault(file["table"], []).append((fd, file["directory"]))
 
     def each_stream(self, visit: Callable[[StreamView], None]) -> None:
-        """Call ``visit`` with each stream now, and with each that is added later, between two steps."""
+        """Call ``visit`` for each stream now, and for each new stream when it is added between two steps."""
         self._visitors.append(visit)
         for stream in self.streams:
             visit(stream)
 
     def add_stream(self, body: Dict[str, Any], fds: List[int]) -> None:
-        """Map the ring of a stream that was added."""
+        """Map the ring of a new stream."""
         stream = _stream_view(body, segment.map(fds[0], body["bytes"]))
         self.streams.append(stream)
         for visit in self._visitors:
             visit(stream)
 
     def each_table(self, visit: Callable[[int], None]) -> None:
-        """Call ``visit`` with the number of each table now, and with each that is added later, between two steps."""
+        """Call ``visit`` with each table number now, and with new numbers when tables are added between two steps."""
         self._table_visitors.append(visit)
         for number in sorted(self.tables):
             visit(number)
 
     def add_table(self, body: Dict[str, Any], fds: List[int]) -> None:
-        """Map the segment of a table that was added; it may replace another one, which was never trained."""
+        """Map the segment of a new table. It may replace a never trained table of the same number."""
         number = body["table"]
         if number in self._table_fds:
             os.close(self._table_fds[number])
@@ -141,28 +139,30 @@ class Attachment:
             visit(number)
 
     def disk_table(self, worker: int, number: int) -> Any:
-        """DISK_TABLE of a table of this table worker; None: it is another one's, or no row goes to disk."""
+        """Return DISK_TABLE of a table; None if another worker serves the table or it has no rows on disk."""
         return self.tables[number].disk_table if self.workers[number] == worker else None
 
     def bell(self, index: int) -> Bell:
-        """Bell ``index`` of the session."""
+        """Return bell ``index`` of the session."""
         return Bell(self.session, index, self.spin_us)
 
     def bells_of_tables(self, numbers: List[int]) -> List[Bell]:
-        """The bells of the workers that serve these tables, each once."""
+        """Return the bells of the workers of these tables, without duplicates."""
         return [self.bell(structs.BELL_TABLE_WORKERS + worker)
                 for worker in sorted({self.workers[number] for number in numbers})]
 
 
 def run(worker: Worker, channel: socket.socket, bell_index: int,
         make_work: Callable[[Worker, Attachment], Work]) -> None:
-    """Wait for ``attach``, then step until the supervisor sends ``stop`` or is gone.
+    """Wait for ``attach``, then perform steps until the supervisor sends ``stop``.
 
     Args:
-        worker: identity of this process.
         channel: unix stream socket to the supervisor.
-        bell_index: this worker's bell.
-        make_work: builds the work from the mapped segments.
+        bell_index: index of the bell of this worker.
+        make_work: returns the work for the mapped segments.
+
+    Raises:
+        ConnectionClosedError: if the supervisor is gone.
     """
     fdsocket.send(channel, {"verb": "loaded"})
     body, fds = fdsocket.receive(channel, _IDLE_S)
@@ -182,9 +182,9 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
     def work() -> float:
         while steps.step():
             pass
-        return 0.0 if has_message() else made.pause_s()  # a message that comes later rings
+        return 0.0 if has_message() else made.pause_s()  # the sender of a later message rings the bell
 
-    bell.says(WAIT_BATCH)  # it never waits for anything else
+    bell.says(WAIT_BATCH)  # a worker never waits for anything else
     while True:
         while not has_message():
             if not bell.pause(work):
@@ -201,11 +201,7 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
 
 
 class _Steps:
-    """The steps of a worker, which are recorded as long as that is asked for.
-
-    Attributes:
-        step: the next one.
-    """
+    """Step function of a worker, wrapped to record spans if requested."""
 
     def __init__(self, step: Callable[[], int], attachment: Attachment, worker: Worker, bell_index: int) -> None:
         self.step = self._plain = step
@@ -215,11 +211,11 @@ class _Steps:
         self.record(attachment.spans)
 
     def record(self, spans: Optional[Dict[str, Any]]) -> None:
-        """Record spans into the file that is told, or no more. Without room for it the worker goes on without."""
+        """Start recording to a span file, or stop if ``spans`` is None or the file cannot be created."""
         self.step = self._plain
         if spans is None or self._bell_index >= structs.BELL_DISK_WORKER:
             return
-        from ascpipe.workers.recording import recorded  # loaded only where spans are recorded
+        from ascpipe.workers.recording import recorded  # loaded only if spans are recorded
 
         kind = "key" if self._bell_index < structs.BELL_TABLE_WORKERS else "table"
         try:
@@ -241,7 +237,7 @@ def _stream_view(body: Dict[str, Any], memory: np.ndarray) -> StreamView:
 
 
 def command(name: str, bell_base: int, make_work: Callable[[Worker, Attachment], Work]) -> click.Command:
-    """The command line of a worker module: ``--channel FD --index I --generation G --title TEXT``."""
+    """Return the command of a worker module: ``--channel FD --index I --generation G --title TEXT``."""
 
     @click.command(name)
     @click.option("--channel", type=int, required=True, help="Descriptor of the socket to the supervisor.")
@@ -254,7 +250,7 @@ def command(name: str, bell_base: int, make_work: Callable[[Worker, Attachment],
             try:
                 run(Worker(index, generation), supervisor, bell_base + index, make_work)
             except ConnectionClosedError:
-                sys.exit(0)  # the supervisor is gone; a worker owns nothing that it would have to clean up
+                sys.exit(0)  # the supervisor is gone; a worker owns nothing to clean up
             except WorkerError as error:
                 fdsocket.send(supervisor, {"verb": "failed", "code": error.code, "text": error.sentence()})
                 sys.exit(1)

@@ -1,4 +1,4 @@
-"""What the stages of a table worker share: the base class, the bells that they ring, the truth of a table."""
+"""Common code of the stages of a table worker: base class, bells and the truth of a table."""
 from typing import Callable, NamedTuple, Optional
 
 from ascpipe.shm.ring import TableView
@@ -6,17 +6,17 @@ from ascpipe.tables.records import Truth
 
 
 class Bells(NamedTuple):
-    """The bells of a trainer's threads; a call rings one."""
+    """Functions that ring the bells of a trainer's threads."""
 
     trainer: Callable[[], None]
     pump: Callable[[], None]
 
 
 class Stage:
-    """The actions of a worker for one table, or all tables, of one stream."""
+    """Actions of a worker for one table, or for all tables of one stream."""
 
     def step(self) -> int:
-        """Do everything that can be done now; never waits.  Returns how many actions were carried out."""
+        """Perform all actions that are possible now, without waiting. Return the number of actions."""
         done = 0
         while True:
             acted = self.act()
@@ -25,11 +25,11 @@ class Stage:
             done += acted
 
     def act(self) -> int:
-        """Carry out the next action, or that of each table; returns how many: 0 if there is none, or it must wait."""
+        """Perform the next action of each table. Return the number of performed actions."""
         raise NotImplementedError
 
     def pause_s(self) -> Optional[float]:
-        """Seconds in which its work may gather; None: it says nothing about that."""
+        """Return the seconds that the worker may pause; None for no limit."""
         return None
 
 

@@ -1,4 +1,4 @@
-"""The table worker plans the batches of its tables, keeps their truth and applies cuts.  All truth is in shared memory.
+"""Table worker: plans the batches of its tables, updates their truth in shared memory and applies cuts.
 
     python -m ascpipe.workers.table_worker --channel FD --index I --generation G --title TEXT
 """
@@ -22,9 +22,9 @@ from ascpipe.workers.train_stage import TrainStage
 
 
 class _Served:
-    """A table that this worker serves: its keys and slots, and the stage that changes them.
+    """A table that this worker serves, and the stage that changes it.
 
-    Both are replaced when training of a table begins that was only read before.
+    Both are replaced when a table that was only read before gets a training stream.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class _Served:
         self.changes: Union[TrainStage, CutStage]
 
     def serve(self, attachment: Attachment, number: int, bells: Bells, *, restart: bool) -> None:
-        """Begin to serve the table that is in shared memory."""
+        """Start serving a table from its truth in shared memory."""
         view = attachment.tables[number]
         self.table = Table(truth_of(view), spread_of(attachment.hash_seed))
         at = _training_ring(attachment, number)
@@ -42,24 +42,24 @@ class _Served:
             self.changes = TrainStage(view, self.table, at, bells, restart=restart)
 
     def resolve(self, keys: np.ndarray, slots: np.ndarray, disk_slots: np.ndarray, generations: np.ndarray) -> None:
-        """As ``Table.resolve``."""
+        """See ``Table.resolve``."""
         self.table.resolve(keys, slots, disk_slots, generations)
 
     def is_readable(self) -> bool:
-        """Whether the truth is the table after the last trained step."""
+        """Return whether the truth is the table after the last trained step."""
         return self.changes.is_readable()
 
 
 def make_work(worker: Worker, attachment: Attachment) -> Work:
-    """The work of a table worker over the tables it serves."""
+    """Return the work of a table worker for its tables."""
     trainer = attachment.bell(structs.BELL_TRAINER)
     pump = attachment.bell(structs.BELL_PUMP)
     bells = Bells(trainer.ring, pump.ring_unless_pausing)
     listeners = Listeners([trainer], [pump])
     disk_listeners = Listeners([trainer], [pump, attachment.bell(structs.BELL_DISK_WORKER)])
     served: Dict[int, _Served] = {}
-    untrained: Dict[int, CutStage] = {}  # of those that are in no training stream
-    stages: List[Stage] = []  # of whole streams
+    untrained: Dict[int, CutStage] = {}  # tables that are in no training stream
+    stages: List[Stage] = []  # one stage per stream
 
     def serve(number: int, *, restart: bool) -> None:
         served.setdefault(number, _Served()).serve(attachment, number, bells, restart=restart)
@@ -84,7 +84,7 @@ def make_work(worker: Worker, attachment: Attachment) -> Work:
             return
         for column in ours:
             if stream.tables[column] in untrained:
-                serve(stream.tables[column], restart=True)  # a stream that was added: cuts may have happened
+                serve(stream.tables[column], restart=True)  # for a new stream: cuts may have changed the table before
         trained = [of.changes for of in ours.values() if isinstance(of.changes, TrainStage)]
         has_disk = any(attachment.tables[stream.tables[column]].disk_table is not None for column in ours)
         stages.append(RingScheduler(stream.ring, list(ours), trained, disk_listeners if has_disk else listeners))
@@ -104,7 +104,6 @@ def make_work(worker: Worker, attachment: Attachment) -> Work:
 
 
 def _training_ring(attachment: Attachment, table: int) -> Optional[TableInRing]:
-    """Return the column of a table in its training stream, of which it has one at most."""
     for stream in attachment.streams:
         if stream.channel == TRAIN and table in stream.tables:
             return TableInRing(stream.ring, stream.tables.index(table))

@@ -1,14 +1,13 @@
-"""The template: the process that workers are forked from, which has loaded what they need.
+"""Template: a process with preloaded code, from which workers are forked.
 
     python -m ascpipe.workers.template --channel FD --supervisor PID --oom-score-adj NUMBER
 
-It begins before the supervisor knows where the compiled kernels are: first it loads what workers need in any case; when
-it is told, the kernels, from a library or from numba's cache.
+It starts before the supervisor knows where the compiled kernels are, and loads numpy. When the supervisor sends their
+location, it loads the workers with their kernels, from a library or from numba's cache.
 
-A worker that is executed first loads all of that, up to a second of processor time. A fork of the template begins in
-milliseconds and shares what was loaded. The template has no threads of ours, no segments and nothing of a trainer, so a
-fork inherits nothing except code. Each worker is forked twice: the process in between ends at once, and the supervisor,
-a subreaper, becomes the worker's parent, as if it had executed it.
+An executed worker needs up to a second of processor time to load its code; a fork of the template starts in
+milliseconds. The template starts no threads and has no segments or data of a trainer, so a fork inherits only code.
+Workers are forked twice. The intermediate process exits, so the supervisor, a subreaper, becomes the worker's parent.
 """
 import gc
 import os
@@ -28,14 +27,14 @@ from ascpipe.errors import ConnectionClosedError
 from ascpipe.layout import kernel_library
 from ascpipe.workers.loading import exit_code
 
-_IDLE_S = 1e9  # it waits for the next request, or the supervisor's end, as long as it takes
+_IDLE_S = 1e9  # without limit; the end of the supervisor ends the wait
 _PID = struct.Struct("<i")
 
 _Kinds = Mapping[str, click.Command]
 
 
 def serve(supervisor: socket.socket) -> None:
-    """Load, report it, then fork a worker for each request; returns when the supervisor is gone."""
+    """Load the code, report ``loaded``, then fork a worker per request. Return when the supervisor is gone."""
     try:
         kinds = _load(supervisor)
         fdsocket.send(supervisor, {"verb": "loaded"})
@@ -43,7 +42,7 @@ def serve(supervisor: socket.socket) -> None:
             body, fds = fdsocket.receive(supervisor, _IDLE_S)
             pid, begin = _fork(supervisor, kinds, body, fds)
             fdsocket.send(supervisor, {"verb": "forked", "pid": pid})
-            os.write(begin, b"\0")  # not before: no worker may run that the supervisor does not know
+            os.write(begin, b"\0")  # only now: the supervisor must know a worker before it runs
             for fd in (begin, *fds):
                 os.close(fd)
     except ConnectionClosedError:
@@ -51,8 +50,8 @@ def serve(supervisor: socket.socket) -> None:
 
 
 def _load(supervisor: socket.socket) -> _Kinds:
-    """Load the workers once the supervisor has said where their kernels are; the commands by kind."""
-    gc.disable()  # what is loaded stays: looking through it again and again is a sixth of the time
+    """Load the code of the workers, with kernels from the location that the supervisor sends. Return the commands."""
+    gc.disable()  # collections would take a sixth of the load time and free nothing
     import numpy  # noqa: F401  (what workers need in any case; the supervisor takes as long to find out)
 
     body, (log,) = fdsocket.receive(supervisor, _IDLE_S)
@@ -68,14 +67,16 @@ def _load(supervisor: socket.socket) -> _Kinds:
 
 
 def _write_to(log: int) -> None:
-    """Send what is printed to ``log``, and close that descriptor."""
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)
 
 
 def _fork(supervisor: socket.socket, kinds: _Kinds, body: Dict[str, Any], fds: List[int]) -> Tuple[int, int]:
-    """Fork a worker as a child of the supervisor; returns its process id and the writing end of a pipe that it reads.
+    """Fork a worker as a child of the supervisor.
+
+    Returns:
+        Process id, and the write end of a pipe. The worker starts when a byte is written to the pipe.
     """
     parent = os.getppid()
     reading, writing = os.pipe()
@@ -90,7 +91,7 @@ def _fork(supervisor: socket.socket, kinds: _Kinds, body: Dict[str, Any], fds: L
                 _be_worker(parent, wait, kinds, body, fds)
             os.write(writing, _PID.pack(worker))
         finally:
-            os._exit(0)  # also where there may be no more processes; then nothing is reported, and the template ends
+            os._exit(0)  # also if the second fork failed; then the template reads no process id and exits
     os.close(writing)
     os.close(wait)
     os.waitpid(between, 0)
@@ -100,13 +101,13 @@ def _fork(supervisor: socket.socket, kinds: _Kinds, body: Dict[str, Any], fds: L
 
 
 def _be_worker(supervisor: int, wait: int, kinds: _Kinds, body: Dict[str, Any], fds: List[int]) -> NoReturn:
-    """Become the worker that was asked for; whatever happens, nothing of the template goes on in this process."""
+    """Run the requested worker and exit, without ever continuing with code of the template."""
     code = 1
     try:
         channel, log = fds
         _write_to(log)
         os.setsid()
-        if not os.read(wait, 1):  # the template was killed: this worker ends, and another one is started
+        if not os.read(wait, 1):  # the template died, so the supervisor does not know this worker
             os.kill(os.getpid(), signal.SIGKILL)
         os.close(wait)
         fence_in(supervisor, body["oom_score_adj"], body["processor"])

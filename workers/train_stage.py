@@ -1,8 +1,8 @@
-"""Serves one table of a training stream: provides what its batches lack, and carries out rare actions.
+"""Serves one table of a training stream: provides memory for its batches, and performs rare actions.
 
-``ascpipe.kernels.next_action`` decides; ``ascpipe.workers.ring_scheduler`` does what all tables do together.  This
-module has cuts, plans that are taken back, frames that are skipped or only counted, and the restart: the loads and
-stores of shared memory, and their order.  A worker may be killed between any two of them.
+``ascpipe.workers.ring_scheduler`` performs frequent actions. This module performs cuts, revocations of plans, skips,
+count-only batches and the restart after a killed worker. A worker may be killed between any two stores to shared
+memory, so their order matters.
 """
 from typing import Callable, Dict
 
@@ -19,28 +19,25 @@ from ascpipe.workers.stage import Bells
 
 _MOST_INT32 = 2**31 - 1
 
-# What comes of ``provide``.
-PROVIDED = 0  #: the step is to be taken again
-ACTED = 1  #: it cannot be; something else was done
-WAITS = 2  #: it must wait
+# Results of ``provide``.
+PROVIDED = 0  #: the action must be repeated
+ACTED = 1  #: another action was performed instead
+WAITS = 2  #: the action must wait
 
 
 class TrainStage:
     """One table in its training stream.
 
     Args:
-        view: the table's segment.
-        table: its keys and slots; not rebuilt yet.
-        at: the table's column in the ring of the stream.
-        bells: to be rung.
-        restart: an earlier worker served this table and died.
+        table: keys and slots of the table, not rebuilt yet.
+        restart: whether an earlier worker has served the table.
     """
 
     def __init__(self, view: TableView, table: Table, at: TableInRing, bells: Bells, *, restart: bool) -> None:
         self._view = view
         self._table = table
         self._bells = bells
-        self.planner_at = table.planner_at  #: address of the table's PLANNER
+        self.planner_at = table.planner_at  #: address of PLANNER of the table
         self._ring, self._column = at
         self._snapshots = Snapshots(view)
         self._cuts = Cuts(view, table, bells, self._snapshots, self._give_up_entries)
@@ -53,15 +50,15 @@ class TrainStage:
             table.rebuild((), ())
 
     def advance_load(self) -> bool:
-        """Advance a load.  Returns False while waiting for the trainer's writes."""
+        """Advance a load. Return False if it must wait."""
         return self._cuts.advance_load()
 
     def carry_out(self, action: int, number: int) -> bool:
-        """Carry out a rare action; False if it must wait.
+        """Perform a rare action. Return False if it must wait.
 
         Args:
             action: REVOKE, SKIP, COUNT_ONLY or APPLY_CUT of ``ascpipe.kernels.next_action``.
-            number: of its frame; means nothing to APPLY_CUT.
+            number: frame number; ignored for APPLY_CUT.
         """
         if action == next_action.APPLY_CUT:
             if self._cuts.must_wait():
@@ -75,14 +72,14 @@ class TrainStage:
         """Provide what the touch, the plan or the assignment of a frame lacks.
 
         Args:
-            lacks: LACKS_* of ``ascpipe.kernels.batch_steps``.
-            number: of the frame.
+            lacks: LACKS_* of ``ascpipe.kernels.asks``.
+            number: frame number.
 
         Returns:
             PROVIDED, ACTED or WAITS.
 
         Raises:
-            WorkerError: the disk does not give a row back, or takes none.
+            WorkerError: if a row on disk cannot be read, or no row can be written.
         """
         if lacks == LACKS_HOMES:
             self._table.provide(lacks, 0)
@@ -101,13 +98,15 @@ class TrainStage:
         return ACTED
 
     def is_readable(self) -> bool:
-        """Whether the truth is the table after the last trained step."""
+        """Return whether the truth is the table after the last trained step."""
         return not self._cuts.is_loading and bool(next_action.is_readable(self._ring.look(self._column).turn))
 
     # ---- actions
 
     def _touch_without_entries(self, number: int, part: PartView) -> None:
-        """Wait until a retirement frees entries; if nothing can be retired before, touch none: the plan has the reason.
+        """Block the touch until a retirement frees entries.
+
+        If all earlier frames are retired, touch the frame without entries. Its plan then reports why it failed.
         """
         if not self._is_first_unfinished(number):
             self._table.planner["touch_blocked"] = 1
@@ -118,17 +117,16 @@ class TrainStage:
 
     def _revoke(self, number: int) -> None:
         if not self._ring.replace_word(number, self._column, PLANNED, TOUCHED):
-            return  # the trainer was faster: it is claimed
+            return  # the trainer has claimed the plan
         self._table.take_back(_published(number, self._ring.part(number, self._column)))
 
     def _may_assign(self, done: Pending) -> bool:
-        """Keep the images that an assignment needs; False if it must wait for the end of a snapshot."""
+        """Keep images for an assignment. Return False if it must wait for the end of a snapshot."""
         may_assign = self._snapshots.keep(done.record)
         self._table.planner["has_images"] = self._snapshots.is_dirty
         return may_assign
 
     def _skip(self, number: int) -> None:
-        """Acknowledge a frame, which then may be reused, and take it out of the window."""
         part = self._ring.part(number, self._column)
         if self._ring.word(number, self._column) != TOUCHED:
             part["held"] = 0
@@ -157,7 +155,6 @@ class TrainStage:
         self._cuts.apply()
 
     def _give_up_entries(self) -> None:
-        """Send every frame back to be touched again."""
         seen = self._ring.look(self._column)
         for number, word in enumerate(seen.words.tolist(), seen.head):
             if word == TOUCHED:
@@ -166,11 +163,11 @@ class TrainStage:
     # ---- restart
 
     def _restart(self) -> None:
-        """Take over from a worker that was killed: trust the truth, the words and published records only."""
+        """Take over from a killed worker: trust only the truth, the words and the published records."""
         ring = self._ring
         column = self._column
         seen = ring.look(column)
-        for number, word in reversed(list(enumerate(seen.words.tolist(), seen.head))):  # they stand upon each other
+        for number, word in reversed(list(enumerate(seen.words.tolist(), seen.head))):  # plans depend on earlier ones
             if word == PLANNED:
                 ring.replace_word(number, column, PLANNED, TOUCHED)
         seen = ring.look(column)
@@ -180,16 +177,16 @@ class TrainStage:
             if TOUCHED <= word <= DONE:
                 part = ring.part(number, column)
                 window.append((number, part.array("entries", part["held"])))
-                if word >= PLANNED:  # the trainer may have put a claim aside since the words were revoked
+                if word >= PLANNED:  # PLANNED if the trainer has put a claim aside since the revocation
                     pending.append(_published(number, part))
-                    # the one that may be assigned in part; it is not if it has to wait, for then there was no room
+                    # The oldest frame may be partly assigned. If it must wait for a snapshot, no part was assigned.
                     if word == DONE and len(window) == 1 and self._may_assign(pending[0]):
                         self._table.assign(pending[0], self._ticket(number))
         self._table.rebuild(window, pending)
         if self._cuts.is_committed():
             self._apply_cut()
 
-    # ---- what lies in frames
+    # ---- content of frames
 
     def _ticket(self, number: int) -> int:
         return int(self._ring.frame(number)["ticket"])
@@ -206,7 +203,7 @@ class TrainStage:
 
 
 def _published(number: int, part: PartView) -> Pending:
-    """Return the published record of a planned, claimed or finished frame; that of a refused plan has no keys."""
+    """Return the published record of a frame; without keys if the plan was refused."""
     fresh = part["fresh_count"]
     is_made = part["status"] == PLAN_OK or not part["full"]
     record = part.record(part["held"] if is_made else 0, fresh + part["load_count"], part["out_count"])

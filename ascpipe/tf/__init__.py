@@ -1,8 +1,8 @@
 """Embedding tables for TensorFlow 1.15: ``import ascpipe.tf as asc``.
 
 A program calls, in this order: ``init``, ``FeatureSpec`` and ``insert_function`` for its dataset, ``create_table``,
-``sparse_lookup``, an optimizer of ``optimizers``, ``start``, then trains in a session. ``mx_rec`` has the same under
-the paths and names of Huawei's Rec SDK. Names are loaded when they are first used.
+``sparse_lookup``, an optimizer of ``optimizers`` and ``start``. Then it trains in a session. ``mx_rec`` provides this
+API under the import paths and names of Huawei's Rec SDK. Names are imported at first use.
 """
 import difflib
 import importlib
@@ -42,7 +42,7 @@ __all__ = ["BroadcastGlobalVariablesHook", "CheckpointSaverHook", "DistributedOp
            "sparse_lookup", "start", "table_variables", "trained_batches", "trigger_evict", "use_for_feature_columns",
            "wait_for_save", "warm_start"]
 
-#: module: its names of ``__all__``
+#: module: names of ``__all__`` that it defines
 _HOMES = {
     "ascpipe.checkpoint.reader": "trained_batches",
     "ascpipe.tf.api.columns": "use_for_feature_columns",

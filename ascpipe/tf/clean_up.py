@@ -1,4 +1,4 @@
-"""Clean-up that never hides the error that it follows."""
+"""Clean-up whose errors never replace the error that caused it."""
 import contextlib
 import logging
 import os
@@ -11,13 +11,13 @@ _log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def ended_by(end: Callable[[], object], what: str) -> Iterator[None]:
-    """Call ``end`` after the block. Where the block fails, its error is raised, and one of ``end`` is a warning.
+    """Call ``end`` after the block. If the block fails, log an error of ``end`` as a warning.
 
     Args:
-        what: that is ended, for the warning.
+        what: name of the cleaned-up object, for the warning.
 
     Raises:
-        Exception: what the block raises; else what ``end`` raises.
+        Exception: the error of the block, or else the error of ``end``.
     """
     try:
         yield
@@ -28,7 +28,7 @@ def ended_by(end: Callable[[], object], what: str) -> Iterator[None]:
 
 
 def end_quietly(end: Callable[[], object], what: str) -> None:
-    """Call ``end`` while another error is raised; an error of ``end`` becomes a warning."""
+    """Call ``end`` while another error is being raised. Log an error of ``end`` as a warning."""
     try:
         end()
     except Exception as error:  # noqa: BLE001  (any error: the one before it matters more)
@@ -37,18 +37,15 @@ def end_quietly(end: Callable[[], object], what: str) -> None:
 
 @contextlib.contextmanager
 def temporary_folder(prefix: str) -> Iterator[str]:
-    """Make a folder for the block, and remove it afterwards, or warn that it is left over.
-
-    Yields:
-        Its path.
+    """Create a directory for the block, and remove it afterwards. Warn if it cannot be removed.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: if the directory cannot be created.
     """
     folder = tempfile.mkdtemp(prefix=prefix)
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)  # it may be gone already
+        shutil.rmtree(folder, ignore_errors=True)  # the block may have removed it
         if os.path.lexists(folder):
             _log.warning("%s is left over; remove it", folder)

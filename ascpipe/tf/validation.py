@@ -1,8 +1,7 @@
-"""Declarative checks of arguments: a table of rules above each public function.
+"""Declarative argument checks: the decorator ``checked`` declares one rule per parameter.
 
-Whatever is wrong with an argument (its type, range, length or class), the error is a ``ValueError``
-that names the function, the argument, its value and the limit.  Only arguments that were passed are
-checked, so a default may lie outside its own rule (``None`` for "not given").
+An argument of a wrong type, range, length or class raises a ``ValueError`` that names the function, the argument, its
+value and the limit. Only passed arguments are checked, so a default may violate its rule (``None`` for "not given").
 """
 import collections
 import difflib
@@ -23,19 +22,19 @@ MAX_INT32 = 2147483647
 
 _NUMBERS = (int, float, np.number, tf.Tensor, tf.Variable, tf.IndexedSlices)
 
-_ignored: Dict[str, Set[str]] = collections.defaultdict(set)  #: by function, the arguments that were named in the log
+_ignored: Dict[str, Set[str]] = collections.defaultdict(set)  #: per function, the arguments that a warning has named
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Rule:
-    """The condition on one parameter."""
+    """Condition on one parameter; with ``optional``, None is allowed."""
 
     def __init__(self, *, optional: bool = False) -> None:
         self._optional = optional
 
     def check(self, name: str, value: Any) -> None:
-        """Raise ``ValueError`` unless ``value`` may be given for parameter ``name``."""
+        """Raise ``ValueError`` if ``value`` is not allowed for parameter ``name``."""
         if value is None and self._optional:
             return
         self._check(name, value)
@@ -45,7 +44,7 @@ class Rule:
 
 
 class Bounded(Rule):
-    """The condition on a parameter that has two limits."""
+    """Condition with a lower and an upper limit."""
 
     def __init__(self, low: Any, high: Any = MAX_INT32, *, optional: bool = False) -> None:
         super().__init__(optional=optional)
@@ -63,7 +62,7 @@ class Integer(Bounded):
 
 
 class Float(Bounded):
-    """A float in [low, high]; with ``open_low`` or ``open_high`` the end itself is not allowed."""
+    """A float in [low, high]. ``open_low`` and ``open_high`` exclude the limit itself."""
 
     def __init__(self, low: float, high: float, *, open_low: bool = False, open_high: bool = False,
                  optional: bool = False) -> None:
@@ -78,7 +77,7 @@ class Float(Bounded):
 
 
 class Number(Float):
-    """A ``Float``, or an int."""
+    """A float or an int within the limits of a ``Float``."""
 
     def _check(self, name: str, value: Any) -> None:
         if isinstance(value, int) and not isinstance(value, bool):
@@ -87,7 +86,7 @@ class Number(Float):
 
 
 class Text(Bounded):
-    """A str of low to high characters."""
+    """A str with a length in [low, high]."""
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, str):
@@ -99,7 +98,7 @@ class Text(Bounded):
 
 
 class PathText(Text):
-    """A ``Text`` that can name a file: no control characters, and nothing that has no bytes."""
+    """A ``Text`` that can name a file: it has no control characters and no surrogates."""
 
     def _check(self, name: str, value: Any) -> None:
         super()._check(name, value)
@@ -109,7 +108,7 @@ class PathText(Text):
 
 
 class Instance(Rule):
-    """An object of one of some classes."""
+    """An instance of one of several classes."""
 
     def __init__(self, *classes: type, optional: bool = False) -> None:
         super().__init__(optional=optional)
@@ -121,7 +120,7 @@ class Instance(Rule):
 
 
 class Having(Rule):
-    """An object with some attributes, such as what behaves as a session."""
+    """An object with certain attributes, for instance any object with the methods of a session."""
 
     def __init__(self, what: str, *attributes: str, optional: bool = False) -> None:
         super().__init__(optional=optional)
@@ -134,7 +133,7 @@ class Having(Rule):
 
 
 class Numbers(Rule):
-    """A tensor, or what becomes one: a number, an array, or a list of these."""
+    """A tensor, or a value that can become one: a number, an array, or a list of these."""
 
     def _check(self, name: str, value: Any) -> None:
         if not _are_numbers(value):
@@ -142,7 +141,7 @@ class Numbers(Rule):
 
 
 class IntegerScalar(Rule):
-    """An integer: a number, or a tensor or variable of an integer dtype without dimensions."""
+    """An integer, or a scalar array, tensor or variable of an integer dtype."""
 
     def _check(self, name: str, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, np.integer, np.ndarray, tf.Tensor, tf.Variable)):
@@ -155,14 +154,14 @@ class IntegerScalar(Rule):
 
 
 class Choice(Rule):
-    """One of some values."""
+    """One of several values, of exactly the same type."""
 
     def __init__(self, *values: Any, optional: bool = False) -> None:
         super().__init__(optional=optional)
         self._values = values
 
     def _check(self, name: str, value: Any) -> None:
-        # Compared one by one: TF's DType raises when it is compared with what is no dtype.
+        # ``value in self._values`` would fail, because TensorFlow's DType raises when compared with another type.
         for allowed in self._values:
             if type(allowed) is type(value) and allowed == value:
                 return
@@ -171,7 +170,7 @@ class Choice(Rule):
 
 
 class ListOf(Rule):
-    """A non-empty list or tuple whose elements each satisfy a rule."""
+    """A non-empty list or tuple whose elements all satisfy a rule."""
 
     def __init__(self, element: Rule, *, optional: bool = False) -> None:
         super().__init__(optional=optional)
@@ -187,7 +186,7 @@ class ListOf(Rule):
 
 
 class Names(Rule):
-    """A list, tuple or set of str, which may be empty; a str by itself is none."""
+    """A list, tuple or set of str, possibly empty. A single str is not allowed."""
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, (list, tuple, set, frozenset)):
@@ -198,7 +197,7 @@ class Names(Rule):
 
 
 class AnyOf(Rule):
-    """A value that satisfies one of several rules; the error names them all."""
+    """A value that satisfies one of several rules. The error contains the errors of all rules."""
 
     def __init__(self, *rules: Rule, optional: bool = False) -> None:
         super().__init__(optional=optional)
@@ -216,12 +215,12 @@ class AnyOf(Rule):
 
 
 def boolean(*, optional: bool = False) -> Rule:
-    """The rule of a flag."""
+    """Return a rule for a bool."""
     return Instance(bool, optional=optional)
 
 
 def wrong_type(name: str, value: Any, expected: str) -> ValueError:
-    """Return the error of an argument of a wrong type. Its text begins like the incumbent's."""
+    """Return the error for an argument of a wrong type. Its text begins like the incumbent's."""
     return ValueError("Invalid parameter type of parameter {}: {} is {}, expected {}".format(
         name, shown(value), type(value).__name__, expected))
 
@@ -236,7 +235,6 @@ def _are_numbers(value: Any) -> bool:
 
 def _check_range(name: str, value: Union[int, float], low: float, high: float, *, open_low: bool = False,
                 open_high: bool = False) -> None:
-    """Raise ``ValueError`` unless ``value`` lies between the two ends; NaN lies nowhere."""
     if value != value:
         raise ValueError("argument {}: nan is less than {} or is bigger than {}".format(name, low, high))
     if value < low or (open_low and value == low):
@@ -248,14 +246,14 @@ def _check_range(name: str, value: Union[int, float], low: float, high: float, *
 
 
 def check_all(rules: Mapping[str, Rule], arguments: Mapping[str, Any]) -> None:
-    """Check those of ``arguments`` that have a rule."""
+    """Check each argument that has a rule."""
     for name, rule in rules.items():
         if name in arguments:
             rule.check(name, arguments[name])
 
 
 def checked(**rules: Rule) -> Callable[[Function], Function]:
-    """Decorate a function so that the arguments passed to it satisfy ``rules`` before it runs."""
+    """Return a decorator that checks passed arguments against ``rules`` before each call."""
 
     def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
@@ -284,20 +282,18 @@ def checked(**rules: Rule) -> Callable[[Function], Function]:
 
 
 def did_you_mean(name: str, known: Iterable[str], form: str = "; {}", least: float = 0.6) -> str:
-    """Words that ask whether the nearest of the names that there are was meant; empty where none is near.
+    """Return "did you mean NAME?" for the known name most similar to an unknown one; empty if none is similar.
 
     Args:
-        name: that there is not.
-        known: the names that there are.
-        form: what the words stand in.
-        least: how near it must be, in [0, 1].
+        form: format of the result.
+        least: minimum similarity, in [0, 1].
     """
     found = difflib.get_close_matches(name, [one for one in known if isinstance(one, str)], 1, least)
     return form.format("did you mean {}?".format(found[0])) if found else ""
 
 
 def _meant(error: str, given: Iterable[str], known: Iterable[str]) -> str:
-    """The same for the first argument that a function does not have, which ``error`` may not name."""
+    """Return a hint for the first unknown argument; the hint names the argument if ``error`` does not."""
     strangers = [name for name in given if name not in known]
     if not strangers:
         return ""
@@ -306,15 +302,14 @@ def _meant(error: str, given: Iterable[str], known: Iterable[str]) -> str:
 
 
 def ignore(function: str, known: Iterable[str], unknown: Iterable[str]) -> None:
-    """Warn once that a function ignores arguments of other versions.
+    """Warn once per argument that a function ignores arguments of other versions.
 
     Args:
-        function: its name.
-        known: its arguments.
-        unknown: arguments that it was given beside them.
+        function: name of the function.
+        known, unknown: names of its arguments, and of passed arguments that it does not have.
 
     Raises:
-        TypeError: one that is nearly spelt as one of the function's.
+        TypeError: if an unknown argument is probably a misspelt known one.
     """
     for name in unknown:
         meant = did_you_mean(name, known, least=0.85)
@@ -327,7 +322,6 @@ def ignore(function: str, known: Iterable[str], unknown: Iterable[str]) -> None:
 
 
 def _named(signature: inspect.Signature, arguments: Mapping[str, Any]) -> Dict[str, Any]:
-    """Arguments by name, those that went into ``**kwargs`` included."""
     named = dict(arguments)
     for name, parameter in signature.parameters.items():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:

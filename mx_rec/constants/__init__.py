@@ -1,1 +1,1 @@
-"""Names of collections."""
+"""Names of graph collections."""

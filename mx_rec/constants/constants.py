@@ -1,4 +1,7 @@
-"""Names of collections, the value of each being its name; words for modes; what programs build their own with."""
+"""Names of graph collections, modes of Rec SDK, and base class for enumerations of programs.
+
+The value of each collection name is the name itself.
+"""
 import enum
 from typing import Any, Type, TypeVar
 
@@ -13,7 +16,7 @@ ASCEND_TIMESTAMP = "ASCEND_TIMESTAMP"
 APPLY_GRADIENTS_STRATEGY = "APPLY_GRADIENTS_STRATEGY"
 ASCEND_SPARSE_LOOKUP_UNIQUE_KEYS = "ASCEND_SPARSE_LOOKUP_UNIQUE_KEYS"
 
-#: Arguments for ``import_host_pipeline_ops``; there is one library, whatever the name.
+#: Arguments for ``import_host_pipeline_ops``, which ignores them: there is only one library.
 LIBREC_CPU_SO = "librec_cpu.so"
 LIBREC_EOS_OPS_SO = "librec_eos_ops.so"
 LIBREC_TF_REC_V1_CPU_SO = "librec_tf_rec_v1_cpu.so"
@@ -25,11 +28,11 @@ __all__ = ["APPLY_GRADIENTS_STRATEGY", "ASCEND_CUTTING_POINT_INITIALIZER", "ASCE
 
 
 class BaseEnum(enum.Enum):
-    """An enumeration whose members are found by their values."""
+    """Enumeration with a search for members by value."""
 
     @classmethod
     def mapping(cls: Type[_Member], key: Any) -> _Member:
-        """The member with a value. Raises ``KeyError``."""
+        """Return the member with a value. Raises ``KeyError``."""
         for member in cls:
             if member.value == key:
                 return member

@@ -1,4 +1,4 @@
-"""Feature eviction."""
+"""Eviction of keys."""
 from ascpipe.tf.program.table_changes import EvictHook
 
 __all__ = ["EvictHook"]

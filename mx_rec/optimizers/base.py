@@ -1,4 +1,4 @@
-"""Base of the optimizers for tables."""
+"""Base class of optimizers for tables."""
 from ascpipe.tf.optimizers.base import CustomizedOptimizer
 
 __all__ = ["CustomizedOptimizer"]

@@ -1,4 +1,4 @@
-"""By row address, for dynamic expansion mode."""
+"""LazyAdam for expansion tables."""
 from ascpipe.tf.optimizers.lazy_adam import create_hash_optimizer_by_address
 
 __all__ = ["create_hash_optimizer_by_address"]

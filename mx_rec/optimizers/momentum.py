@@ -1,1 +1,1 @@
-"""Momentum of older versions; not provided."""
+"""Momentum optimizer of older versions; not provided."""

@@ -1,1 +1,1 @@
-"""Saved tables."""
+"""Save, restore and export of tables."""

@@ -1,2 +1,2 @@
-"""Start and end, variables, log, ranks."""
+"""Initialization, variables, log and ranks."""
 from mx_rec.util.communication import hccl_ops  # noqa: F401  programs read mx_rec.util.communication.hccl_ops

@@ -1,4 +1,4 @@
-"""Start and end, and what programs ask in between."""
+"""Initialization and shutdown, getters and setters of the configuration."""
 from ascpipe.tf.incumbent.config_initializer import ConfigInitializer
 from ascpipe.tf.incumbent.getters_and_setters import (
     clear_channel,

@@ -1,4 +1,4 @@
-"""The logger of programs."""
+"""Logger for programs."""
 from ascpipe.program_log import program_logger
 
 logger = program_logger()

@@ -1,4 +1,4 @@
-"""Collectives, and ops of the card."""
+"""Collectives, and ops of an Ascend card."""
 from ascpipe.tf.incumbent import collectives as hccl_ops
 from ascpipe.tf.incumbent.ascend import npu_ops
 

@@ -1,1 +1,1 @@
-"""Checks of arguments; not provided, as public functions check what they are given."""
+"""Argument checks; not provided, because public functions check their arguments."""

@@ -1,7 +1,7 @@
-"""Puts ``mx_rec`` into a folder of its own in site-packages, which a .pth file puts on the path.
+"""Installs ``mx_rec`` into a separate directory of site-packages, which a .pth file adds to ``sys.path``.
 
-Another product's ``mx_rec`` lies in site-packages itself: so pip never writes over its files, nor removes them.  The
-folder comes first on the path, so that programs meet ``mx_rec/_product.py``, which refuses to stand beside another one.
+Another product's ``mx_rec`` is in site-packages itself, so pip never overwrites or removes its files. The separate
+directory comes first on the path, so programs import ``mx_rec/_product.py``, which refuses to run beside another one.
 """
 import re
 import shutil
@@ -12,16 +12,16 @@ from setuptools.command.build_py import build_py
 
 TREE = Path(__file__).resolve().parent.parent.parent
 FOLDER = "ascpipe_mx_rec"  # below site-packages
-# The first line is for tools that read these files, such as mypy; the second one, which `site` runs where `sitedir` is
-# known, puts the folder first.
+# The first line is for tools that read .pth files, such as mypy. `site` executes the second line, with `sitedir`
+# defined; it puts the directory first on the path.
 ON_THE_PATH = FOLDER + '\nimport os, sys; sys.path.insert(0, os.path.join(sitedir, "{}"))\n'.format(FOLDER)
-# pip removes a folder with the last file that lies in it itself, so there has to be one.
+# pip removes a directory only together with its last direct file, so the directory needs a file.
 ABOUT = "mx_rec of ascpipe-mx-rec lies in a folder of its own, which ../{}.pth puts on the path.\n".format(FOLDER)
 VERSION = re.search(r'^__version__ = "(.+)"', (TREE / "ascpipe/__init__.py").read_text(), re.M).group(1)
 
 
 class BuildPy(build_py):
-    """Modules below ``FOLDER``, and the .pth file; an editable install maps the name to the tree."""
+    """Builds the modules below ``FOLDER`` and the .pth file. An editable install maps the name to the tree instead."""
 
     def finalize_options(self):
         super().finalize_options()

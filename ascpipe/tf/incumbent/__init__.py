@@ -1,1 +1,1 @@
-"""Names of the incumbent that have no other home here, and what Ascend programs import beside it."""
+"""Incumbent API that no other package provides, and stand-ins for packages of Ascend servers."""

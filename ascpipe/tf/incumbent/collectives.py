@@ -1,8 +1,8 @@
-"""Collectives of Rec SDK: Horovod's with several ranks; with one rank, each returns its input.
+"""Collectives of Rec SDK, implemented by Horovod. With one rank, each collective returns its input.
 
-With several ranks the first call starts Horovod, unless the program has: see ``started`` of
-``ascpipe/tf/running/horovod.py`` for what it raises. All ranks must make the same calls in the same order. Names of
-groups and of fusions, which other arguments are, are without effect: all ranks take part.
+With several ranks, the first call starts Horovod if it is not running, and raises the errors of ``started``
+(``ascpipe/tf/running/horovod.py``). All ranks must make the same calls in the same order. Further arguments, such as
+names of groups, are ignored.
 """
 from typing import Any, List, Optional
 
@@ -18,7 +18,7 @@ _HOROVODS = {"sum": "Sum", "prod": "Product", "max": "Max", "min": "Min"}
 
 
 def allreduce(tensor: Any, reduction: str = "sum", *args: Any, **kwargs: Any) -> tf.Tensor:
-    """The sum, product, maximum or minimum of a tensor over all ranks; of the same shape on each."""
+    """Return the sum, product, maximum or minimum of a tensor over all ranks. Its shape is the same on all ranks."""
     _REDUCTIONS.check("reduction", reduction)
     joined = horovod.joined()
     if joined is None:
@@ -27,7 +27,7 @@ def allreduce(tensor: Any, reduction: str = "sum", *args: Any, **kwargs: Any) ->
 
 
 def broadcast(tensor: List[Any], root_rank: int, *args: Any, **kwargs: Any) -> List[tf.Tensor]:
-    """The tensors of rank ``root_rank``; of the same shapes on each rank."""
+    """Return the tensors of rank ``root_rank``. Their shapes are the same on all ranks."""
     joined = horovod.joined()
     size = 1 if joined is None else joined.size
     if isinstance(root_rank, bool) or root_rank not in range(size):
@@ -39,7 +39,7 @@ def broadcast(tensor: List[Any], root_rank: int, *args: Any, **kwargs: Any) -> L
 
 
 def allgather(tensor: Any, rank_size: int, *args: Any, **kwargs: Any) -> tf.Tensor:
-    """The tensors of all ranks, one after the other along the first dimension, which may differ."""
+    """Concatenate the tensors of all ranks along the first dimension, which may differ between ranks."""
     joined = horovod.joined()
     _check_size(joined, rank_size)
     if joined is None:
@@ -48,16 +48,16 @@ def allgather(tensor: Any, rank_size: int, *args: Any, **kwargs: Any) -> tf.Tens
 
 
 def reduce_scatter(tensor: Any, reduction: str, rank_size: int, *args: Any, **kwargs: Any) -> tf.Tensor:
-    """This rank's part of the reduced tensor: with N ranks one of N equal parts of the first dimension.
+    """Reduce a tensor over N ranks, and return the part of this rank: one of N equal parts of the first dimension.
 
-    It is an error when it runs if N does not divide that dimension.
+    The op fails at run time if N does not divide that dimension.
     """
     _REDUCTIONS.check("reduction", reduction)
     joined = horovod.joined()
     _check_size(joined, rank_size)
     if joined is None:
         return tf.identity(tensor)
-    # Horovod scatters sums and means alone.
+    # Horovod's reducescatter supports only sums and means.
     reduced = allreduce(tensor, reduction)
     rows = tf.shape(reduced)[0]
     text = "reduce_scatter: the ranks, and the first dimension, which they do not divide:"
@@ -71,18 +71,18 @@ def reduce_scatter(tensor: Any, reduction: str, rank_size: int, *args: Any, **kw
 
 def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv_counts: Any,
                  recv_displacements: Any, *args: Any, **kwargs: Any) -> tf.Tensor:
-    """The elements that all ranks have sent to this one.
+    """Exchange elements between N ranks, and return the elements sent to this rank.
+
+    The op fails at run time if a rank sends another number of elements than this rank expects.
 
     Args:
-        send_data: tensor of any shape, taken flat.
-        send_counts, send_displacements: int[N]: how many elements go to each of N ranks, and where they begin.
-        recv_counts, recv_displacements: int[N]: how many come from each rank, and where they are put; in the order of
-            ranks, one behind the other or with gaps.
-        args, kwargs: without effect.
+        send_data: tensor of any shape; it is flattened.
+        send_counts, send_displacements: int[N]; number and first index of the elements for each rank.
+        recv_counts, recv_displacements: int[N]; number and first output index of the elements from each rank. Indices
+            increase with the rank; gaps are allowed.
 
     Returns:
-        Flat tensor up to the end of what the last rank has sent; elements in gaps are zero. It is an error when it
-        runs if a rank does not send what is received.
+        Flat tensor that ends with the elements of the last rank; gaps contain zeros.
     """
     joined = horovod.joined()
     size = 1 if joined is None else joined.size
@@ -110,17 +110,17 @@ def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv
 
 
 def all_to_all_v_c(send_data: Any, send_count_matrix: Any, rank: int, *args: Any, **kwargs: Any) -> tf.Tensor:
-    """The elements that all ranks have sent to this one.
+    """Exchange elements between N ranks by a matrix of counts, and return the elements sent to this rank.
+
+    The op fails at run time if the matrices of ranks do not agree about elements for this rank.
 
     Args:
-        send_data: tensor of any shape, taken flat: what goes to rank 0, then to rank 1, and so on.
-        send_count_matrix: int[N, N]: how many elements each of N ranks (the row) sends to each.
-        rank: of this process.
-        args, kwargs: without effect.
+        send_data: tensor of any shape; it is flattened. Elements for rank 0 come first, then for rank 1, and so on.
+        send_count_matrix: int[N, N]; element [i, j] is the number of elements that rank i sends to rank j.
+        rank: rank of this process.
 
     Returns:
-        Flat tensor of what came from rank 0, then from rank 1, and so on. It is an error when it runs if ranks were
-        given different matrices.
+        Flat tensor with the elements from rank 0, then from rank 1, and so on.
     """
     joined = horovod.joined()
     size = 1 if joined is None else joined.size

@@ -1,7 +1,6 @@
-"""``ConfigInitializer``: the incumbent's view of what ``init`` was given and of what runs since.
+"""``ConfigInitializer``: the incumbent's view of the arguments of ``init`` and of the running pipeline.
 
-Two of the incumbent's parts are empty: a FeatureSpec is known to the insert function that it was given to, and the slot
-variables of a table to the table.
+Two parts are empty, because insert functions keep the FeatureSpecs and tables keep their slot variables.
 """
 from typing import Any, ClassVar, Dict, Optional
 
@@ -17,11 +16,7 @@ from ascpipe.tf.validation import Text
 
 
 class SubConfig:
-    """A part; programs keep things of their own on it.
-
-    Args:
-        process: what it is a part of.
-    """
+    """Part of ``ConfigInitializer``. Programs may set attributes of their own on it."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -32,11 +27,11 @@ class SparseEmbedConfig(SubConfig):
 
     @property
     def table_instance_dict(self) -> Dict[Any, Table]:
-        """Tables by their variables."""
+        """Tables by table variable."""
         return {table.variable: table for table in self._tables().values()}
 
     def get_table_instance(self, variable: Any) -> Table:
-        """The table of a table variable. Raises ``KeyError``."""
+        """Return the table of a table variable. Raises ``KeyError``."""
         for table in self._tables().values():
             if table.variable is variable:
                 return table
@@ -44,7 +39,7 @@ class SparseEmbedConfig(SubConfig):
             getattr(variable, "name", variable)))
 
     def get_table_instance_by_name(self, table_name: str) -> Table:
-        """A table by its name. Raises ``KeyError``."""
+        """Return a table by name. Raises ``KeyError``."""
         tables = self._tables()
         if table_name not in tables:
             raise KeyError("the default graph has no table {!r}; there are {}".format(
@@ -66,16 +61,16 @@ class HybridManagerConfig(SubConfig):
 
     @property
     def freeze(self) -> bool:
-        """Whether tables and training lookups are complete."""
+        """Whether the pipeline runs or starts with the next run of a session."""
         return self._process.frozen
 
 
 class TrainParamsConfig(SubConfig):
-    """The collection of tables, and what graph modification has made."""
+    """The collection of table variables, and the results of graph modification."""
 
     @property
     def ascend_global_hashtable_collection(self) -> str:
-        """Name of the collection that holds the variables of tables created from now on; 1 to 255 characters."""
+        """Name of the collection for variables of new tables, 1 to 255 characters."""
         return self._process.configuration.hashtable_collection
 
     @ascend_global_hashtable_collection.setter
@@ -85,27 +80,22 @@ class TrainParamsConfig(SubConfig):
 
     @staticmethod
     def get_training_mode_channel_id(is_training: bool) -> int:
-        """0 for training, 1 for evaluation."""
+        """Return 0 for training, 1 for evaluation."""
         return 0 if is_training else 1
 
     @staticmethod
     def get_initializer(is_training: bool) -> Optional[tf.Operation]:
-        """The initializer of an iterator that graph modification has rebuilt, or None."""
+        """Return the initializer of the iterator that graph modification has rebuilt, or None."""
         return iterators.get_initializer(is_training)
 
     @staticmethod
     def get_target_batch(is_training: bool) -> Any:
-        """The result of the ``get_next()`` whose batches the channel looks up; None: it looks up none."""
+        """Return the result of the ``get_next()`` whose batches this channel looks up, or None."""
         return iterators.get_target_batch(is_training)
 
 
 class ConfigInitializer:
-    """The arguments of ``init`` as attributes, in groups.
-
-    Attributes:
-        sparse_embed_config, hybrid_manager_config, train_params_config, feature_spec_config, optimizer_config: the
-            parts.
-    """
+    """The arguments of ``init`` as attributes, and state of the pipeline in the attributes ``*_config``."""
 
     _current: ClassVar[Optional["ConfigInitializer"]] = None
 
@@ -119,7 +109,7 @@ class ConfigInitializer:
 
     @staticmethod
     def get_instance() -> "ConfigInitializer":
-        """The view of what ``init`` has begun. Raises ``EnvironmentError`` before ``init``."""
+        """Return the instance for the current ``init``. Raises ``EnvironmentError`` before ``init``."""
         process = Process.current()
         current = ConfigInitializer._current
         if current is None or current.process is not process:
@@ -133,7 +123,7 @@ class ConfigInitializer:
 
     @property
     def host_pipeline_ops(self) -> HostOps:
-        """The result of ``import_host_pipeline_ops``, for programs of older versions. Raises ``RuntimeError``."""
+        """Result of ``import_host_pipeline_ops``, for older programs. Raises ``RuntimeError``."""
         return import_host_pipeline_ops()
 
     def __getattr__(self, name: str) -> Any:

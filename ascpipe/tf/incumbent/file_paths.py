@@ -1,4 +1,4 @@
-"""Checks of the paths of a program's own files, by the rules for checkpoints of the incumbent."""
+"""Checks of paths of a program's files, by the incumbent's rules for checkpoint paths."""
 import os
 import re
 
@@ -14,8 +14,8 @@ def validate_read_file(path: str) -> None:
     """Raise ``ValueError`` if a file must not be read.
 
     Args:
-        path: of 1 to 1024 characters: of a regular file, no link, outside the directories of the system. Of a path that
-            begins with ``hdfs://`` or ``viewfs://`` only the characters are looked at.
+        path: 1 to 1024 characters without control characters. A local path must name a regular file outside system
+            directories, and must not be a symbolic link. ``hdfs:/`` and ``viewfs:/`` paths have no further checks.
     """
     if _is_local("read", path) and not os.path.isfile(path):
         raise ValueError("cannot read {!r}: {}".format(
@@ -23,16 +23,16 @@ def validate_read_file(path: str) -> None:
 
 
 def validate_save_path(path: str) -> None:
-    """Raise ``ValueError`` if a file or directory must not be written. It need not exist.
+    """Raise ``ValueError`` if a file or directory, which need not exist, must not be written.
 
     Args:
-        path: as of ``validate_read_file``; it need not be a file.
+        path: see ``validate_read_file``.
     """
     _is_local("write", path)
 
 
 def _is_local(verb: str, path: str) -> bool:
-    """Whether an allowed path is on this machine. Raises ``ValueError`` for a path that is not allowed."""
+    """Check a path, and return whether it is local."""
     _PATH.check("path", path)
     if paths.has_control_characters(path):
         raise ValueError("cannot {} {!r}: the path has control characters".format(verb, path))

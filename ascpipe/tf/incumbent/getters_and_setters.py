@@ -1,4 +1,4 @@
-"""Functions that read or set one thing each of what ``init`` was given and of what runs since."""
+"""Functions that get or set single values of the configuration, and tables of the default graph."""
 from typing import Any, Dict, List, Tuple
 
 import tensorflow as tf
@@ -13,7 +13,8 @@ from ascpipe.tf.validation import Integer, Text, boolean, checked
 def get_rank_id() -> int:
     """Return the rank of this process; before ``init``, the launcher's rank or 0.
 
-    All below but ``get_rank_size`` and ``get_device_id`` raise ``EnvironmentError`` before ``init``.
+    Before ``init``, functions below that read or set state raise ``EnvironmentError``, except ``get_rank_size``,
+    ``get_device_id`` and ``is_asc_manager_initialized``.
     """
     if Process.is_initialised():
         return Process.current().configuration.rank_id
@@ -33,7 +34,7 @@ def get_device_id() -> int:
 
 
 def get_use_static() -> bool:
-    """Return whether lookups have a ``send_count``."""
+    """Return whether lookups require a ``send_count``."""
     return Process.current().configuration.use_static
 
 
@@ -43,12 +44,12 @@ def get_use_dynamic_expansion() -> bool:
 
 
 def get_use_hot() -> bool:
-    """Return the value given to ``init``, which has no effect."""
+    """Return ``use_hot`` of ``init``, which has no effect."""
     return Process.current().configuration.use_hot
 
 
 def get_if_load() -> bool:
-    """Whether a checkpoint will be restored."""
+    """Return whether a checkpoint will be restored."""
     return Process.current().configuration.if_load
 
 
@@ -59,29 +60,29 @@ def set_if_load(if_load: bool) -> None:
 
 
 def get_train_interval() -> int:
-    """Return the steps between evaluations given to ``init``, which have no effect."""
+    """Return the number of steps between evaluations, which has no effect."""
     return Process.current().configuration.train_steps
 
 
 @checked(interval=Integer(-1))
 def set_train_interval(interval: int) -> None:
-    """Store the steps between evaluations, which have no effect."""
+    """Store the number of steps between evaluations, which has no effect."""
     Process.current().configuration.train_steps = interval
 
 
 def get_eval_steps() -> int:
-    """Return the evaluation steps given to ``init``, which have no effect."""
+    """Return the number of evaluation steps, which has no effect."""
     return Process.current().configuration.eval_steps
 
 
 @checked(steps=Integer(-1))
 def set_eval_steps(steps: int) -> None:
-    """Store the evaluation steps, which have no effect."""
+    """Store the number of evaluation steps, which has no effect."""
     Process.current().configuration.eval_steps = steps
 
 
 def get_ascend_global_hashtable_collection() -> str:
-    """Name of the collection that holds table variables."""
+    """Return the name of the collection for table variables."""
     return Process.current().configuration.hashtable_collection
 
 
@@ -101,37 +102,33 @@ def insert_optimizer(*args: Any, **kwargs: Any) -> None:
 
 
 def is_asc_manager_initialized() -> bool:
-    """Whether the pipeline runs."""
+    """Return whether the pipeline runs or starts with the next run of a session."""
     return Process.is_initialised() and Process.current().frozen
 
 
 @checked(is_train_channel=boolean())
 def clear_channel(is_train_channel: bool = False) -> tf.Operation:
-    """Return an op that does nothing, because there is no counter to reset."""
+    """Return a no-op, because there is no counter to reset."""
     return tf.no_op(name="clear_channel_{}".format(int(not is_train_channel)))
 
 
 def export_table_instances() -> Dict[Any, Table]:
-    """Return the tables of the default graph by variable."""
+    """Return the tables of the default graph by table variable."""
     return ConfigInitializer.get_instance().sparse_embed_config.table_instance_dict
 
 
 def get_table_instance(variable: Any) -> Table:
-    """The table of a table variable of the default graph. Raises ``KeyError``."""
+    """Return the table of a table variable of the default graph. Raises ``KeyError``."""
     return ConfigInitializer.get_instance().sparse_embed_config.get_table_instance(variable)
 
 
 def get_table_instance_by_name(table_name: str) -> Table:
-    """A table of the default graph. Raises ``KeyError``."""
+    """Return a table of the default graph by name. Raises ``KeyError``."""
     return ConfigInitializer.get_instance().sparse_embed_config.get_table_instance_by_name(table_name)
 
 
 def get_dense_and_sparse_variable() -> Tuple[List[tf.Variable], List[tf.Variable]]:
-    """Trainable variables of the default graph, and the device rows of its tables.
-
-    Raises:
-        EnvironmentError: ``init`` was not called.
-    """
+    """Return the trainable variables and the table variables of the default graph."""
     graph = tf.compat.v1.get_default_graph()
     dense = graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
     return dense, graph.get_collection(Process.current().configuration.hashtable_collection)

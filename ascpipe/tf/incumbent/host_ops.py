@@ -1,4 +1,4 @@
-"""The host ops of the incumbent that programs may call, and the method of datasets that it adds."""
+"""The incumbent's host ops that programs may call, and its dataset method ``eos_map``."""
 from typing import Any, NoReturn, Optional
 
 import tensorflow as tf
@@ -26,16 +26,15 @@ class HostOps:
 
     @staticmethod
     def clear_channel(channel_id: int = 0, name: Any = None) -> tf.Operation:
-        """Return an op that does nothing, because there is no counter to reset."""
+        """Return a no-op, because there is no counter to reset."""
         return tf.no_op(name=name or "clear_channel_{}".format(channel_id))
 
     @staticmethod
     def return_timestamp(sample: Any, name: Optional[str] = None) -> tf.Tensor:
-        """The time of a batch, for data without timestamps of its own.
+        """Return the current time, as timestamp of batches whose data has none.
 
         Args:
-            sample: any tensor of the batch: each batch asks the clock anew.
-            name: of the tensor.
+            sample: any tensor of the batch, so that the time is read for each batch.
 
         Returns:
             int64 scalar, seconds since 1970.
@@ -47,19 +46,19 @@ class HostOps:
     @checked(embedding_dim=Integer(1), embedding_type=Choice(1), name=Text(1, 255, optional=True))
     def embedding_lookup_by_address(addr: Any, embedding_dim: int, embedding_type: int = 1,
                                     name: Optional[str] = None) -> tf.Tensor:
-        """The first floats of rows of an expansion table.
+        """Return the first floats of rows of an expansion table. The op fails at run time for invalid handles.
 
         Args:
-            addr: int64[n], handles of this step, from the collection ``ASCEND_SPARSE_LOOKUP_ID_OFFSET``; 0 gives zeros.
-            embedding_dim: how many floats: the embedding, then what the optimizer keeps.
-            embedding_type: 1: float32.
-            name: of the op.
+            addr: int64[n], handles of this step, from the collection ``ASCEND_SPARSE_LOOKUP_ID_OFFSET``. Handle 0
+                returns zeros.
+            embedding_dim: number of floats per row. The embedding comes first, then optimizer slots.
+            embedding_type: 1, which means float32.
 
         Returns:
             float[n, embedding_dim].
 
         Raises:
-            ValueError: an argument of the wrong type or out of range. When it runs, a handle that is none is an error.
+            ValueError: if an argument has the wrong type or is out of range.
         """
         return native.ops().asc_read_rows(handles=tf.convert_to_tensor(addr, tf.int64), width=embedding_dim, name=name)
 
@@ -67,17 +66,17 @@ class HostOps:
     @checked(update_type=Choice(0), name=Text(1, 255, optional=True))
     def embedding_update_by_address(addr: Any, delta: Any, update_type: int = 0,
                                     name: Optional[str] = None) -> tf.Operation:
-        """Add to the first floats of rows of an expansion table, of a row that is named twice one after the other.
+        """Add to the first floats of rows of an expansion table.
+
+        Repeated handles are added in order. The op fails at run time for an invalid handle; then it writes nothing.
 
         Args:
-            addr: int64[n], as for ``embedding_lookup_by_address``; those that are 0 are skipped.
-            delta: float[n, m], m at most the floats of a row.
-            update_type: 0: add.
-            name: of the op.
+            addr: int64[n], see ``embedding_lookup_by_address``; handles of 0 are skipped.
+            delta: float[n, m], where m is at most the number of floats of a row.
+            update_type: 0, which means add.
 
         Raises:
-            ValueError: an argument of the wrong type or out of range. When it runs, a handle that is none is an error,
-                and nothing is written.
+            ValueError: if an argument has the wrong type or is out of range.
         """
         return native.ops().asc_write_rows(
             handles=tf.convert_to_tensor(addr, tf.int64), rows=tf.convert_to_tensor(delta, tf.float32), add=True,
@@ -94,13 +93,13 @@ class HostOps:
 
 
 def import_host_pipeline_ops(so_name: str = "") -> HostOps:
-    """Return the host ops, ``HostOps``; missing ones raise an error with the alternative.
+    """Return the host ops. Ops that ascpipe does not provide raise an error that names the alternative.
 
     Args:
-        so_name: without effect; there is one library.
+        so_name: ignored, because there is only one library.
 
     Raises:
-        RuntimeError: the compiled ops are missing or do not fit; the text says what to do.
+        RuntimeError: if the compiled ops are missing or do not match this version.
     """
     try:
         native.ops()
@@ -113,11 +112,5 @@ def import_host_pipeline_ops(so_name: str = "") -> HostOps:
 @patches.EOS_MAP.by
 def eos_map(dataset: Any, librec: Any = None, channel_id: int = 0, max_train_steps: int = -1,
             max_eval_steps: int = -1) -> tf.compat.v1.data.Dataset:
-    """The dataset itself: with one rank it ends where it ends.
-
-    Args:
-        dataset: of a channel.
-        librec, channel_id, max_train_steps, max_eval_steps: without effect; programs need not know how many steps
-            they make.
-    """
+    """Return the dataset unchanged, because ascpipe needs no marker for the end of the data."""
     return dataset

@@ -1,1 +1,1 @@
-"""Exports for serving: graphs whose lookups read tables from files."""
+"""Exports for serving: graphs whose lookups read table files."""

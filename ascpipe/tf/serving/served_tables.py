@@ -1,7 +1,6 @@
-r"""Graphs that are made to be exported: their lookups read tables of a checkpoint from files
-(docs/how-to/saved_models.md).
+"""Graphs for export, whose lookups read table files made from a checkpoint (docs/how-to/saved_models.md).
 
-Estimators make such graphs for \`\`export_saved_model\`\` and its variants.
+Estimators build such graphs in ``export_saved_model`` and its variants.
 """
 import contextlib
 import itertools
@@ -35,19 +34,19 @@ from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import TableShape
 
-Files = Dict[str, TableFile]  #: by the name of the table, what was written into a folder
+Files = Dict[str, TableFile]  #: table name: the file written for this table
 
-#: Of each SavedModel that is being written: the graphs of its modes share files.
+#: By builder of a SavedModel that is being written. The graphs of its modes share these files.
 _files_of: MutableMapping[Any, Files] = weakref.WeakKeyDictionary()
 
 
 class ServedTables(Served):
-    """The tables of one checkpoint for one graph; a table becomes a file when it is looked up for the first time.
+    """The tables of one checkpoint for one graph. The first lookup of a table writes its file.
 
     Args:
-        prefix: ``dir/base-step``.
-        folder: a local directory, for the files.
-        files: what is in it already.
+        prefix: prefix of the checkpoint, ``dir/base-step``.
+        folder: local directory for the files.
+        files: existing files in ``folder``.
     """
 
     def __init__(self, prefix: str, folder: str, files: Files) -> None:
@@ -61,14 +60,15 @@ class ServedTables(Served):
         self._closed = False
 
     def look_up(self, request: LookupRequest) -> tf.Tensor:
-        """The rows of ids, as ``look_up`` returns them; of a FeatureSpec those that ``batch`` has.
+        """Return the rows of ids. The ids of a FeatureSpec are those of its feature in ``request.batch``.
 
         Raises:
-            RuntimeError: a FeatureSpec without ``batch``; the files were closed.
-            KeyError: ``batch`` does not have the feature.
-            NotBuiltYetError: a training lookup.
-            CheckpointError: no such checkpoint, or it is damaged or unverified, or its table is another; or the disk
-                refused.
+            RuntimeError: if a FeatureSpec has no ``batch``, or the files were closed.
+            KeyError: if ``batch`` does not have the feature.
+            ValueError: if the ids are not numbers.
+            NotBuiltYetError: if this is a training lookup.
+            CheckpointError: if the checkpoint is missing, damaged, unverified or does not match the table, or if the
+                file cannot be written.
         """
         table = request.table
         ids = request.ids
@@ -97,13 +97,13 @@ class ServedTables(Served):
         return tf.identity(rows, name=request.name or "sparse_lookup_{}".format(self._calls))
 
     def dense_path(self, prefix: str) -> str:
-        """From where TensorFlow restores what the checkpoint ``prefix`` names: what was verified, where that is it."""
+        """Return the verified dense part if ``prefix`` is the checkpoint of these tables, else ``prefix``."""
         if prefix != self._prefix or self._checkpoint is None or self._checkpoint.dense_prefix is None:
             return prefix
         return self._checkpoint.dense_prefix
 
     def discard(self) -> None:
-        """Remove the files that were written for this graph: tables may be large, and the export has failed."""
+        """Remove the files written for this graph after a failed export."""
         for name in self._written:
             del self._files[name]
             with contextlib.suppress(OSError):
@@ -113,13 +113,13 @@ class ServedTables(Served):
         self._written = []
 
     def close(self) -> None:
-        """Give back the descriptors. May be called twice."""
+        """Close the checkpoint. Idempotent; later first lookups of a table raise ``RuntimeError``."""
         self._closed = True
         if self._checkpoint is not None:
             self._checkpoint.close()
 
     def _handle(self, table: Table) -> tf.Tensor:
-        """The handle by which lookups find the table; the first call makes the ops that open its file."""
+        """Return the handle of a table. The first call writes its file and builds the ops that open it."""
         name = table.table_name
         if name in self._handles:
             return self._handles[name]
@@ -132,7 +132,7 @@ class ServedTables(Served):
         graph = tf.compat.v1.get_default_graph()
         with outside_scopes(graph, "ascpipe/{}_table".format(name)):
             path = tf.constant(self._path(name), tf.string, name="path")
-            # Named after the content, as a session may load several SavedModels.
+            # The name identifies the content, because one session may load several SavedModels.
             handle = native.ops().asc_served_table(
                 shared_name="ascpipe/{}/{}-{:08x}".format(name, file.rows, file.seal))
             opened = native.ops().asc_open_served_table(table=handle, path=path, seal=file.seal)
@@ -142,7 +142,7 @@ class ServedTables(Served):
         return handle
 
     def _gives_initial(self, table: Table, unseen: Unseen) -> bool:
-        """Whether a key without a row gives its initial row: admission is that of the checkpoint, or of this graph."""
+        """Return whether lookups return initial rows. Thresholds of the checkpoint and of this graph count."""
         if unseen is not Unseen.INITIAL_UNLESS_ADMITTING:
             return unseen is Unseen.INITIAL
         policies = self._opened().tables[table.table_name].policies
@@ -150,7 +150,7 @@ class ServedTables(Served):
         return here.access < 0 and (policies is None or policies.access_threshold < 0)
 
     def _shape(self, table: Table) -> TableShape:
-        """The table with the seed and pool of the checkpoint, as a restore would take them."""
+        """Return the shape of a table with seed and pool of the checkpoint."""
         checkpoint = self._opened()
         initial = checkpoint.tables[table.table_name].initial
         if initial is None:
@@ -193,18 +193,18 @@ class ServedTables(Served):
 
 @contextlib.contextmanager
 def serving_tables(prefix: str) -> Iterator[None]:
-    """Let lookups of the default graph, which has no table yet, read the tables of a checkpoint. No daemon is needed.
+    """Let lookups of the default graph read the tables of a checkpoint. No daemon is needed.
 
-    Inside, build the model over placeholders, with ``is_train=False``, restore its variables from the same checkpoint,
-    and export it; the op that loads it must run ``tf.tables_initializer()``.
+    In the block, build the model over placeholders with ``is_train=False``, restore its variables from the same
+    checkpoint, and export it. The op that loads the SavedModel must run ``tf.tables_initializer()``.
 
     Args:
-        prefix: of the checkpoint, ``dir/base-step``. Verified with the first lookup.
+        prefix: prefix of the checkpoint, ``dir/base-step``. The first lookup verifies the checkpoint.
 
     Raises:
-        CheckpointPathError: a path that we refuse.
-        EnvironmentError: ``init`` was not called.
-        RuntimeError: the default graph has tables.
+        CheckpointPathError: if the path is not allowed.
+        EnvironmentError: if ``init`` was not called.
+        RuntimeError: if the default graph has tables.
     """
     place_of(prefix)
     with temporary_folder("ascpipe-export-") as folder, served_from(prefix, folder, {}):
@@ -213,7 +213,7 @@ def serving_tables(prefix: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def served_from(prefix: str, folder: str, files: Files) -> Iterator[None]:
-    """Do as ``serving_tables``, with table files in a given folder; arguments are those of ServedTables."""
+    """Do as ``serving_tables``, with the arguments of ``ServedTables``."""
     state = GraphState.of(tf.compat.v1.get_default_graph())
     if state.tables or state.served is not None:
         raise RuntimeError("the default graph has tables already, or those of a checkpoint: serving_tables() comes "
@@ -230,11 +230,10 @@ def served_from(prefix: str, folder: str, files: Files) -> Iterator[None]:
 
 @patches.EXPORT_DIRECTORY.by
 def _export_directory(base: Any) -> bytes:
-    """In the place of TensorFlow's, which names a directory by the second: ranks would write into the same one.
+    """Return a different directory on each rank.
 
     Returns:
-        ``base/SECOND``, the next second without a directory of those that leave this rank as remainder, divided by the
-        number of ranks.
+        ``base/SECOND`` with the first free second, from now on, for which ``second % ranks == rank``.
     """
     known = Process.current().configuration if Process.is_initialised() else None
     if known is None or known.rank_size == 1:
@@ -250,11 +249,14 @@ def _export_directory(base: Any) -> bytes:
 @patches.ADD_META_GRAPH.by
 def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, Any], checkpoint_path: Any, *args: Any,
                     **kwargs: Any) -> Any:
-    """In the place of TensorFlow's, which makes a graph, then calls the input receiver of its mode, then the model."""
+    """Give the graph of each mode served tables.
+
+    TensorFlow's method makes the graph and then calls the input receiver of the mode, which is wrapped here.
+    """
     if not Process.is_initialised():
         return patches.ADD_META_GRAPH.plain(self, builder, input_receiver_fn_map, checkpoint_path, *args, **kwargs)
     with contextlib.ExitStack() as ends:
-        # Where TensorFlow would copy assets to: what is there already, it leaves as it is.
+        # TensorFlow copies assets to this directory, but leaves existing files unchanged.
         folder = os.path.join(internals.folder_of(builder), "assets")
         if "://" in folder:  # not a local directory: TensorFlow copies the files
             folder = ends.enter_context(temporary_folder("ascpipe-export-"))
@@ -272,7 +274,6 @@ def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, An
 
 
 def _dense(rows: tf.Tensor, ids: Ids, default_row: tf.Tensor) -> tf.Tensor:
-    """Rows of the values of sparse ids in their dense form, ``default_row`` where they have none."""
     places = tf.range(tf.shape(rows)[0])
     restore = ids.dense_restore(places)
     dense, = native.ops().asc_restore_rows(local=rows, places=places, restore=[restore], default_row=default_row)

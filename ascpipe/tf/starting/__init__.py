@@ -1,1 +1,1 @@
-"""From a graph that is complete to a pipeline that runs."""
+"""Start of the pipeline for a complete graph."""

@@ -1,4 +1,4 @@
-"""Refuses copies of a graph that have its ops of tables, and neither the tables nor their pipeline."""
+"""Refuses copies of graphs: they contain ops of tables, but neither the tables nor the pipeline."""
 import re
 from typing import Any
 
@@ -8,13 +8,13 @@ from ascpipe.errors import TableUseError
 from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.graph_state import GraphState
 
-_PLANS = ("AscNextPlan", "AscProvisionalPlan")  #: each lookup reads one of these
+_PLANS = ("AscNextPlan", "AscProvisionalPlan")  #: each lookup depends on one of these
 _TABLE = re.compile(r"([^/]+?)_(?:(?:training|evaluation)(?:_plan)?|unmodified)/")
 _EXPORT = "To serve the model, export it with its tables as a SavedModel (docs/how-to/saved_models.md)"
 
 
 class _Seen:
-    """The version of a graph that was looked at last, and how many ops it had; kept with the graph."""
+    """Version and number of ops of a graph at the last check; kept on the graph."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -22,7 +22,7 @@ class _Seen:
 
 
 def require_no_copy(graph: tf.Graph) -> None:
-    """Raise ``TableUseError`` if a graph reads tables, and no code of this program has made them."""
+    """Raise ``TableUseError`` if a graph reads tables that were not created in this graph."""
     state = GraphState.known(graph)
     if state is not None and (state.tables or state.served is not None):
         return
@@ -47,7 +47,7 @@ def _imported(op_name: str) -> TableUseError:
 
 @patches.FREEZE.by
 def _extract_sub_graph(graph_def: Any, dest_nodes: Any) -> Any:
-    """Called by ``convert_variables_to_constants``, under whichever name a program and TensorFlow's tools have it."""
+    """Replace ``extract_sub_graph``, which all aliases of ``convert_variables_to_constants`` call."""
     found = patches.FREEZE.plain(graph_def, dest_nodes)
     for node in found.node:
         if node.op in _PLANS:
@@ -59,6 +59,5 @@ def _extract_sub_graph(graph_def: Any, dest_nodes: Any) -> Any:
 
 
 def _table_of(op_name: str) -> str:
-    """The table of a plan op."""
     found = _TABLE.search(op_name)
     return op_name if found is None else found.group(1)

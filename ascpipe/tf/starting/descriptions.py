@@ -1,4 +1,4 @@
-"""Describes the tables and streams of a graph to the pipeline, its native side, and the daemon."""
+"""Describes the tables and streams of a graph for the pipeline, its native side and the daemon."""
 import hashlib
 from typing import Any, Dict, List, Sequence, Tuple
 
@@ -17,7 +17,7 @@ from ascpipe.tf.running.shapes import MAX_VOCABULARY, NO_TABLE, KnownTable, Stre
 
 
 def with_homes(shape: TableShape, slots: Sequence[OptimizerSlot]) -> TableShape:
-    """A row's home holds what the optimizer keeps beside it, too; expansion tables grow as far as memory does."""
+    """Return a shape whose home rows include the optimizer slots. Only memory limits the rows of expansion tables."""
     shape = shape._replace(row_floats=shape.dim + sum(slot.width for slot in slots))
     if not shape.expands:
         return shape
@@ -26,14 +26,14 @@ def with_homes(shape: TableShape, slots: Sequence[OptimizerSlot]) -> TableShape:
 
 
 def table_message(shape: TableShape, state: GraphState) -> messages.Table:
-    """The daemon's description of a table."""
+    """Return the description of a table for the daemon."""
     said = state.thresholds.of(shape.name)
     return messages.Table(shape.number, shape.name, shape.dim, shape.device_rows, shape.home_rows, shape.row_floats,
                           said.access, said.coefficient, said.eviction, shape.disk_rows, shape.directories)
 
 
 def stream_shape(state: GraphState, stream: Stream) -> StreamShape:
-    """The native side's description of a stream of a graph whose tables are complete."""
+    """Return the description of a stream for the native side. All tables must exist."""
     names = [name for name in stream.table_names() if name in state.tables]
     places: Dict[str, int] = {name: place for place, name in enumerate(names)}
     return StreamShape(
@@ -44,10 +44,10 @@ def stream_shape(state: GraphState, stream: Stream) -> StreamShape:
 
 
 def signature(state: GraphState, tables: Sequence[TableShape], streams: Sequence[StreamShape]) -> str:
-    """What all ranks must have alike when the pipeline starts, lines "ITEM<tab>VALUE"; what differs is named.
+    """Return the properties that must be equal on all ranks at the start, as lines "ITEM<tab>VALUE".
 
-    Steps are compared when they run: how tables are updated, and the program's collectives. What may differ, as results
-    do not depend on it: folders and sizes of rows on disk, and what a machine has memory for.
+    Updates of tables and collectives are compared in each step. Directories, sizes of rows on disk and available memory
+    may differ, because results do not depend on them.
     """
     lines: List[Tuple[str, Any]] = [("ascpipe", ascpipe.__version__), ("tables", [table.name for table in tables])]
     for table in tables:
@@ -59,7 +59,7 @@ def signature(state: GraphState, tables: Sequence[TableShape], streams: Sequence
 
 
 def collectives(graph: tf.Graph) -> str:
-    """The ops of Horovod's in a graph, lines as of ``signature``: others wait for ever for one that a rank lacks."""
+    """Return the Horovod ops of a graph as lines like ``signature``: ranks would wait forever for a missing op."""
     return "\n".join(sorted("collective {}\t{}".format(_horovod_name(op), op.type) for op in graph.get_operations()
                             if op.type.startswith("Horovod")))
 
@@ -82,7 +82,7 @@ def _one_line(value: Any) -> str:
 
 
 def _horovod_name(op: tf.Operation) -> str:
-    """The name by which Horovod brings together what ranks send."""
+    """Return the name by which Horovod matches an op of several ranks."""
     try:
         return op.name.rsplit("/", 1)[-1] if op.get_attr("ignore_name_scope") else op.name
     except ValueError:  # an op without this attribute
@@ -90,12 +90,12 @@ def _horovod_name(op: tf.Operation) -> str:
 
 
 def known_tables(state: GraphState) -> Dict[str, KnownTable]:
-    """The tables of a graph whose optimizer slots are known, by name, in order of creation."""
+    """Return the tables of a graph by name, in order of creation, with their known optimizer slots."""
     return {name: KnownTable(table.shape, table.key_dtype, table.is_save, slot_specs(state.slots.get(name, ())),
                              state.thresholds.of(name))
             for name, table in state.tables.items()}
 
 
 def slot_specs(slots: Sequence[OptimizerSlot]) -> Tuple[SlotSpec, ...]:
-    """Optimizer slots as checkpoints have them."""
+    """Return the descriptions of optimizer slots for checkpoints."""
     return tuple(SlotSpec(slot.name, slot.width, slot.initial) for slot in slots)

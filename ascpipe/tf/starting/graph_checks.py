@@ -9,7 +9,7 @@ from ascpipe.tf.graph.graph_state import GraphState
 _log = logging.getLogger(__name__)
 
 def require_startable(state: GraphState) -> None:
-    """Raise ``RuntimeError`` or ``ValueError``, saying what to do, unless the graph is consistent as far as it goes."""
+    """Raise ``RuntimeError`` or ``ValueError`` if tables, streams and datasets of a graph do not fit."""
     if not state.tables:
         raise RuntimeError("the default graph has no table: call create_table() before the start")
     if not state.streams():
@@ -25,7 +25,7 @@ def require_startable(state: GraphState) -> None:
 
 
 def warn_of_unknown_tables(state: GraphState) -> None:
-    """Warn of features of tables that were not created: they are left out of their batches, as programs expect."""
+    """Warn if features belong to tables that do not exist. Batches omit these features, as programs expect."""
     for stream in state.streams():
         for feature in stream.features:
             if feature.spec.table_name not in state.tables:
@@ -34,7 +34,7 @@ def warn_of_unknown_tables(state: GraphState) -> None:
 
 
 def warn_of_short_run_ahead(state: GraphState, wanted: int) -> None:
-    """Warn where too few batches are read ahead for plans to see which rows will be needed."""
+    """Warn if a dataset prefetches less than ``wanted`` batches, so that plans do not know the next rows."""
     for stream in state.streams():
         hosted = [name for name in stream.table_names() if name in state.tables and state.tables[name].shape.home_rows]
         if stream.channel != TRAIN or not hosted:
@@ -68,7 +68,7 @@ def _require_one_stream_per_channel(state: GraphState) -> None:
 
 
 def _require_whole_batches(state: GraphState) -> None:
-    """Batches of a modified dataset have more tensors than a value of an optional, which TensorFlow reads unchecked."""
+    """Refuse ``get_next_as_optional``: TensorFlow does not check that modified datasets return more tensors."""
     for iterator in state.requests.extensions:
         for op in iterator.outputs[0].consumers():
             if op.type == "IteratorGetNextAsOptional":

@@ -1,7 +1,4 @@
-"""A further graph joins the running pipeline: it shares rings and tables, and may bring tables of its own.
-
-Tables that it shares must be as the graphs before have them.
-"""
+"""Lets a further graph join the running pipeline. It shares rings and equal tables, and may add tables."""
 from typing import Any, Collection, Dict, List, Optional, Set, Tuple
 
 from ascpipe.errors import NotBuiltYetError
@@ -16,23 +13,23 @@ from ascpipe.tf.running.shapes import KnownTable, StreamShape
 from ascpipe.tf.starting.descriptions import known_tables, slot_specs, stream_shape, table_message, with_homes
 from ascpipe.tf.starting.graph_checks import warn_of_short_run_ahead
 
-#: What a program that knows columns alone may do; Estimators do it by themselves.
+#: Cure for programs that use only feature columns. Estimators apply it automatically.
 _BETWEEN = ("between graphs whose columns differ call ascpipe.tf.shutdown() and ascpipe.tf.use_for_feature_columns(), "
             "and restore what was saved")
 
-#: (what it is, as the pipeline has it, as the graph has it)
+#: (name, value in the pipeline, value in the graph)
 Fact = Tuple[str, Any, Any]
 
 
 def join(pipeline: Pipeline, state: GraphState) -> None:
     """Let a further graph use the tables of a pipeline, and add its own. An error leaves all trained state unchanged.
 
-    A training stream shares the ring of an earlier one that has all its tables, an evaluation stream that of one
-    with the same features. Tickets of both then stand in one order, so that what one graph has submitted is trained
-    or dropped before what the next one submits is trained.
+    A training stream shares the ring of an earlier training stream that has all its tables. An evaluation stream shares
+    the ring of one with the same features. Tickets of a ring have one order, so batches of one graph are trained or
+    dropped before later batches of another graph.
 
     Raises:
-        ValueError, NotBuiltYetError, AscpipeError: as ``start_asc_pipeline``.
+        ValueError, NotBuiltYetError, AscpipeError: see ``start_asc_pipeline``.
     """
     trained = pipeline.trained_tables()
     _require_agreement(pipeline.tables, trained, state)
@@ -51,7 +48,7 @@ def join(pipeline: Pipeline, state: GraphState) -> None:
             pipeline.add_table(known_tables(state)[name], shape, table_message(shape, state))
     for stream, ring in zip(shapes, rings):
         if stream.number in pipeline.rings:
-            continue  # the start of this graph came to an error after this, before
+            continue  # an earlier start of this graph failed after adding this stream
         if ring is None:
             pipeline.add_stream(stream)
         else:
@@ -59,7 +56,7 @@ def join(pipeline: Pipeline, state: GraphState) -> None:
 
 
 def _require_empty(pipeline: Pipeline, begun: Set[int]) -> None:
-    """Refuse to begin to train what was restored without its optimizer slots."""
+    """Refuse to start training tables ``begun`` that an earlier graph has restored without optimizer slots."""
     with hold(alone=False) as held:
         for name, table in pipeline.tables.items():
             if table.shape.number in begun and held.table(table.shape.number).header["entries_used"]:
@@ -71,7 +68,7 @@ def _require_empty(pipeline: Pipeline, begun: Set[int]) -> None:
 
 
 def _ring_for(pipeline: Pipeline, shape: StreamShape, trained: Set[int]) -> Optional[StreamShape]:
-    """The stream whose ring another one can share; None: it gets one of its own."""
+    """Return the stream whose ring ``shape`` can share; None if it needs its own ring."""
     if shape.channel != TRAIN:
         return next((known for known in pipeline.streams if _kind(known) == _kind(shape)), None)
     for known in pipeline.streams:
@@ -92,16 +89,16 @@ def _not_together(what: str) -> NotBuiltYetError:
 
 
 def _kind(shape: StreamShape) -> StreamShape:
-    """A stream without what differs between streams that can share a ring: numbers, also those that end names."""
+    """Return a stream without numbers, which may differ in a shared ring."""
     return shape._replace(number=0, names=tuple(name.rsplit("_", 1)[0] for name in shape.names))
 
 
 def _require_agreement(known: Dict[str, KnownTable], trained: Collection[int], state: GraphState) -> None:
-    """Raise ``ValueError``, naming the table and what differs, unless a graph's tables go with those of the pipeline.
+    """Raise ``ValueError`` if a graph's tables do not match the tables of the pipeline.
 
     Args:
-        trained: numbers of the tables that were trained before.
-        state: of the graph; tables that are not known get the numbers after those that are.
+        known: tables of the pipeline by name. New tables must have the next numbers.
+        trained: numbers of trained tables.
     """
     news = [table.shape.number for name, table in state.tables.items() if name not in known]
     if news != list(range(len(known), len(known) + len(news))):
@@ -134,7 +131,7 @@ def _facts(known: KnownTable, table: Table) -> List[Fact]:
 
 
 def _training_facts(known: KnownTable, state: GraphState, table: Table) -> List[Fact]:
-    """Facts that matter where rows are trained, not where they are only read. A seed may come from a checkpoint."""
+    """Return facts that matter only for training. A seed may come from a checkpoint, so it is not compared."""
     before = known.shape
     now = table.shape
     return [("the optimizer slots", known.slots, slot_specs(state.slots.get(table.table_name, ()))),

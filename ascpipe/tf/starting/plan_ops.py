@@ -1,4 +1,4 @@
-"""Completes a graph once all its optimizer slots are known: real plan ops replace the provisional ones."""
+"""Completes a graph whose optimizer slots are known: final plan ops replace the provisional ones."""
 from typing import Dict, List, Sequence
 
 import tensorflow as tf
@@ -17,13 +17,13 @@ from ascpipe.tf.running import native
 
 
 def slots_of_training_tables(state: GraphState) -> Dict[str, List[OptimizerSlot]]:
-    """By name of the table, the optimizer slots beside its rows; raises as ``slot_variables``."""
+    """Return the optimizer slots of each training table by name. Raises ``ValueError``."""
     return {name: optimizer_slots(state.tables[name], GradientState.of(state).home_slots)
             for name, channel in state.lookups if channel == TRAIN}
 
 
 def complete_graph(state: GraphState) -> None:
-    """Build the plan op of each (table, channel), and rewire all readers of the provisional one to it."""
+    """Build the plan op of each (table, channel), and rewire all readers of the provisional op to it."""
     for lookup in state.lookups.values():
         plan = _plan_op(lookup, state.slots.get(lookup.table.table_name, []))
         for provisional, final in zip(lookup.plan, plan):
@@ -32,22 +32,21 @@ def complete_graph(state: GraphState) -> None:
     for name, table in state.tables.items():
         _refuse_restore(table)
         _refuse_broadcast(table, state.slots.get(name, ()))
-        # Running the initializer of a graph that trains the table resets it; another graph only reads.
+        # The initializer resets the table only in graphs that train it.
         training = (name, TRAIN) in state.lookups
         internals.set_flag(table.variable.initial_value.op, "training", value=training)
-        # The variable then keeps the memory of its initial value, the table's rows, instead of a copy that would be
-        # of the past when another graph has trained the table before this one reads it.
+        # The flag lets the variable share the memory of the table, its initial value. A copy would be out of date after
+        # another graph has trained the table.
         internals.set_flag(table.variable.initializer, "_grappler_relax_allocator_constraints", value=True)
-    # Now, as a managed session finalizes the graph.
+    # built now, because a managed session finalizes the graph
     eviction_op(state)
     state.attachment = _attachment(state)
 
 
 def _refuse_restore(table: Table) -> None:
-    """A Saver would restore rows without their keys, which new keys would then overwrite: an error, not a loss.
+    """Let TensorFlow's Saver fail at run time, because it would restore rows without their keys.
 
-    A Saver that is made later, and restores instead of running initializers, is refused by the plan op, as the
-    variable then holds other memory than the table's.
+    The plan op refuses a Saver that is made later, whose restore replaces the memory of the variable.
     """
     for assign in internals.reference_of(table.variable).consumers():
         if assign.type == "Assign" and assign.inputs[1].op.type in ("RestoreV2", "Restore", "RestoreSlice"):
@@ -57,7 +56,7 @@ def _refuse_restore(table: Table) -> None:
 
 
 def _refuse_broadcast(table: Table, slots: Sequence[OptimizerSlot]) -> None:
-    """Horovod's broadcast of all variables would put the rows of rank 0 into the shards of all ranks."""
+    """Let Horovod's broadcasts of table variables fail at run time: they would copy rows of one rank to all."""
     for variable in (table.variable, *(slot.variable for slot in slots if slot.variable is not None)):
         for op in internals.reference_of(variable).consumers():
             for assign in (op, *(user for output in op.outputs for user in output.consumers())):
@@ -72,7 +71,7 @@ def _refuse_broadcast(table: Table, slots: Sequence[OptimizerSlot]) -> None:
 
 
 def _attachment(state: GraphState) -> Attachment:
-    """Ops that let the variables of a session share the memory of the tables, initialised or not."""
+    """Return ops that let variables of a session share the memory of the tables, initialized or not."""
     attached = []
     graph = next(iter(state.tables.values())).variable.graph
     with outside_scopes(graph, "ascpipe/instance"):

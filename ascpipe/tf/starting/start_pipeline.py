@@ -1,7 +1,4 @@
-"""``start_asc_pipeline``: checks a graph, starts the daemon's side and ours, and completes the graph.
-
-The start comes with the first run of a session of a marked graph, or with ``finalize`` if that is earlier.
-"""
+"""``start_asc_pipeline``, which marks a graph, and the start of its pipeline by the first run of a session."""
 import contextlib
 import functools
 import logging
@@ -45,33 +42,32 @@ _log = logging.getLogger(__name__)
 
 _START_LINE = "ascpipe: daemon {0} (pid {1}) feeds {2}; to watch it: ascpipe top --name {0}\n"
 
-#: Sessions that ran while their graph had lookups and had not started: the runtime keeps the ops as they were then.
+#: Sessions that ran a graph with lookups before its start. TensorFlow keeps the ops of that time.
 _ran_before: "weakref.WeakSet[tf.compat.v1.Session]" = weakref.WeakSet()
 
 
 def start_asc_pipeline() -> None:
-    """Declare the default graph complete. Its pipeline starts with the first run of a session.
+    """Declare the tables of the default graph complete. The first run of a session starts its pipeline.
 
-    Until that run further lookups may be made, gradients be applied and Savers be made, in any order; no tables. A
-    session that finalizes the graph starts the pipeline then, a save or a restore when it is called. A second call for
-    a graph does nothing, and so does one for a graph that is made to be exported, which has no pipeline.
+    Until then, the program may add lookups, apply gradients and make Savers, but not create tables. The pipeline starts
+    earlier if a session finalizes the graph, or if the program saves, restores or evicts. A second call for a graph, or
+    a call for a graph that is built for export, does nothing.
 
-    ``terminate_config_initializer`` ends the pipeline.  Until then other graphs, as an Estimator makes one for each
-    call, join it by a call of this: they have the same tables, with the rows that training has given them, and may
-    bring further ones.
+    Until ``terminate_config_initializer``, other graphs join the pipeline by a call of this function, for instance the
+    graphs of an Estimator. They share the trained tables and may add tables.
 
     Raises:
-        EnvironmentError: ``init`` was not called.
-        RuntimeError: the graph has no table, or no dataset with an insert function; it is finalized. When the pipeline
-            starts: a training table whose lookups all have ``is_grad=False``.
-        UntrainedTableError, TableUseError: when the pipeline starts: no optimizer updates a table that a loss depends
-            on (E252), or an op uses rows of a table beyond their step (E253).
-        ValueError: a dataset that would reorder batches; an insert function without any table; a table in
-            two streams of one channel. When the pipeline starts: a slot variable whose rows cannot be begun; a table
-            that is not as in the graph whose pipeline runs.
-        NotBuiltYetError: when the pipeline starts: one dataset trains tables together that the graphs before trained
-            apart, or the other way round; it trains a table that a graph before has restored and does not train.
-        AscpipeError: when the pipeline starts: the daemon did not start, is busy, or there is too little memory.
+        EnvironmentError: if ``init`` was not called.
+        RuntimeError: if the graph has no table or no dataset with an insert function, or is finalized. At the start:
+            if all training lookups of a table have ``is_grad=False``.
+        UntrainedTableError: at the start, if no optimizer updates a table that a loss depends on (E252).
+        TableUseError: at the start, if an op uses rows of a table beyond their step (E253).
+        ValueError: if a dataset would reorder batches, an insert function has no table, or a table is in two streams of
+            one channel. At the start: if rows of a slot variable cannot be initialized, or a table differs from the
+            same table in an earlier graph.
+        NotBuiltYetError: at the start, if datasets group tables differently than in earlier graphs, or if the graph
+            trains a table that an earlier graph restored and does not train.
+        AscpipeError: at the start, if the daemon did not start or is busy, or if memory is insufficient.
     """
     process = Process.current()
     graph = tf.compat.v1.get_default_graph()
@@ -88,14 +84,13 @@ def start_asc_pipeline() -> None:
 
 
 def _is_next(process: Process, graph: tf.Graph) -> bool:
-    """Whether the tables that a graph brings have the numbers after those of the pipeline."""
+    """Return whether the new tables of a graph have the next table numbers of the pipeline."""
     known = {} if process.pipeline is None else process.pipeline.tables
     numbers = [table.shape.number for name, table in GraphState.of(graph).tables.items() if name not in known]
     return numbers == list(range(len(known), len(known) + len(numbers)))
 
 
 def _start_graph(process: Process, graph: tf.Graph) -> None:
-    """Start the pipeline of a marked graph, the default one, which is complete now."""
     state = GraphState.of(graph)
     state.requests.extend_late_ops()
     require_startable(state)
@@ -124,7 +119,7 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
 
 
 def _accumulate(running: native.NativePipeline, state: GraphState) -> None:
-    """Let the batches that come from now on bring the rows that sums of gradients are applied to."""
+    """Set the number of batches of a cycle for each training table (ADR 58). Applies to new batches."""
     if Process.current().configuration.rank_size > 1:
         return  # accumulate() refuses several ranks
     for name, channel in state.lookups:
@@ -134,7 +129,6 @@ def _accumulate(running: native.NativePipeline, state: GraphState) -> None:
 
 
 def _admitting(process: Process, state: GraphState) -> Set[str]:
-    """Names of the tables of a graph that have an access threshold, in it or in a graph before."""
     known = {} if process.pipeline is None else process.pipeline.tables
     return {name for name in state.tables if state.thresholds.of(name).access >= 0 or (
         name in known and known[name].thresholds.access >= 0)}
@@ -146,7 +140,7 @@ def _mark_started(state: GraphState, graph: tf.Graph) -> None:
 
 
 def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
-    native.ops()  # a missing library is found before a daemon is started
+    native.ops()  # raises for a missing library before a daemon is started
     with contextlib.ExitStack() as undo:
         link = trainer_link.connect(process.configuration.daemon, layout=structs.layout_hash(),
                                     begun=process.take_begun())
@@ -173,7 +167,7 @@ def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
                 running.add_local_stream(stream, ring.stream, segments.streams[ring.stream])
         running.start()
         session = segment.map(*segments.session)
-        link.close_segments()  # all are mapped; a forked child would keep the descriptors, and with them the memory
+        link.close_segments()  # all are mapped; a forked child would keep the descriptors and thereby the memory
         undo.pop_all()
     _log.info("pipeline of %s and %s runs, daemon %s (pid %d)", counted(len(tables), "table"),
               counted(len(streams), "stream"), link.name, link.daemon_pid)
@@ -190,7 +184,6 @@ def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
 
 @patches.SESSION_CALL.by
 def _do_call(self: Any, *arguments: Any) -> Any:
-    """In the place of TensorFlow's, which each run and partial run calls."""
     try:
         start_marked(self.graph)
         if Process.is_initialised():
@@ -203,13 +196,13 @@ def _do_call(self: Any, *arguments: Any) -> Any:
 
 
 def start_marked(graph: tf.Graph) -> None:
-    """Start a graph if it is marked."""
+    """Start the pipeline of a graph if it is marked."""
     if Process.is_initialised():
         Process.current().deferred.start(graph)
 
 
 def check_new_ops(graph: tf.Graph) -> None:
-    """Extend and check the ops that a graph has got since its pipeline was started."""
+    """Extend and check the ops that were added to a graph since its pipeline started."""
     state = GraphState.known(graph)
     if state is not None and state.started and GradientState.of(state).checked_version != graph.version:
         state.requests.extend_late_ops()
@@ -219,11 +212,11 @@ def check_new_ops(graph: tf.Graph) -> None:
 
 
 def _warn_of_early_run(session: Any) -> None:
-    """Warn why lookups will fail in a session; no error, as it may run ops that look nothing up."""
+    """Warn if lookups will fail because a session ran too early. It may still run ops without lookups."""
     state = GraphState.known(session.graph)
     if state is None:
         return
-    patches.SESSION_CALL.put_on(session)  # errors after the end of the program have their text alone, too
+    patches.SESSION_CALL.put_on(session)  # also shortens errors of ops after ``shutdown``
     if not state.started:
         if state.lookups or state.requests.lookups:
             _ran_before.add(session)

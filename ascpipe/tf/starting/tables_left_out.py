@@ -1,4 +1,4 @@
-"""Warns if a program computes norms, histograms or averages over all trainable variables, which include no tables."""
+"""Warns that norms, histograms or averages of all trainable variables do not include tables."""
 import logging
 from typing import Any, List, NamedTuple, Sequence, Set, Tuple
 
@@ -20,12 +20,12 @@ _OF_A_LAYER = "Regularizer"
 
 
 class _Computed(NamedTuple):
-    """Something that programs compute over variables.
+    """A value that programs compute from variables.
 
     Attributes:
-        what: its name in the warning.
-        types: types of the ops that read the variables.
-        instead: what to write for tables.
+        what: name of the value.
+        types: types of the ops that compute it.
+        instead: alternative for tables.
     """
 
     what: str
@@ -65,16 +65,12 @@ def _warn(key: str, *message: Any) -> None:
 
 
 def _collected(graph: tf.Graph) -> List[Any]:
-    """Return the trainable variables, without biases if there are other variables.
-
-    Programs often leave out biases, which have one dimension.
-    """
+    """Return the trainable variables, without biases if there are others: programs often leave out biases."""
     found = [*graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)]
     return [each for each in found if each.shape.rank is None or each.shape.rank > 1] or found
 
 
 def _is_read_by(variable: Any, types: Sequence[str]) -> bool:
-    """Return whether an op of ``types`` reads the variable, except for the regularizer of a layer."""
     waiting = list(variable.op.outputs)
     seen: Set[str] = set()
     while waiting:
@@ -88,7 +84,6 @@ def _is_read_by(variable: Any, types: Sequence[str]) -> bool:
 
 
 def _reads_rows(state: GraphState, op: tf.Operation) -> bool:
-    """Return whether an op reads looked-up rows, directly or through ops that keep them."""
     lookups = {each for lookup in state.lookups.values() for each in lookup.ops}
     waiting = list(op.inputs)
     while waiting:

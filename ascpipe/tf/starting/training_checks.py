@@ -1,4 +1,4 @@
-"""Checks before the first update that a graph trains its tables and uses their rows within one step only."""
+"""Checks that a graph trains its tables, and uses their rows within one step only."""
 from typing import Any, Dict, List, Set
 
 import tensorflow as tf
@@ -30,10 +30,10 @@ def require_safe_training(state: GraphState) -> None:
     """Check how the ops of a graph train its tables and use their rows.
 
     Raises:
-        TableUseError: an op uses rows of a table, their row numbers or their gradient beyond one step.
-            Or one optimizer accumulates gradients of tables that are looked up by ids of two datasets.
-        UntrainedTableError, ColumnError: a loss depends on the rows of a table, and no op updates the table.
-        RuntimeError: a program with the incumbent's API looks up a table for training, always without a gradient.
+        TableUseError: if an op uses rows of a table, their row numbers or their gradient beyond one step, or if one
+            optimizer accumulates gradients of tables whose ids come from two datasets.
+        UntrainedTableError, ColumnError: if a loss depends on the rows of a table that no op updates.
+        RuntimeError: if a program with the incumbent's API has only training lookups without gradient of a table.
     """
     uses = {name: TableUses(state, table) for name, table in state.tables.items()}
     for name, table in state.tables.items():
@@ -45,7 +45,6 @@ def require_safe_training(state: GraphState) -> None:
 
 
 def _require_common_cycles(state: GraphState) -> None:
-    """Raise ``TableUseError`` if one optimizer accumulates gradients of tables that have batches of their own."""
     first: Dict[Any, Table] = {}
     for name, known in GradientState.of(state).accumulated.items():
         table = state.tables[name]
@@ -58,11 +57,7 @@ def _require_common_cycles(state: GraphState) -> None:
 
 
 def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
-    """Raise ``UntrainedTableError``, ``ColumnError`` or ``RuntimeError`` if a table has to be trained and is not.
-
-    Args:
-        uses: by name of the table.
-    """
+    """Raise an error of ``require_safe_training`` if a table must be trained and is not."""
     if not Process.current().is_plain:
         for (name, channel), lookup in state.lookups.items():
             if channel == TRAIN and not lookup.with_gradient:
@@ -91,8 +86,8 @@ def _require_trained_column(state: GraphState, variable: str, table: Table) -> N
     if not stand_in.trains:
         return
     is_differentiated = _is_differentiated(state, table)
-    # A lookup that no loss depends on only reads. If the graph also has an optimizer, this is a mistake of the program.
-    # If a loss depends on it through tf.stop_gradient, the program keeps the rows as they are.
+    # In a graph with an optimizer, a lookup that no loss depends on is a program error. If a loss depends on it through
+    # tf.stop_gradient, the program freezes the rows on purpose.
     reads_beside = state.mode is None and stand_in.variable.graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP)
     if is_differentiated or reads_beside and table.table_name not in stand_ins.unreached and _ends_of(
             state, table).isdisjoint(ops_behind(_losses(state, table.variable.graph))):
@@ -110,12 +105,10 @@ def _wants_gradient(state: GraphState, table: Table) -> bool:
 
 
 def _is_differentiated(state: GraphState, table: Table) -> bool:
-    """Return whether a tensor that the program differentiated depends on rows of a table's training lookups."""
     return not _ends_of(state, table).isdisjoint(ops_differentiated(_losses(state, table.variable.graph)))
 
 
 def _ends_of(state: GraphState, table: Table) -> Set[tf.Operation]:
-    """Return the ops that rows of a table's training lookups come from."""
     ends = {table.variable.op, *(tensor.op for tensor in state.requests.local.get(table.table_name, ())),
             *(lookup.rows for lookup in state.requests.lookups if lookup.table is table)}
     lookup = state.lookups.get((table.table_name, TRAIN))
@@ -125,7 +118,6 @@ def _ends_of(state: GraphState, table: Table) -> Set[tf.Operation]:
 
 
 def _losses(state: GraphState, graph: tf.Graph) -> List[tf.Tensor]:
-    """Return the tensors of a graph that the program differentiated."""
     losses: List[tf.Tensor] = []
     waiting = list(GradientState.of(state).losses.values())
     while waiting:
@@ -138,7 +130,6 @@ def _losses(state: GraphState, graph: tf.Graph) -> List[tf.Tensor]:
 
 
 def _trains_something(state: GraphState, uses: Dict[str, TableUses]) -> bool:
-    """Return whether a graph has an op that trains a table or a variable. If not, it only reads rows."""
     graph = next(iter(state.tables.values())).variable.graph
     if graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP) or any(each.updates() for each in uses.values()):
         return True

@@ -1,1 +1,1 @@
-"""What a program differentiates and updates: its losses are noted, and its own optimizers train tables."""
+"""Records the losses of a program, and lets its optimizers train tables."""

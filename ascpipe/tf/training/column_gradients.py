@@ -1,4 +1,4 @@
-"""Gradients of feature columns: the rows of a table replace the variable that TensorFlow made for the column."""
+"""Gradients of feature columns. The rows of a table replace the variable that TensorFlow made for the column."""
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import tensorflow as tf
@@ -16,12 +16,12 @@ Pairs = List[Tuple[Any, Any]]
 
 
 class _Source(NamedTuple):
-    """What a gradient is taken by.
+    """A source of a gradient.
 
     Attributes:
-        tensor: a variable; or rows of a table.
-        variable: the variable that the program knows.
-        stand_in: of the variable, if a table has its rows.
+        tensor: variable or rows of a table to differentiate by.
+        variable: variable or tensor that the program passed.
+        stand_in: stand-in of the variable; None if no table has its rows.
     """
 
     tensor: Any
@@ -30,11 +30,11 @@ class _Source(NamedTuple):
 
 
 def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
-    """Replace variables of columns by the rows of their tables, in what ``tf.gradients`` differentiates by.
+    """Replace variables of columns by the rows of their tables in the sources of ``tf.gradients``.
 
     Args:
-        losses: what is differentiated.
-        sources: variables and tensors, in one graph.
+        losses: tensors to differentiate.
+        sources: variables and tensors to differentiate by.
     """
     given = list(sources) if isinstance(sources, (list, tuple)) else [sources]
     graphs = {internals.outermost(each.graph) for each in given if isinstance(each, tf.Variable)}
@@ -55,13 +55,11 @@ def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
 
 
 def gradients_of_stand_ins(sources: Any, gradients: List[Any]) -> List[Any]:
-    """Return what ``tf.gradients`` found by rows, as gradients of variables of columns.
-
-    Tables that the losses do not reach are recorded.
+    """Convert gradients by rows to gradients of variables of columns, and record tables without a gradient.
 
     Args:
-        sources: variables and tensors, as the program gave them.
-        gradients: one for each source.
+        sources: variables and tensors that the program passed.
+        gradients: one gradient per source.
     """
     given = list(sources) if isinstance(sources, (list, tuple)) else [sources]
     found: List[Any] = []
@@ -77,19 +75,18 @@ def gradients_of_stand_ins(sources: Any, gradients: List[Any]) -> List[Any]:
 
 
 def gradients_by_rows(state: GraphState, loss: Any, wanted: List[Any], compute: Callable[[List[Any]], Pairs]) -> Pairs:
-    """Pairs of gradients and variables of a graph with columns. The gradients belong to the rows of the tables.
+    """Return pairs of gradients and variables for a graph with columns. The gradients belong to rows of tables.
 
-    Programs choose gradients by variables and their names, so the pairs have the variables that TensorFlow made.
+    Programs select gradients by variables and their names, so the pairs contain the variables that TensorFlow made.
 
     Args:
-        loss: as of ``compute_gradients``.
-        wanted: variables, and tensors that are rows of tables.
-        compute: TensorFlow's ``compute_gradients`` of a list of these.
+        wanted: variables, and tensors with rows of tables.
+        compute: TensorFlow's ``compute_gradients`` as a function of such a list.
     """
     found = [StandIns.of(state).of_variable(each) for each in wanted]
     columns = [each for each in found if each is not None]
     if state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
-        # A head may ask in evaluation, too, and runs nothing of it: no rows are trained, and there is no slot.
+        # Heads may request gradients in evaluation, but do not run them.
         others = [variable for variable, stand_in in zip(wanted, found) if stand_in is None]
         none = {id(each.variable): (tf.zeros_like(each.variable.initial_value), each.variable) for each in columns}
         return [*(compute(others) if others else []), *none.values()]
@@ -100,7 +97,7 @@ def gradients_by_rows(state: GraphState, loss: Any, wanted: List[Any], compute: 
         if stand_in is not None:
             require_trains(state, stand_in)
             sources.extend(_Source(rows, variable, stand_in) for rows in targets_of(state, stand_in))
-        elif id(variable) not in of_tables:  # a second gradient of the same rows would train them twice
+        elif id(variable) not in of_tables:  # a second gradient would train the same rows twice
             sources.append(_Source(variable, variable, None))
     pairs = compute([source.tensor for source in sources])
     handles = handles_in(tf.compat.v1.get_default_graph())
@@ -110,16 +107,16 @@ def gradients_by_rows(state: GraphState, loss: Any, wanted: List[Any], compute: 
 def _pair(state: GraphState, source: _Source, gradient: Any, handles: Dict[int, tf.Tensor]) -> Tuple[Any, Any]:
     if gradient is not None:
         return gradient if source.stand_in is None else of_column(gradient), source.variable
-    if source.stand_in is not None:  # it stays as it is, like a variable that the loss does not reach
+    if source.stand_in is not None:  # not trained, like a variable that the loss does not depend on
         StandIns.of(state).unreached.add(source.stand_in.table.table_name)
     return None, handles.get(id(source.tensor), source.tensor)
 
 
 def of_column(gradient: Any) -> Any:
-    """Hide the number of rows of a table in the shape of its gradient.
+    """Return a gradient whose static shape hides the number of rows of the table.
 
-    The variable that stands for the table has no rows. TensorFlow would refuse an op on both because of their shapes,
-    with an error that does not name the table. With this, the optimizer gets the dense result and raises E253.
+    Otherwise, TensorFlow would reject ops on the gradient and the stand-in variable, which has no rows, by an error
+    that does not name the table. Now the optimizer gets the dense result and raises E253.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
@@ -128,13 +125,13 @@ def of_column(gradient: Any) -> Any:
 
 
 def with_rows(state: GraphState, pairs: Pairs) -> Pairs:
-    """Replace variables of columns by the rows of their tables, in pairs of gradients and variables.
+    """Replace variables of columns by the rows of their tables in pairs of gradients and variables.
 
     In evaluation and prediction, pairs of columns are removed.
 
     Raises:
-        ColumnError: the gradient of a column is None, although the loss depends on its table.
-        TableUseError: the rows of one table are in two pairs.
+        ColumnError: if the gradient of a column is None although the loss depends on its table.
+        TableUseError: if two pairs contain rows of one table.
     """
     found: Pairs = []
     stand_ins = StandIns.of(state)
@@ -158,7 +155,7 @@ def with_rows(state: GraphState, pairs: Pairs) -> Pairs:
 
 
 def require_trains(state: GraphState, stand_in: StandIn) -> None:
-    """Raise ``ColumnError`` if the table of a column was closed for evaluation before gradients were asked for."""
+    """Raise ``ColumnError`` if a session ran before gradients were requested, so the lookup only evaluates."""
     name = stand_in.table.table_name
     if (name, TRAIN) not in state.lookups and (name, EVAL) in state.lookups and stand_in.trains:
         raise ColumnError(stand_in.variable.op.name, "a session of this graph ran before gradients were asked for, and "
@@ -167,7 +164,7 @@ def require_trains(state: GraphState, stand_in: StandIn) -> None:
 
 
 def targets_of(state: GraphState, stand_in: StandIn) -> List[Any]:
-    """Return the tensors to differentiate by: the variable of a table, or the batch's rows of a table that grows."""
+    """Return the tensors to differentiate by: the variable of a table, or local rows of an expansion table."""
     if not stand_in.table.shape.expands:
         return [stand_in.table.variable]
     name = stand_in.table.table_name
@@ -178,6 +175,6 @@ def targets_of(state: GraphState, stand_in: StandIn) -> List[Any]:
 
 
 def handles_in(graph: tf.Graph) -> Dict[int, tf.Tensor]:
-    """Return the handles of tables that grow, by the id of their local rows."""
+    """Return the handles of expansion tables, by ``id()`` of their local rows."""
     return {id(local): handles for local, handles in zip(
         graph.get_collection(LOCAL_ROWS), graph.get_collection(HANDLES))}

@@ -1,6 +1,6 @@
-"""Records the tensors that a program differentiates, to find tables that a loss depends on and no op updates.
+"""Records the tensors that a program differentiates, to find tables that a loss depends on but no op updates.
 
-``tf.gradients``, all optimizers and ``tf.hessians`` call one function of TensorFlow, which is patched here.
+``tf.gradients``, ``tf.hessians`` and all optimizers call one function of TensorFlow, which is patched here.
 """
 from typing import Any
 
@@ -17,7 +17,6 @@ from ascpipe.tf.training.column_gradients import gradients_of_stand_ins, rows_fo
 
 @patches.GRADIENTS.by
 def _gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:
-    """In the place of TensorFlow's."""
     _note(ys)
     _merge(xs)
     found = patches.GRADIENTS.plain(ys, rows_for_stand_ins(ys, xs), *args, **kwargs)
@@ -26,16 +25,15 @@ def _gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:
 
 @patches.TAPE_GRADIENT.by
 def _gradient_of_tape(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
-    """In the place of TensorFlow's."""
     _note(target)
     _merge(sources)
     return patches.TAPE_GRADIENT.plain(self, target, sources, *args, **kwargs)
 
 
 def _merge(sources: Any) -> None:
-    """Merge the lookups of each table into one op if a program of ``ascpipe.tf`` asks for the gradient of tables.
+    """Merge the lookups of each table if a program of ``ascpipe.tf`` differentiates by rows of tables.
 
-    With the incumbent's API, programs call a function for this; without the call, an error is raised.
+    With the incumbent's API, programs must call ``do_merge_lookup`` instead.
     """
     if not Process.is_initialised() or not Process.current().is_plain:
         return

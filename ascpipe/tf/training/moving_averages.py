@@ -1,4 +1,4 @@
-"""Refuses moving averages of tables: a row has another place in each step, and most rows are in no step."""
+"""Refuses moving averages of table variables, which hold rows of other keys in each step."""
 from typing import Any
 
 import tensorflow as tf
@@ -17,7 +17,6 @@ _REASON = ("ExponentialMovingAverage.apply() averages its rows over steps, but i
 
 @patches.MOVING_AVERAGES.by
 def _apply(self: Any, var_list: Any = None) -> Any:
-    """In the place of ``ExponentialMovingAverage.apply``."""
     state = GraphState.known(internals.outermost(tf.compat.v1.get_default_graph()))
     if state is not None and state.served is None and var_list is not None:
         var_list = list(var_list)
@@ -29,7 +28,6 @@ def _apply(self: Any, var_list: Any = None) -> Any:
 
 
 def _rows_of(state: GraphState, table: Table) -> Any:
-    """What stands for a table in lists of variables."""
     yield table.variable
     yield from table.optimizer_variables
     yield from state.requests.local.get(table.table_name, ())

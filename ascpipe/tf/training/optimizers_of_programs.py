@@ -1,7 +1,7 @@
-"""Lets optimizers of TensorFlow train the tables behind columns.
+"""Lets TensorFlow's optimizers train tables, including the tables of feature columns.
 
-Heads ask for the gradient of variables, of which some stand for tables. The gradient is that of the table's rows, and
-an optimizer for tables with the same formula applies it beside the program's own, which applies the others.
+Some variables of a program are stand-ins for tables. Their gradients are the gradients of rows of these tables. A table
+optimizer with the formula of the program's optimizer applies them.
 """
 import functools
 import logging
@@ -33,20 +33,20 @@ _STRATEGY = ("optimizer {!r} runs within a strategy of tf.distribute, which has 
 
 
 class Optimizer(tf.compat.v1.train.Optimizer):
-    """Two optimizers: one for variables, one for tables, also those behind feature columns.
+    """Optimizer that trains variables by one optimizer and tables, including tables of feature columns, by another.
 
-    It finds the tables where the list of variables is left out or is that of all trainable ones, as ``optimize_loss``
-    and ``create_train_op`` of ``tf.contrib`` and slim pass it.
+    All tables of the graph are included if ``var_list`` is omitted, or contains exactly all trainable variables as in
+    ``optimize_loss`` and ``create_train_op`` of ``tf.contrib`` and slim.
 
     Args:
-        dense: a TensorFlow optimizer.
-        sparse: for tables: a TensorFlow optimizer that updates only the rows of a batch, or Adam, which becomes
-            LazyAdam; or a function without arguments that makes one of ``ascpipe.tf.optimizers``, called once for each
+        dense: TensorFlow optimizer for variables.
+        sparse: TensorFlow optimizer for tables that updates only the rows of a batch, or Adam, which becomes LazyAdam.
+            Or a function without arguments that returns an optimizer of ``ascpipe.tf.optimizers``, called once per
             graph.
-        name: of the op that applies gradients.
+        name: name of the op that applies gradients.
 
     Raises:
-        ValueError: ``dense`` is no optimizer; ``sparse`` is neither.
+        ValueError: if ``dense`` is not an optimizer, or ``sparse`` is neither an optimizer nor a function.
     """
 
     def __init__(self, dense: tf.compat.v1.train.Optimizer, sparse: Any, name: str = "Optimizer") -> None:
@@ -60,7 +60,7 @@ class Optimizer(tf.compat.v1.train.Optimizer):
         self._sparse = sparse
 
     def compute_gradients(self, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any) -> Pairs:
-        """As TensorFlow's; without ``var_list``, or with all trainable variables, by these and tables."""
+        """Compute gradients like TensorFlow, also by tables if ``var_list`` has all trainable variables."""
         if var_list is None or {id(each) for each in tf.nest.flatten(var_list)} == {id(each) for each in _trainable()}:
             state = GraphState.of(tf.compat.v1.get_default_graph())
             behind = StandIns.of(state).variables()
@@ -70,23 +70,23 @@ class Optimizer(tf.compat.v1.train.Optimizer):
 
     def apply_gradients(self, grads_and_vars: Iterable[Tuple[Any, Any]], global_step: Optional[tf.Variable] = None,
                         name: Optional[str] = None) -> tf.Operation:
-        """An op that applies each gradient by the optimizer of its variable."""
-        if self._sparse is self._dense:  # two calls in a step would count two steps
+        """Return an op that applies each gradient by the optimizer of its variable or table."""
+        if self._sparse is self._dense:  # a second call per step would count two steps
             return self._dense.apply_gradients(grads_and_vars, global_step, name or self._name)
         return _apply(self._dense.apply_gradients, self._sparse, list(grads_and_vars), global_step, name or self._name)
 
     def get_slot(self, var: tf.Variable, name: str) -> Any:
-        """A slot variable of a variable; those of tables are the other optimizer's."""
+        """Return a slot variable of a dense variable."""
         return self._dense.get_slot(var, name)
 
 
 class _Form(NamedTuple):
-    """The form for tables of an optimizer of TensorFlow.
+    """Table optimizer with the formula of a TensorFlow optimizer.
 
     Attributes:
-        arguments: what is taken over, in the order of ``make``.
-        make: the class for tables with variables.
-        make_by_address: that for tables that grow, or None.
+        arguments: hyper-parameters to copy, by their names in TensorFlow's constructor.
+        make: class for tables with a device table.
+        make_by_address: class for expansion tables, or None.
     """
 
     arguments: Sequence[str]
@@ -112,7 +112,6 @@ _FORMS: Dict[Any, _Form] = {
 
 @patches.COMPUTE_GRADIENTS.by
 def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any) -> Pairs:
-    """In the place of TensorFlow's: by the rows of tables instead of the variables that stand for them."""
     def compute(variables: Any) -> Pairs:
         found: Pairs = patches.COMPUTE_GRADIENTS.plain(self, loss, variables, *args, **kwargs)
         return found
@@ -137,7 +136,6 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
 
 
 def _refuse_nothing(state: GraphState) -> None:
-    """Raise ``UntrainedTableError`` where an optimizer finds no variable, as the model has nothing but tables."""
     trained = [table for (name, channel), lookup in state.lookups.items() for table in [state.tables[name]]
                if channel == TRAIN and lookup.with_gradient]
     if trained and state.mode in (None, tf.estimator.ModeKeys.TRAIN):
@@ -148,7 +146,6 @@ def _refuse_nothing(state: GraphState) -> None:
 @patches.APPLY_GRADIENTS.by
 def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], global_step: Optional[tf.Variable] = None,
                      name: Optional[str] = None) -> tf.Operation:
-    """In the place of TensorFlow's: gradients of tables are checked, and applied by an optimizer for tables."""
     pairs = list(grads_and_vars)
     state = GraphState.known(internals.outermost(tf.compat.v1.get_default_graph()))
     if state is None or not state.tables:
@@ -160,7 +157,7 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
     require_of_the_step(state, self.get_name(), pairs)
     pairs = with_occurrences(state, pairs)
     if any(_only_evaluates(state, target) for _, target in pairs) and all(gradient is None for gradient, _ in pairs):
-        return tf.no_op(name=name)  # nothing runs it
+        return tf.no_op(name=name)  # in evaluation, no session runs the training op
     if not isinstance(self, CustomizedOptimizer) and any(
             _needs_form(state, self, gradient, target) for gradient, target in pairs):
         return _apply(functools.partial(patches.APPLY_GRADIENTS.plain, self), self, pairs, global_step,
@@ -175,10 +172,10 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
 
 
 def _needs_form(state: GraphState, optimizer: tf.compat.v1.train.Optimizer, gradient: Any, target: Any) -> bool:
-    """Return whether the form for tables of an optimizer trains a table in its place.
+    """Return whether a table optimizer must train a table instead of ``optimizer``.
 
-    Adam would move all rows, and tables that grow have no variable. In graphs with columns, the form is used if there
-    is one.
+    Adam would change all rows, and expansion tables have no variable. In graphs with columns, a table optimizer of the
+    same formula is always used if there is one.
     """
     if gradient is None or not _is_of_table(target):
         return False
@@ -193,8 +190,7 @@ def _form_of(optimizer: Any) -> Optional[_Form]:
 
 
 def _only_evaluates(state: GraphState, target: Any) -> bool:
-    """Whether a variable is that of a table without training lookups: a model function may ask for its gradient in
-    each mode."""
+    """Return whether a target is the variable of a table that has only evaluation lookups."""
     names = [name for name, table in state.tables.items() if table.variable is target]
     channels = {channel for name, channel in [*state.lookups, *(
         (lookup.table.table_name, lookup.channel) for lookup in state.requests.lookups)] if name in names}
@@ -202,14 +198,12 @@ def _only_evaluates(state: GraphState, target: Any) -> bool:
 
 
 def _no_rows(variable: tf.Variable) -> tf.IndexedSlices:
-    """A gradient that changes no row of a table."""
     shape = variable.shape.as_list()
     return tf.IndexedSlices(tf.zeros([0, shape[1]]), tf.zeros([0], tf.int32), tf.constant(shape))
 
 
 def _apply(apply_dense: Callable[..., Any], sparse: Any, pairs: Pairs, global_step: Optional[tf.Variable],
            name: str) -> tf.Operation:
-    """One op for the gradients of variables, and those of tables by the form for tables of ``sparse``."""
     state = GraphState.of(tf.compat.v1.get_default_graph())
     pairs = with_rows(state, pairs)
     tables = [(gradient, target) for gradient, target in pairs if _is_of_table(target)]
@@ -233,10 +227,10 @@ def _apply(apply_dense: Callable[..., Any], sparse: Any, pairs: Pairs, global_st
 
 
 def _for_tables(optimizer: Any) -> tf.compat.v1.train.Optimizer:
-    """The optimizer for tables that takes the place of one of a program in this graph; made once.
+    """Return the table optimizer for an optimizer of the program, made once per graph.
 
     Raises:
-        ColumnError, TableUseError: it has no form for tables that grow.
+        ColumnError, TableUseError: if there is none for expansion tables.
     """
     made: Dict[Any, tf.compat.v1.train.Optimizer] = internals.kept_on(
         tf.compat.v1.get_default_graph(), "optimizers_for_tables", dict)
@@ -254,7 +248,7 @@ def _made(optimizer: Any) -> tf.compat.v1.train.Optimizer:
     form = _form_of(optimizer)
     expands = Process.current().configuration.use_dynamic_expansion
     if form is None and not expands:
-        return optimizer  # it updates the rows of the batch in the variable of the table
+        return optimizer  # it updates rows of the batch in the variable of the table itself
     make = None if form is None else form.make_by_address if expands else form.make
     if form is None or make is None:
         raise _refusal(optimizer, "{} has no form for tables that grow, init(use_dynamic_expansion=True); give "
@@ -273,7 +267,6 @@ def _made(optimizer: Any) -> tf.compat.v1.train.Optimizer:
 
 
 def _refusal(optimizer: tf.compat.v1.train.Optimizer, reason: str) -> Exception:
-    """The error for an optimizer that tables cannot have, as the program has columns or tables of its own."""
     state = GraphState.of(internals.outermost(tf.compat.v1.get_default_graph()))
     if StandIns.of(state) or not state.tables:
         return ColumnError(optimizer.get_name(), reason)
@@ -282,7 +275,6 @@ def _refusal(optimizer: tf.compat.v1.train.Optimizer, reason: str) -> Exception:
 
 
 def _is_of_table(target: Any) -> bool:
-    """Whether the target of a gradient is a table's variable, or handles of one that grows."""
     return not isinstance(target, tf.Variable) or is_table_variable(target)
 
 
@@ -306,7 +298,6 @@ def _trainable() -> List[Any]:
 
 @patches.SDCA_STEP.by
 def _sdca_step(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """In the place of TensorFlow's, whose op reads and writes whole variables."""
     state = GraphState.known(tf.compat.v1.get_default_graph())
     stand_ins = None if state is None else StandIns.of(state)
     if stand_ins:
@@ -317,7 +308,6 @@ def _sdca_step(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 @patches.KERAS_GRADIENTS.by
 def _keras_gradients(self: Any, loss: Any, params: Any) -> Any:
-    """In the place of TensorFlow's, by which linear Estimators of tf.compat.v2 train."""
     state = GraphState.known(tf.compat.v1.get_default_graph())
     for variable in tf.nest.flatten(params):
         if state is not None and StandIns.of(state).of_variable(variable) is not None:

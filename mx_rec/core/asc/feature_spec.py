@@ -1,4 +1,4 @@
-"""Features."""
+"""Feature declaration."""
 from ascpipe.tf.graph.features import FeatureSpec
 
 __all__ = ["FeatureSpec"]

@@ -1,4 +1,4 @@
-"""The function for ``dataset.map``."""
+"""Insert function for ``dataset.map``."""
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.program.insert_function import get_asc_insert_func
 

@@ -1,1 +1,1 @@
-"""Classes of tables."""
+"""Class of tables."""

@@ -1,4 +1,4 @@
-"""The class of tables, for annotations and ``isinstance``."""
+"""Class of tables, for annotations and ``isinstance``."""
 from ascpipe.tf.graph.sparse_table import Table as BaseSparseEmbedding
 
 __all__ = ["BaseSparseEmbedding"]

@@ -1,1 +1,1 @@
-"""Stand-ins for packages of Ascend servers, on a machine without a card."""
+"""Stand-ins for packages of Ascend servers, for machines without an Ascend card."""

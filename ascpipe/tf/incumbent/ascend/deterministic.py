@@ -1,8 +1,7 @@
-"""Makes sessions deterministic where a program asks for it.
+"""Makes a session deterministic if its configuration requests it.
 
-Such a session has one intra-op thread, as TensorFlow deals parts of an op to threads as they come, so that sums differ.
-In the graph of each step a pass orders reads of variables before updates, and adds tensors in one order
-(``tfops/src/graph/variable_order.cc``).
+It has one intra-op thread, because with several threads the rounding of sums depends on timing. A pass over the graph
+of each step (``tfops/src/graph/variable_order.cc``) puts reads of variables before updates and orders sums of tensors.
 """
 import functools
 import logging
@@ -20,24 +19,21 @@ _log = logging.getLogger(__name__)
 
 _CARD = "NpuOptimizer"
 _WISH = "deterministic"
-#: Asks ``variable_order.cc`` for its pass. TensorFlow ignores unknown names.
+#: Optimizer name that enables the pass of ``variable_order.cc``. TensorFlow ignores unknown names.
 _ORDERED = "AscpipeDeterministic"
 
-#: Whether sessions share the threads of the process's first one, which decides it; None: there was none yet.
+#: Whether sessions share the thread pool of the first session of this process; None before the first session.
 _threads_are_shared: Optional[bool] = None
 
 
 def install() -> None:
-    """Let sessions whose configuration asks a card for ``deterministic`` compute the same in every run.
-
-    May be called twice.
-    """
+    """Patch ``tf.Session`` to support the ``deterministic`` parameter of ``NpuOptimizer``. Idempotent."""
     patches.CARDS.use()
-    patches.SESSION_INIT.put()  # also without ``init``
+    patches.SESSION_INIT.put()  # before ``init``, ``use`` applies no patch
 
 
 def asking(config: Optional[tf.compat.v1.ConfigProto]) -> tf.compat.v1.ConfigProto:
-    """The configuration of a session, a copy, or an Estimator's usual one, that asks for ``deterministic``."""
+    """Return a copy of a session configuration, or of the default for Estimators, that requests ``deterministic``."""
     copy = run_config.get_default_session_config()
     if config is not None:
         copy.CopyFrom(config)
@@ -71,7 +67,6 @@ def _init(self: Any, target: str = "", graph: Optional[tf.Graph] = None, config:
 
 
 def _is_asked(config: Any) -> bool:
-    """Whether there is an ``NpuOptimizer`` with ``deterministic``, of any type that numbers and flags are given in."""
     if not isinstance(config, tf.compat.v1.ConfigProto):
         return False
     wishes = [optimizer.parameter_map[_WISH] for optimizer in config.graph_options.rewrite_options.custom_optimizers

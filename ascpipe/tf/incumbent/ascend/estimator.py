@@ -1,7 +1,4 @@
-"""``NPUEstimator``, which may train several iterations in one run of its session, and its configuration.
-
-Settings that only a card would use are dropped.
-"""
+"""``NPUEstimator``, its configuration and other functions of Ascend's Estimator API."""
 import inspect
 import logging
 from typing import Any, List, Optional, Tuple
@@ -22,18 +19,15 @@ _KNOWN = set(inspect.signature(tf.estimator.RunConfig.__init__).parameters) - {"
 
 
 class NPURunConfig(tf.estimator.RunConfig):
-    """TensorFlow's ``RunConfig``, and how many iterations an Estimator trains in one run of its session.
+    """TensorFlow's ``RunConfig`` with the number of iterations that ``NPUEstimator`` trains per session run.
 
     Args:
-        iterations_per_loop: in [1, 2147483647]; hooks of ``NPUEstimator`` are called once per that many steps.
-        deterministic: 1 or True: sessions compute the same in every run, on one intra-op thread.
-        kwargs: those of ``tf.estimator.RunConfig``, which have its defaults; others are for a card, and dropped.
-
-    Attributes:
-        iterations_per_loop: as given.
+        iterations_per_loop: in [1, 2147483647]. Hooks of ``NPUEstimator`` are called once per this number of steps.
+        deterministic: if 1 or True, every run of the program computes the same bits, on one intra-op thread.
+        kwargs: arguments of ``tf.estimator.RunConfig``. Unknown arguments are logged and ignored.
 
     Raises:
-        ValueError: an argument out of range.
+        ValueError: if an argument is out of range.
     """
 
     def __init__(self, iterations_per_loop: int = 1, *, deterministic: Optional[int] = None, **kwargs: Any) -> None:
@@ -50,29 +44,28 @@ class NPURunConfig(tf.estimator.RunConfig):
 
 
 class CardConfig:
-    """Settings that only a card would use: accepted, without effect."""
+    """Settings for an Ascend card; accepted without effect."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
 
 
 class DumpConfig(CardConfig):
-    """Dumps of tensors by a card."""
+    """Tensor dumps by an Ascend card; without effect."""
 
 
 class ProfilingConfig(CardConfig):
-    """Measurements by a card."""
+    """Profiling by an Ascend card; without effect."""
 
 
 class NPUEstimator(tf.estimator.Estimator):
-    """TensorFlow's Estimator.
+    """TensorFlow's Estimator, which can train several iterations per session run.
 
-    With ``config=NPURunConfig(iterations_per_loop=n)`` hooks are called once for n steps, of which the last one gives
-    them its values; the last run before ``steps`` or ``max_steps`` is as short as it must be.
+    With ``config=NPURunConfig(iterations_per_loop=n)``, hooks are called once per n steps and get the values of the
+    last of these steps. The last run is shortened to end exactly at ``steps`` or ``max_steps``.
 
     Args:
-        model_fn, model_dir, config, params, warm_start_from: as TensorFlow has them.
-        kwargs: for a card, without effect.
+        kwargs: settings for an Ascend card; ignored.
     """
 
     def __init__(self, model_fn: Any, model_dir: Optional[str] = None, config: Any = None, params: Any = None,
@@ -81,7 +74,7 @@ class NPUEstimator(tf.estimator.Estimator):
         super().__init__(model_fn, model_dir, config, params, warm_start_from)
 
     def _assert_members_are_not_overridden(self) -> None:
-        """Two are, below."""
+        """Disable TensorFlow's check, because this class overrides methods."""
 
     def _convert_train_steps_to_hooks(self, steps: Optional[int], max_steps: Optional[int]) -> Any:
         self._asked_steps = (steps, max_steps)
@@ -98,8 +91,6 @@ class NPUEstimator(tf.estimator.Estimator):
 
 
 class _IterationsHook(tf.estimator.SessionRunHook):
-    """Sets the number of iterations before each run."""
-
     def __init__(self, loop: tf.Operation, count: int, steps: Optional[int], max_steps: Optional[int]) -> None:
         self._loop = loop
         self._count = count
@@ -122,26 +113,26 @@ class _IterationsHook(tf.estimator.SessionRunHook):
 
 
 def npu_config_proto(config_proto: Optional[tf.compat.v1.ConfigProto] = None) -> tf.compat.v1.ConfigProto:
-    """The configuration of a session, as given; else an empty one."""
+    """Return the given session configuration, or an empty one."""
     return tf.compat.v1.ConfigProto() if config_proto is None else config_proto
 
 
 def npu_run_config_init(run_config: Optional[tf.estimator.RunConfig] = None) -> tf.estimator.RunConfig:
-    """The configuration of an Estimator, as given; else an empty one."""
+    """Return the given Estimator configuration, or a default one."""
     return tf.estimator.RunConfig() if run_config is None else run_config
 
 
 def npu_hooks_append(hooks_list: Optional[List[Any]] = None) -> List[Any]:
-    """The hooks as given, and with several ranks one that gives all of them rank 0's dense variables."""
+    """Return the hooks. With several ranks, append one that broadcasts the dense variables of rank 0."""
     hooks = [] if hooks_list is None else hooks_list
     return [*hooks, BroadcastGlobalVariablesHook()] if ranks.launched() and ranks.get_rank_size() > 1 else hooks
 
 
 def npu_tf_optimizer(opt: Any) -> Any:
-    """The optimizer as given."""
+    """Return the optimizer unchanged."""
     return opt
 
 
 def npu_distributed_optimizer_wrapper(optimizer: Any) -> Any:
-    """The optimizer; with several ranks its gradients of dense variables are averaged."""
+    """Return the optimizer. With several ranks, it averages gradients of dense variables."""
     return DistributedOptimizer(optimizer) if ranks.launched() and ranks.get_rank_size() > 1 else optimizer

@@ -1,8 +1,8 @@
-"""Several training iterations in one call of ``Session.run``.
+"""Several training iterations per call of ``Session.run``.
 
-An Ascend card repeats the step by itself. Here each iteration is a step of its own, with its own batch and its own
-plan, so no op can hold them: the session repeats its runs. Only sessions that are named here do, by a ``run`` of their
-own; the op that is returned tells which of their runs are meant.
+An Ascend card repeats the step itself. Here, each iteration is a separate step with its own batch and plan. So
+``load_iterations`` replaces ``run`` of a session by a function that repeats runs whose fetches need the op of
+``loop_op``.
 """
 from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Union
 
@@ -18,19 +18,19 @@ _ITERATIONS = Integer(1)
 
 def set_iteration_per_loop(sess: Any, train_op: Union[tf.Operation, tf.Tensor],
                            iterations_per_loop: int = 1) -> tf.Operation:
-    """An op that, run once in a session, trains several iterations there.
+    """Return an op that trains several iterations per run of one session.
 
-    All but the last of them run the op alone, with the same ``feed_dict``; the last one runs all that was asked for,
-    whose values are returned. At the end of the data the run ends with ``OutOfRangeError``; iterations before it are
-    trained. The same holds for whatever needs the op. In other sessions the op trains one iteration.
+    All iterations but the last run only the op, with the same ``feed_dict``. The last one runs all fetches and returns
+    their values. Ops that depend on the returned op have the same effect. At the end of the data, ``OutOfRangeError``
+    is raised; earlier iterations stay trained. In other sessions, the op trains one iteration.
 
     Args:
-        sess: the session that will train; its graph is not finalized.
-        train_op: trains one iteration.
+        sess: session that trains; its graph must not be finalized.
+        train_op: op that trains one iteration.
         iterations_per_loop: in [1, 2147483647].
 
     Raises:
-        ValueError: an argument of the wrong type or out of range.
+        ValueError: if an argument has the wrong type or is out of range.
     """
     _ITERATIONS.check("iterations_per_loop", iterations_per_loop)
     loop = loop_op(train_op)
@@ -39,22 +39,25 @@ def set_iteration_per_loop(sess: Any, train_op: Union[tf.Operation, tf.Tensor],
 
 
 class IterationPerLoop:
-    """The two halves of ``set_iteration_per_loop``, for managed sessions, which finalize their graph."""
+    """``set_iteration_per_loop`` in two calls, for managed sessions, which finalize their graph."""
 
     def __init__(self) -> None:
         self._loop: Optional[tf.Operation] = None
 
     def create_iteration_per_loop_var(self, train_op: Union[tf.Operation, tf.Tensor]) -> tf.Operation:
-        """The op; it trains one iteration until a session is told another number. Raises ``ValueError``."""
+        """Return the op, which trains one iteration by default. Raises ``ValueError``."""
         self._loop = loop_op(train_op)
         return self._loop
 
     def load_iteration_per_loop_var(self, sess: Any, iterations_per_loop: int = 1) -> None:
-        """Tell a session how many iterations the op trains there, in [1, 2147483647].
+        """Set how many iterations the op trains per run of a session.
+
+        Args:
+            iterations_per_loop: in [1, 2147483647].
 
         Raises:
-            ValueError: another number.
-            RuntimeError: there is no op yet.
+            ValueError: if an argument has the wrong type or is out of range.
+            RuntimeError: if ``create_iteration_per_loop_var`` was not called before.
         """
         _ITERATIONS.check("iterations_per_loop", iterations_per_loop)
         if self._loop is None:
@@ -63,17 +66,17 @@ class IterationPerLoop:
 
 
 def loop_op(train_op: Union[tf.Operation, tf.Tensor]) -> tf.Operation:
-    """An op that runs ``train_op``, to be given a number of iterations. Raises ``ValueError``."""
+    """Return an op that runs ``train_op``, for ``load_iterations``. Raises ``ValueError``."""
     _TRAIN_OP.check("train_op", train_op)
     with train_op.graph.as_default(), tf.control_dependencies(None):
         return tf.group(train_op, name="iterations_per_loop")
 
 
 def load_iterations(session: Any, loop: tf.Operation, count: int) -> None:
-    """Let a session train ``count`` iterations where it runs ``loop``; also one that a managed session holds.
+    """Set how many iterations a session or managed session trains per run of ``loop``.
 
     Raises:
-        ValueError: it is no session.
+        ValueError: if ``session`` is not a session.
     """
     if isinstance(session, tf.compat.v1.train.MonitoredSession):
         session = internals.session_within(session)
@@ -84,10 +87,10 @@ def load_iterations(session: Any, loop: tf.Operation, count: int) -> None:
 
 
 class _Loops:
-    """The ``run`` of a session that repeats training ops.
+    """Replacement for ``run`` of a session that repeats training ops.
 
     Attributes:
-        counts: iterations of each op of ``loop_op``.
+        counts: number of iterations per op of ``loop_op``.
     """
 
     def __init__(self, session: Any) -> None:
@@ -100,21 +103,21 @@ class _Loops:
         patches.apply_to_session(session, self.run, self.make_callable)
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Run as ``tf.Session.run`` does, each training op as often as it was given iterations."""
+        """Replace ``tf.Session.run``: repeat each training op for its number of iterations."""
         counts = {loop: self.counts[loop] for loop in self._loops_of(fetches)}
         for done in range(1, max(counts.values(), default=1)):
             self._run([loop for loop, count in counts.items() if count > done], feed_dict)
         return self._run(fetches, feed_dict, options, run_metadata)
 
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
-        """As ``tf.Session.make_callable``, but not of an op with several iterations."""
+        """Replace ``tf.Session.make_callable``: raise ``ValueError`` for ops with iterations."""
         if self._loops_of(fetches):
             raise ValueError("make_callable cannot train several iterations: call Session.run, or give it the op that "
                              "set_iteration_per_loop was given")
         return self._make_callable(fetches, feed_list, accept_options)
 
     def _loops_of(self, fetches: Any) -> List[tf.Operation]:
-        """The ops with iterations that a run of ``fetches`` would run."""
+        """Return the ops of ``counts`` that a run of ``fetches`` executes."""
         with self._graph.as_default():
             elements = internals.fetched(fetches)
         ops = [element.op if isinstance(element, tf.Tensor) else element for element in elements]
@@ -131,7 +134,6 @@ class _Loops:
 
 
 def _ancestors(ops: Iterable[tf.Operation]) -> Set[tf.Operation]:
-    """These ops and all that run before them."""
     found: Set[tf.Operation] = set()
     todo = list(ops)
     while todo:

@@ -1,4 +1,4 @@
-"""Ops that have special kernels on an Ascend card; ascpipe uses TensorFlow's."""
+"""Ops that have special kernels on an Ascend card; here TensorFlow's ops are used."""
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -6,19 +6,14 @@ import tensorflow as tf
 
 def dropout(x: Any, keep_prob: Any, noise_shape: Any = None, seed: Optional[int] = None,
             name: Optional[str] = None) -> tf.Tensor:
-    """Elements of a tensor, each kept with a probability and divided by it, else 0.
+    """Set random elements of a tensor to 0, and divide the kept elements by ``keep_prob``.
 
     Args:
         x: float tensor.
-        keep_prob: number or scalar tensor in (0, 1].
-        noise_shape: what is kept together, as ``tf.nn.dropout`` has it.
-        seed: of the random numbers.
-        name: of the op.
-
-    Returns:
-        Tensor like ``x``.
+        keep_prob: probability of keeping an element; number or scalar tensor in (0, 1].
+        noise_shape, seed, name: see ``tf.nn.dropout``.
 
     Raises:
-        ValueError: a ``keep_prob`` out of range, if it is a number.
+        ValueError: if ``keep_prob`` is a number out of range.
     """
     return tf.nn.dropout(x, rate=1 - keep_prob, noise_shape=noise_shape, seed=seed, name=name)

@@ -1,14 +1,14 @@
-"""Begin and end of a card; there is none."""
+"""Functions that start and stop an Ascend card; here they do nothing."""
 from typing import Any
 
 
 def npu_resource_init(*args: Any, **kwargs: Any) -> None:
-    """Nothing."""
+    """Do nothing."""
 
 
 def npu_resource_shutdown() -> None:
-    """Nothing."""
+    """Do nothing."""
 
 
 def set_device_sat_mode(mode: int) -> None:
-    """Nothing: floating-point numbers overflow to infinity, as in TensorFlow."""
+    """Do nothing: floating-point numbers overflow to infinity, as in TensorFlow."""
