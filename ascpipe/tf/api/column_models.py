@@ -48,6 +48,5 @@ class ColumnModels(Models):
 
 
 def _disagree(known: Tables, wanted: Tables) -> bool:
-    """Return whether tables with the same name have different sizes."""
     return any(name in known and (known[name].dim, known[name].device_rows, known[name].home_rows)
                != (shape.dim, shape.device_rows, shape.home_rows) for name, shape in wanted.items())

@@ -34,8 +34,8 @@ def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary
     """Replace the large variables of TensorFlow's feature columns by tables, from now on in this process.
 
     Call it once, before the first graph is built. The program needs no other call and no hook: this function calls
-    ``init`` if necessary, and pipelines start with the first run of a session. A line lists the variables that are
-    replaced and those that are not.
+    ``init`` if necessary, and pipelines start with the first run of a session. The function prints once which variables
+    are replaced and which are not.
 
     Args:
         min_buckets: columns with at least this many buckets get a table.

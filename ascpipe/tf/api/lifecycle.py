@@ -32,7 +32,7 @@ def init(*, daemon: Optional[str] = None, use_dynamic: bool = True, use_dynamic_
         is_incremental_checkpoint: hooks save deltas between full checkpoints; requires the two intervals.
         save_checkpoint_due_time: seconds between full checkpoints, in [1, 2147483647].
         save_delta_checkpoints_secs: seconds between deltas, in [1, 2147483647].
-        recent_key_count_threshold: a delta omits keys that occurred fewer times since the last save. 0: none.
+        recent_key_count_threshold: a delta omits keys that occurred fewer times since the last save. 0: omit none.
         restore_model_version: step of the checkpoint that the first restore loads. None: the step in the path.
 
     Raises:

@@ -115,7 +115,7 @@ def _new_factory(graph: tf.Graph, name: str, specs: List[tf.TensorSpec],
 
 
 def _rebuild(dataset: tf.Tensor, specs: List[tf.TensorSpec], extend: Extend) -> _Rebuilt:
-    """Insert the map at its position in a dataset. The default graph must be that of the dataset."""
+    """Insert the map at its position in a dataset. The default graph must contain the dataset."""
     stages = _trailing_stages(dataset)
     kinds = [stage_kind(op.type) for op in stages]
     prefetches = [place for place, kind in enumerate(kinds) if kind == "PrefetchDataset"]
@@ -145,7 +145,6 @@ def _trailing_stages(dataset: tf.Tensor) -> List[tf.Operation]:
 
 
 def _copy(stage: tf.Operation, source: tf.Tensor, specs: List[tf.TensorSpec]) -> tf.Tensor:
-    """Copy a stage onto another dataset."""
     attributes = {name: value for name, value in stage.node_def.attr.items() if not name.startswith("_")}
     copy = stage.graph.create_op(stage.type, [source, *stage.inputs[1:]], [tf.variant], attrs=attributes,
                                  name=stage.name.rsplit("/", 1)[-1])

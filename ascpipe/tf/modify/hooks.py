@@ -90,8 +90,9 @@ class LookupSubgraphSlicerHook(_Slicer):
         op_types: types of ops, a non-empty list.
 
     Raises:
-        ValueError: an argument has the wrong type. Raised by ``begin``: an op cannot be moved, because it has control
-            inputs, returns a resource or variant, or belongs to a dataset, summary, loss or Saver by its type or name.
+        ValueError: an argument has the wrong type. Raised by ``begin``: an op cannot be moved. Such an op has control
+            inputs, returns a resource or variant, or its type or name shows that it belongs to a dataset, summary, loss
+            or Saver.
     """
 
     _folder = os.path.join(".", "lookup_slicing")

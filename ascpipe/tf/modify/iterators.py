@@ -77,7 +77,6 @@ def note_modified(graph: tf.Graph) -> None:
 
 
 def _last_modified() -> Optional[tf.Graph]:
-    """Return the graph that was modified last, if it still exists."""
     return next((graph() for graph in _modified()), None)
 
 

@@ -68,7 +68,7 @@ class _Iterator:
         self._streams: Dict[int, List[Tuple[FeatureSpec, tf.Tensor]]] = {}
 
     def carry(self, tensor: tf.Tensor) -> None:
-        """Add a tensor that the dataset computes along with the ids to the batch."""
+        """Add a tensor to the batch, which the dataset computes along with the ids."""
         if tensor.op is not self.get_next and not any(tensor is other for other in [*self.sliced, *self.carried]):
             self.carried.append(tensor)
 
@@ -253,7 +253,6 @@ def _adopt(state: GraphState, found: Dict[tf.Operation, _Iterator], lookup: Tens
 
 
 def _source(ids: IdGraph, what: str) -> tf.Operation:
-    """Return the only ``get_next`` that ids come from."""
     require_movable(ids, what)
     if not ids.get_nexts:
         raise ValueError("{} come from no iterator: look up tensors that are made of a batch, or add "

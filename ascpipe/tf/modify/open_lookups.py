@@ -54,7 +54,6 @@ def require_none_evaluates(state: GraphState, loss: Any, wanted: List[Optional[S
 
 
 def _reached_by(loss: Any) -> Set[tf.Operation]:
-    """Return the ops that gradients of a loss pass through."""
     tensors = [tensor for tensor in tf.nest.flatten(loss) if isinstance(tensor, (tf.Tensor, tf.Variable))]
     return set(ops_behind(tensors, ("StopGradient",)))
 

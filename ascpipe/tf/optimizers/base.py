@@ -84,7 +84,7 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
         others = [var for var in var_list if not is_table_variable(var)]
         if others:
             super()._create_slots(others)
-        # Outside of any scope, reuse, partitioner or custom getter of the program.
+        # No scope, reuse, partitioner or custom getter of the program applies here.
         with variable_scope.variable_scope(variable_scope.VariableScope(reuse=False), auxiliary_name_scope=False):
             for table in filter(is_table_variable, var_list):
                 self._create_table_slots(table)
@@ -124,14 +124,14 @@ class OptimizerByAddress(CustomizedOptimizer):
 
         Args:
             grads_and_vars: pairs (gradient, handles) or (gradient, variable). Handles of a table come from the
-                collection ``ASCEND_SPARSE_LOOKUP_ID_OFFSET``. Their gradient is that of the table's local rows, or
-                None, which changes nothing.
+                collection ``ASCEND_SPARSE_LOOKUP_ID_OFFSET``; the gradient is taken of the table's local rows. None
+                changes nothing.
             global_step: variable that is incremented afterwards.
             name: name of the op.
 
         Raises:
-            ValueError: a tensor is not handles, a table occurs twice or is updated by another optimizer, or there is no
-                gradient.
+            ValueError: a tensor does not contain handles, a table occurs twice or is updated by another optimizer, or
+                there is no gradient.
             RuntimeError: the pipeline has started.
         """
         pairs: List[Tuple[Any, tf.Variable]] = []
@@ -276,7 +276,8 @@ def _require_open(optimizer: tf.compat.v1.train.Optimizer, table: tf.Variable, s
 
 
 def has_unique_indices(grad: tf.IndexedSlices) -> bool:
-    """Return whether a gradient has each row once: a sum over a table's lookups, maybe with changed values."""
+    """Return whether a gradient has each row once: it is the sum over a table's lookups, perhaps with changed values.
+    """
     return sums_each_row(origin_of(grad.indices))
 
 

@@ -1,8 +1,8 @@
 """Computes the global norm of gradients as TensorFlow does: each occurrence of a key counts separately.
 
 The gradient of a table's lookups has each row once. TensorFlow's gradient of ``embedding_lookup`` has a row for each
-occurrence of an id, so its norm differs. Programs of the incumbent call these functions instead of
-``tf.clip_by_global_norm``. In other programs, TensorFlow's function also reads occurrences (``occurrences.py``).
+occurrence of an id, so its norm differs. ``tf.clip_by_global_norm`` uses the norm of the summed rows in programs of the
+incumbent. In other programs, it reads occurrences, too (``occurrences.py``).
 """
 import collections.abc
 import logging
@@ -24,10 +24,10 @@ def global_norm(t_list: Sequence[Any], name: Optional[str] = None) -> tf.Tensor:
 
     Occurrences that train no row do not count: padding keys, and keys that are not admitted. Gradients of tables may be
     gated, or multiplied or divided by scalars, for example for loss scaling. If a gradient was changed otherwise, its
-    values are used as they are. In programs of the incumbent, such values have each row once, and a warning is logged.
+    values are used as they are. In programs of the incumbent, these values have each row once, and a warning is logged.
 
     Args:
-        t_list: gradients: tensors, IndexedSlices or None, which is ignored.
+        t_list: tensors, IndexedSlices or None, which is ignored.
         name: name of the op.
 
     Returns:
@@ -80,7 +80,7 @@ def _half_square(gradient: Any) -> tf.Tensor:
     _warn_of_ranks(summing.graph)
     factors = factors_of(gradient.values, summing)
     if factors is None:
-        if not Process.current().is_plain:  # in plain programs, this op will be rewired to read occurrences
+        if not Process.current().is_plain:  # in plain programs, this op is later rewired to read occurrences
             _log.warning("global_norm: the gradient %r of a table was changed by something else than a scalar; in the "
                          "norm each of its rows counts once, also where its key is several times in the batch",
                          summing.name)

@@ -17,7 +17,7 @@ _OTHER_NAMES = {"momentum": "m", "velocity": "v"}
 class CustomizedLazyAdam(base.CustomizedOptimizer, tf.compat.v1.train.AdamOptimizer):
     """Lazy Adam for tables, with slots ``m`` (momentum) and ``v`` (velocity).
 
-    The formula is that of ``tf.contrib.opt.LazyAdamOptimizer``, with exact square roots.
+    The formula is the one of ``tf.contrib.opt.LazyAdamOptimizer``, with exact square roots.
 
     Attributes:
         _lr: learning rate, named as in TensorFlow's Adam. Programs may replace it; it is read when gradients are

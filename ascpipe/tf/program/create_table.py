@@ -85,7 +85,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
                  fusion_optimizer_var: bool = True, hashtable_threshold: int = 0, **older: Any) -> Table:
     """Create a sparse table in the default graph.
 
-    If a pipeline of another graph has a table of this name, both are the same table with the same rows; sizes, dim and
+    If a pipeline of another graph has a table of this name, both are the same table with the same rows. Sizes, dim and
     key_dtype must be equal. A table with a new name is added to that pipeline.
 
     Args:
@@ -97,9 +97,9 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
             normal and variance scaling, a pool of rows is sampled now, from which keys pick by hash.
         device_vocabulary_size: rows on the device, in [1, 1e9], at least the distinct keys of a batch. Without host
             rows, it is the maximum number of keys.
-        host_vocabulary_size: rows in host memory, each with its optimizer slots, in [0, 1e9] and not below
-            device_vocabulary_size: the maximum number of keys. 0: rows are on the device only. With several ranks, the
-            three sizes are totals over ranks. In dynamic expansion mode they have no effect: the table grows.
+        host_vocabulary_size: maximum number of keys, in [0, 1e9] and not below device_vocabulary_size; each has a row
+            in host memory, with its optimizer slots. 0: rows are on the device only. With several ranks, the three
+            sizes are totals over ranks. In dynamic expansion mode they have no effect, because the table grows.
         ssd_vocabulary_size: additional rows on disk, in [0, 1e9]. A row is read into host memory before its step, and
             written to disk if there is no room.
         ssd_data_path: directories for these rows, on one disk each. The files have no names and end with the run.
@@ -213,7 +213,6 @@ def _directories(table: str, paths: Sequence[str], row_bytes: int) -> Tuple[str,
 
 
 def _share(rows: int, ranks: int) -> int:
-    """Return the rows of one rank: sizes are totals over ranks, and keys are distributed evenly."""
     return -(-int(rows) // ranks)
 
 

@@ -22,8 +22,8 @@ MAX_RANK = 4094
 class DistributedOptimizer(tf.compat.v1.train.Optimizer):
     """Optimizer that averages gradients of dense variables over ranks, and leaves gradients of tables unchanged.
 
-    Gradients of one dtype are averaged together, up to ``PACKED_BYTES``: one wait for the network, and an order of sums
-    that does not depend on timing, unlike Horovod's fusion. Owners of keys sum the gradients of tables
+    Gradients of one dtype are averaged together, up to ``PACKED_BYTES``. Ranks wait for the network once, and the order
+    of sums does not depend on timing, unlike with Horovod's fusion. Owners of keys sum the gradients of tables
     (``all2all_gradients_op`` of ``create_table``). The optimizer starts Horovod if it does not run. All ranks must make
     the same calls in the same order::
 
@@ -111,7 +111,6 @@ class BroadcastGlobalVariablesHook(tf.estimator.SessionRunHook):
 
 
 def _averaged(horovod: Started, gradients: Sequence[Any]) -> List[Any]:
-    """Return tensors and IndexedSlices, each averaged over ranks."""
     found: Dict[int, Any] = {}
     for pack in _packs(gradients):
         if len(pack) == 1:
@@ -145,6 +144,6 @@ def _packs(gradients: Sequence[Any]) -> List[List[int]]:
 
 
 def _shards(graph: tf.Graph) -> Set[str]:
-    """Return names of variables that hold rows of tables, or that tables replace."""
+    """Return names of variables that hold rows of tables, and of column variables that tables replace."""
     state = GraphState.known(graph)
     return set() if state is None else names_of_variables(state.tables.values()).union(StandIns.of(state))

@@ -46,7 +46,7 @@ def lookup_sparse(request: LookupRequest, weights: Optional[Ids], combiner: str,
 
 
 def _ids_of(table: Table, spec: FeatureSpec, batch: Any) -> Ids:
-    """Return the ids of a feature from a batch, which has the ends of bags."""
+    """Return the ids of a feature from a batch, whose rows are bags."""
     found = require_ids(batch, spec, RuntimeError(
         "FeatureSpec {!r}: lookup_sparse needs batch=, what iterator.get_next() returned".format(spec.label)))
     if found.is_dense:

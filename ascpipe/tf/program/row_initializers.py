@@ -25,7 +25,7 @@ MAX_POOL_ROWS = 4096
 MIN_POOL_ROWS = 64
 MAX_POOL_BYTES = 4 << 20  # unless MIN_POOL_ROWS need more
 
-#: Standard deviation of a standard normal distribution truncated at 2; the constant of TensorFlow.
+#: Standard deviation of a standard normal distribution truncated at 2, as in TensorFlow.
 _TRUNCATED_DEVIATION = 0.87962566103423978
 
 _MAX_FLOAT = float(np.finfo(np.float32).max)
@@ -87,10 +87,10 @@ def pool_rows(dim: int) -> int:
 
 @contextlib.contextmanager
 def own_threads() -> Iterator[None]:
-    """Open sessions without an effect on the number of threads of later sessions.
+    """Keep sessions of this block from fixing the number of threads of later sessions.
 
     The first session of a process creates one thread pool for all, so after ours a program would train on one thread.
-    TensorFlow reads this variable at the first session, and then each session gets its own threads. If there was an
+    TensorFlow reads this variable at the first session, and then gives each session its own threads. If there was an
     earlier session, its pool is used.
     """
     name = "TF_OVERRIDE_GLOBAL_THREADPOOL"
@@ -196,7 +196,7 @@ def _without_tensors(initializer: Any, table_name: str) -> Any:
 def _sample_pool(initializer: Any, table_name: str, dim: int, seed: int) -> np.ndarray:
     """Return float32[rows, dim] from an initializer, equal in each run with the same seed.
 
-    The initializer runs in a separate graph with ``seed``, which applies if the initializer has none.
+    The initializer runs in a separate graph, whose seed is ``seed``. It applies if the initializer has none.
 
     Raises:
         ValueError: the initializer fails, or returns another shape or values that are not finite.

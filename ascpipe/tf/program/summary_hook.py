@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 class SummaryHook(tf.estimator.SessionRunHook):
     """Hook that writes scalars of the pipeline to an event file, in monitored sessions and Estimators.
 
-    Names begin with ``ascpipe/`` (docs/reference/metrics.md). Steps do not wait for it. Rank N > 0 writes to the
+    Names begin with ``ascpipe/`` (docs/reference/metrics.md). Steps do not wait for the hook. Rank N > 0 writes to the
     subfolder ``rank-N`` of ``output_dir``.
 
     Args:
@@ -81,7 +81,7 @@ class SummaryHook(tf.estimator.SessionRunHook):
             self._writer = tf.compat.v1.summary.FileWriterCache.get(folder)
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
-        """Start the thread. It ends with the session, even if that fails."""
+        """Start the thread. It ends with the session, even if the session fails."""
         self._runs = 0
         self._due_at = 0.0
         self._thread = _Writing(self._writer, coord)
@@ -103,7 +103,7 @@ class SummaryHook(tf.estimator.SessionRunHook):
             self._thread.hand(int(run_values.results))
 
     def end(self, session: tf.compat.v1.Session) -> None:
-        """Write the last scalars, and give up after 5 seconds."""
+        """Write the last scalars. Give up after 5 seconds."""
         if self._thread is not None:
             self._thread.hand(int(session.run(self._global_step)), is_last=True)
             self._thread.join(_END_S)
@@ -147,7 +147,7 @@ class _Writing(threading.Thread):
         self._handed.set()
 
     def run(self) -> None:
-        """Run until the last scalars are written, or the session ends without them."""
+        """Write requested scalars until the last are written, or the session ends without them."""
         while True:
             self._handed.wait(random.uniform(0.5, 1.5) * _LOOK_S)
             self._handed.clear()

@@ -29,8 +29,8 @@ def set_threshold(threshold: Any, emb_name: str = "", ids_name: str = "", name: 
     Tables without admission do not change.
 
     Args:
-        threshold: integer scalar, tensor or number. 0 stops counting and keeps the threshold. Below 0, the op raises
-            ``tf.errors.InvalidArgumentError``.
+        threshold: the new threshold, an integer scalar, tensor or number. 0 stops counting and keeps the threshold.
+            Below 0, the op raises ``tf.errors.InvalidArgumentError``.
         emb_name: name of the table. Empty: all tables that the default graph has now.
         ids_name: without effect.
         name: name scope of the op.

@@ -205,8 +205,8 @@ def _spec_of(table: Table, ids: tf.Tensor, name: str) -> FeatureSpec:
 def _stand_in(table: Table, ids: tf.Tensor, requests: Requests, *, trains: bool) -> tf.Tensor:
     """Return an Identity with the shape of the ids followed by dim, which later gets the rows.
 
-    If it ``trains`` an expansion table, stand-ins of local rows and handles are added to the collections, as programs
-    may read these before they ask for gradients.
+    If it ``trains`` an expansion table, add stand-ins of local rows and handles to the collections: programs may read
+    these before they ask for gradients.
     """
     graph = table.variable.graph
     with table.building("unmodified"):
@@ -239,7 +239,7 @@ def _gradient_of_stand_in(op: tf.Operation, _gradient: Any) -> None:
 def _table_lookup(table: Table, channel: int, lookups: List[TensorLookup]) -> TableLookup:
     """Return the op of a table, before the stream of its ids is known."""
     shapes = {lookup.spec: lookup.ids.shape for lookup in lookups}
-    # The order of a table's features in AscSubmit.
+    # AscSubmit sorts the features of a table in the same way.
     features = [Feature(spec, shape) for spec, shape in sorted(shapes.items(), key=lambda pair: pair[0].name)]
     with table.building("ticket"):
         ticket = tf.zeros([], tf.int64)
