@@ -1,1 +1,1 @@
-"""What ``import ascpipe.tf as asc`` offers, in the words of TensorFlow; other rooms do the work."""
+"""The functions and classes of ``ascpipe.tf``, in TensorFlow's terms; other packages implement them."""

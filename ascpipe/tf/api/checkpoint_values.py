@@ -1,4 +1,4 @@
-"""``tf.train.init_from_checkpoint`` of variables that tables stand for: the tables begin with the rows there."""
+"""``tf.train.init_from_checkpoint`` for variables of columns: the tables load their rows from the checkpoint."""
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 import tensorflow as tf
@@ -13,10 +13,10 @@ from ascpipe.tf.graph.stand_ins import StandIns
 
 @patches.INIT_FROM_CHECKPOINT.by
 def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
-    """In the place of TensorFlow's, which sets the initializers of variables.
+    """Replace TensorFlow's function, which sets the initializers of variables.
 
     Raises:
-        ColumnError: not in an Estimator, which calls ``Scaffold.init_fn``; a session runs initializers alone.
+        ColumnError: outside an Estimator. An Estimator calls ``Scaffold.init_fn``; a session runs only initializers.
     """
     patches.INIT_FROM_CHECKPOINT.plain(path, assignment_map)
     state = GraphState.known(tf.compat.v1.get_default_graph())
@@ -29,7 +29,7 @@ def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
             name = _name_there(source, target, variable, stand_in.variable)
             if name is not None:
                 table = stand_in.table.table_name
-                slot = stand_ins.name_of_slot(variable)  # is one of the variables of a scope once an optimizer made it
+                slot = stand_ins.name_of_slot(variable)  # a scope includes the slot after an optimizer made it
                 sources[table] = table_name(name), slot is not None and _name_there(source, target, slot) is not None
                 if state.mode is None:
                     raise ColumnError(variable, "tf.train.init_from_checkpoint() sets initializers, and a table has "
@@ -40,13 +40,13 @@ def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
 
 
 def _name_there(source: str, target: Any, name: str, variable: Optional[tf.Variable] = None) -> Optional[str]:
-    """The name in the checkpoint of a variable, by one entry of the map; None: the entry is of others.
+    """Return the name of a variable in the checkpoint by one entry of the map, or None if the entry does not match.
 
     Args:
         source: a name in the checkpoint, or a scope, which ends in a slash.
-        target: a variable, or a list of its parts, or a name, or a scope.
-        name: of the variable.
-        variable: itself.
+        target: a variable, a list of its parts, a name or a scope.
+        name: name of the variable.
+        variable: the variable.
     """
     if not isinstance(target, str):
         return source if any(each is variable for each in tf.nest.flatten(target)) else None

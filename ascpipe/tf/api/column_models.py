@@ -1,7 +1,7 @@
-"""Several Estimators in a program that knows feature columns alone: each trains tables of its own.
+"""Several Estimators in a program that uses only feature columns: each trains its own tables.
 
-Their variables have the same names in graphs of their own, while a pipeline has one table of a name. So it ends where
-another Estimator begins to train; what the one before has trained is in its checkpoint.
+Estimators use the same variable names in separate graphs, but a pipeline has one table per name. So the pipeline
+restarts when another Estimator trains. The tables of the first Estimator are in its checkpoint.
 """
 from typing import Callable, Dict
 
@@ -16,23 +16,23 @@ Tables = Dict[str, TableShape]
 
 
 class ColumnModels(Models):
-    """What is known of the Estimators of a program, by their folders.
+    """Tables of each Estimator of a program, by the Estimator's folder.
 
     Args:
-        restart: ends the pipeline and begins anew.
+        restart: ends the pipeline and calls ``init`` again.
     """
 
     def __init__(self, restart: Callable[[], None]) -> None:
         self._restart = restart
         self._tables: Dict[str, Tables] = {}
-        self._last = ""  # whose tables the pipeline has; empty: those of sessions, or none
+        self._last = ""  # folder of the Estimator whose tables the pipeline has; empty: of no Estimator
 
     def begin(self, folder: str, mode: str) -> None:
-        """Called before a model function: let the pipeline be that of an Estimator."""
+        """Restart the pipeline if its tables conflict with an Estimator; called before the model function."""
         pipeline = Process.current().pipeline
         state = GraphState.of(tf.compat.v1.get_default_graph())
         if state.served is not None:
-            return  # it reads a checkpoint
+            return  # the graph reads a checkpoint
         if pipeline is not None and not state.tables and self._last not in ("", folder):
             known = {name: table.shape for name, table in pipeline.tables.items()}
             trains_others = mode == tf.estimator.ModeKeys.TRAIN and bool(pipeline.trained_tables())
@@ -42,12 +42,11 @@ class ColumnModels(Models):
             self._last = folder
 
     def end(self, folder: str) -> None:
-        """Called after it: note its tables."""
+        """Record the tables of an Estimator; called after the model function."""
         state = GraphState.of(tf.compat.v1.get_default_graph())
         self._tables.setdefault(folder, {}).update((name, table.shape) for name, table in state.tables.items())
 
 
 def _disagree(known: Tables, wanted: Tables) -> bool:
-    """Whether tables of the same names have other sizes."""
     return any(name in known and (known[name].dim, known[name].device_rows, known[name].home_rows)
                != (shape.dim, shape.device_rows, shape.home_rows) for name, shape in wanted.items())

@@ -1,4 +1,4 @@
-"""``use_for_feature_columns``: tables behind TensorFlow's own feature columns."""
+"""``use_for_feature_columns``: tables behind TensorFlow's feature columns."""
 import dataclasses
 import logging
 import sys
@@ -20,31 +20,31 @@ from ascpipe.tf.validation import Integer, checked
 _log = logging.getLogger(__name__)
 
 MIN_BUCKETS = 10000
-#: Ops through which a value is read, and readers that are as right without rows.
+#: Ops that pass a value on, and readers whose results are still right without rows.
 _COPIES = ("Identity", "ReadVariableOp")
 _HARMLESS = ("Assign", "AssignVariableOp", "IsVariableInitialized", "VarIsInitializedOp", "Save", "SaveSlices",
              "SaveV2", "Shape", "ShapeN", "Size", "VariableShape", "HistogramSummary", "Switch", "RefSwitch")
-_WIDTH = 118  #: of what is printed
+_WIDTH = 118  #: maximum width of printed lines
 
 
 @checked(min_buckets=Integer(1), device_vocabulary_size=Integer(1, MAX_VOCABULARY, optional=True),
          host_vocabulary_size=Integer(0, MAX_VOCABULARY))
 def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary_size: Optional[int] = None,
                             host_vocabulary_size: int = 0) -> None:
-    """Let tables stand for the large variables of TensorFlow's feature columns, from now on in this process.
+    """Replace the large variables of TensorFlow's feature columns by tables, from now on in this process.
 
-    Call it once, before the first graph is built. The program needs nothing else: no ``init``, which this calls where
-    it was not, and no hook; its pipelines start with the first run of a session. What is taken and what is left to
-    TensorFlow is printed once.
+    Call it once, before the first graph is built. The program needs no other call and no hook: this function calls
+    ``init`` if necessary, and pipelines start with the first run of a session. The function prints once which variables
+    are replaced and which are not.
 
     Args:
-        min_buckets: a column with this many buckets or more gets a table.
-        device_vocabulary_size: of each table, as of ``create_table``; None: as many rows as the column has buckets.
-        host_vocabulary_size: of each table whose column has more buckets than rows on the device.
+        min_buckets: columns with at least this many buckets get a table.
+        device_vocabulary_size: size of each table, as in ``create_table``. None: the number of buckets of the column.
+        host_vocabulary_size: size of each table whose column has more buckets than the device has rows.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range.
-        EnvironmentError: graphs of this process have pipelines already.
+        ValueError: an argument has the wrong type or is out of range.
+        EnvironmentError: graphs of this process already have pipelines.
     """
     is_alone = not Process.is_initialised()
     if is_alone:
@@ -78,7 +78,7 @@ def _start_columns(graph: tf.Graph) -> None:
 
 
 def _tell(columns: Columns) -> None:
-    """Print what was taken and what was left, once for each variable."""
+    """Print which variables are replaced and which are not, once for each variable."""
     new = {name: reason for name, reason in columns.told.items() if name not in columns.printed}
     columns.told = {}
     columns.printed.update(new)
@@ -93,9 +93,9 @@ def _tell(columns: Columns) -> None:
 
 
 def _warn_of_reads(state: GraphState) -> None:
-    """Say once which ops of the program read a variable that has no rows here: norms of it, and averages."""
+    """Warn once of the program's ops that read a variable without rows, such as norms and averages."""
     normed: Set[str] = set()
-    others: Dict[str, Set[str]] = {}  # by type of the op, the variables
+    others: Dict[str, Set[str]] = {}  # variables by type of the op
     for name, stand_in in StandIns.of(state).items():
         for op in _readers(stand_in.variable):
             if op.type == "L2Loss":
@@ -114,7 +114,7 @@ def _warn_of_reads(state: GraphState) -> None:
 
 
 def _readers(variable: tf.Variable) -> List[tf.Operation]:
-    """The ops that take the value of a variable, without those that each variable has."""
+    """Return the ops that read the value of a variable, except those that every variable has."""
     found = []
     waiting = list(variable.op.outputs)
     while waiting:

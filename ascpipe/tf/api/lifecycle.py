@@ -1,4 +1,4 @@
-"""Begin and end: ``init``, ``start``, ``shutdown``, ``reset``, and ``pipeline``, which is all of them for a block."""
+"""Start and end of a program: ``init``, ``start``, ``shutdown``, ``reset``, and ``pipeline`` for one block."""
 import contextlib
 from typing import Any, Dict, Iterator, Optional
 
@@ -21,27 +21,26 @@ def init(*, daemon: Optional[str] = None, use_dynamic: bool = True, use_dynamic_
          is_incremental_checkpoint: bool = False, save_checkpoint_due_time: Optional[int] = None,
          save_delta_checkpoints_secs: Optional[int] = None, recent_key_count_threshold: int = 0,
          restore_model_version: Optional[int] = None) -> None:
-    """Begin to use tables in this process; once, before ``create_table``.
+    """Initialize ascpipe in this process, once and before ``create_table``.
 
-    From now on Savers, Estimators, optimizers, iterators and sessions of TensorFlow know tables.
+    After this call, Savers, Estimators, optimizers, iterators and sessions of TensorFlow support tables.
 
     Args:
-        daemon: name of the daemon to use, 1 to 48 characters; it must run (``ascpipe start --name ...``). None:
-            ``$ASCPIPE_NAME``, else the daemon named ``default`` if it is free, else one of its own that ends with the
-            program.
-        use_dynamic: False: batches have one shape, and each lookup says its ``max_keys``.
-        use_dynamic_expansion: tables have no size: they grow in host memory, and rows are used there.
-        is_incremental_checkpoint: hooks save deltas between full checkpoints; needs the two intervals.
+        daemon: name of a running daemon (``ascpipe start --name ...``), 1 to 48 characters. None: ``$ASCPIPE_NAME``,
+            else the daemon named ``default`` if it is free, else a private daemon that ends with the program.
+        use_dynamic: False: all batches have one shape, and each lookup requires ``max_keys``.
+        use_dynamic_expansion: tables have no size: they grow in host memory, where rows are updated.
+        is_incremental_checkpoint: hooks save deltas between full checkpoints; requires the two intervals.
         save_checkpoint_due_time: seconds between full checkpoints, in [1, 2147483647].
         save_delta_checkpoints_secs: seconds between deltas, in [1, 2147483647].
-        recent_key_count_threshold: keys that occurred fewer times since the last save stay out of a delta; 0: none.
-        restore_model_version: the step that the first restore takes; None: the one in the path.
+        recent_key_count_threshold: a delta omits keys that occurred fewer times since the last save. 0: omit none.
+        restore_model_version: step of the checkpoint that the first restore loads. None: the step in the path.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range.
-        TypeError: an argument that it does not have; names the nearest.
-        EnvironmentError: ``init`` was called before, and not ended by ``shutdown`` or ``reset``.
-        NotRunningError: no daemon of this name runs (E212).
+        ValueError: an argument has the wrong type or is out of range.
+        TypeError: an argument is unknown; the error suggests a similar name.
+        EnvironmentError: ``init`` was called before, without ``shutdown`` or ``reset``.
+        NotRunningError: E212. No daemon with this name runs.
     """
     given: Dict[str, Any] = {
         "daemon": daemon, "use_dynamic": use_dynamic, "use_dynamic_expansion": use_dynamic_expansion,
@@ -56,19 +55,18 @@ def init(*, daemon: Optional[str] = None, use_dynamic: bool = True, use_dynamic_
 
 
 def start() -> None:
-    """Say that the default graph has its tables and lookups: its pipeline starts with the first run of a session.
+    """Declare the default graph complete. Its pipeline starts with the first run of a session.
 
-    Call it after the optimizers and before the session. Where lookups take tensors, it first moves what makes these
-    into the dataset. A second call for a graph does nothing. Estimators start by ``StartHook``.
+    Call it after the optimizers are applied and before the session. The ops that compute looked-up tensors of ids are
+    moved into the dataset. A second call for a graph does nothing. For Estimators, use ``StartHook``.
 
     Raises:
         EnvironmentError: ``init`` was not called.
-        RuntimeError: the graph has no table, or nothing submits ids; it is finalized.
-        ValueError: a dataset that would reorder batches; ids that come from no iterator, or are made by ops that cannot
-            run in a dataset.
-        UntrainedTableError, TableUseError: with the first run of a session: no optimizer updates a table that a loss
-            depends on (E252), or an op uses rows of a table beyond their step (E253).
-        AscpipeError: with the first run of a session: the daemon did not start, is busy, or there is too little memory.
+        RuntimeError: the graph has no table, no dataset submits ids, or the graph is finalized.
+        ValueError: a dataset reorders batches. Ids come from no iterator, or from ops that cannot run in a dataset.
+        UntrainedTableError: E252, raised by the first run: no optimizer updates a table that a loss depends on.
+        TableUseError: E253, raised by the first run: an op uses rows of a table outside their step.
+        AscpipeError: raised by the first run: the daemon does not start or is busy, or memory is insufficient.
     """
     if GraphState.of(tf.compat.v1.get_default_graph()).requests.lookups:
         modify_graph_and_start_emb_cache()
@@ -77,19 +75,20 @@ def start() -> None:
 
 
 def shutdown() -> None:
-    """End the pipeline and forget the tables. ``init`` may be called again. May be called twice.
+    """End the pipeline and forget the tables. It may be called twice, and ``init`` may be called again.
 
-    A daemon of the program's own ends; one with a name is free for the next program. Rows that were not saved are lost.
+    A private daemon ends; a named daemon is free for the next program. Rows that were not saved are lost.
     """
     if process.Process.is_initialised():
         process.terminate_config_initializer()
 
 
 def reset() -> None:
-    """``shutdown``, and clear the default graph: a notebook's cells can build and train the model again.
+    """Call ``shutdown`` and clear the default graph, so that cells of a notebook can build the model again.
 
     Raises:
-        RuntimeError: called inside ``with graph.as_default()``, whose graph only its owner can leave; nothing was done.
+        RuntimeError: it was called inside ``with graph.as_default()``, which only the block itself can leave. Nothing
+            was done.
     """
     if internals.is_in_graph_block():
         raise RuntimeError("reset() clears the default graph and was called inside `with graph.as_default()` or `with "
@@ -100,10 +99,10 @@ def reset() -> None:
 
 @contextlib.contextmanager
 def pipeline(**init_arguments: Any) -> Iterator[tf.Graph]:
-    """``init``, ``start`` and ``shutdown`` for a block with a graph of its own: a cell of a notebook can run again.
+    """Call ``init``, ``start`` and ``shutdown`` for a block with its own graph. A notebook cell can run it again.
 
-    The pipeline starts with the first run of a session of a graph that has lookups, and ends with the block, also where
-    that raises::
+    The pipeline starts with the first run of a session of a graph with lookups. It ends with the block, even if the
+    block raises::
 
         with asc.pipeline():
             table = asc.create_table("users", 8, initializer=tf.zeros_initializer(), device_vocabulary_size=1000)
@@ -112,13 +111,13 @@ def pipeline(**init_arguments: Any) -> Iterator[tf.Graph]:
                 ...
 
     Args:
-        init_arguments: as of ``init``.
+        init_arguments: arguments of ``init``.
 
     Yields:
-        The graph, which is the default one in the block.
+        The graph, which is the default graph in the block.
 
     Raises:
-        Exception: as ``init``; and what the block raises.
+        Exception: as ``init``, and any error of the block.
     """
     with tf.Graph().as_default() as graph:
         init(**init_arguments)
@@ -128,21 +127,21 @@ def pipeline(**init_arguments: Any) -> Iterator[tf.Graph]:
 
 
 class StartHook(GraphModifierHook):
-    """``start`` for Estimators and monitored sessions: give it to ``train``, ``evaluate`` and ``predict`` as a hook.
+    """Hook that calls ``start``, for ``train``, ``evaluate`` and ``predict`` of Estimators and for monitored sessions.
 
-    ``begin`` raises what ``start`` raises.
+    ``begin`` raises the errors of ``start``.
     """
 
     def __init__(self) -> None:
         super().__init__()
 
     def begin(self) -> None:
-        """Start before the graph is finalized."""
+        """Call ``start`` before the graph is finalized."""
         start()
 
 
 def start_if_it_looks_up(graph: tf.Graph) -> None:
-    """``start`` for a graph that has lookups, once."""
+    """Call ``start`` once for a graph that has lookups."""
     state = GraphState.of(graph)
     if not state.marked and state.served is None and (state.lookups or state.requests.lookups):
         with graph.as_default():

@@ -19,7 +19,7 @@ from ascpipe.tf.program.insert_function import get_asc_insert_func
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import AnyOf, Choice, Instance, Integer, ListOf, Numbers, Text, boolean, checked
 
-INITIAL = "initial"  #: the default value that is the initial row of a key
+INITIAL = "initial"  #: default value that stands for the initial row of a key
 DEFAULT = AnyOf(Numbers(), Choice(INITIAL), optional=True)
 
 
@@ -28,33 +28,34 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
                  host_vocabulary_size: int = 0, ssd_vocabulary_size: int = 0,
                  ssd_data_path: Union[str, Sequence[str]] = os.curdir, key_dtype: tf.DType = tf.int64,
                  is_save: bool = True, padding_keys: Sequence[int] = (), average_gradients: bool = False) -> Table:
-    """Create a table of rows float32[dim] by int64 keys in the default graph.
+    """Create a table with rows float32[dim] for int64 keys in the default graph.
 
-    Keys need no vocabulary: a key gets its row when it occurs in training. The row that it begins with depends on the
-    initializer's seed and the key alone.
+    Keys need no vocabulary: a key gets a row when it first occurs in training. Its initial row depends only on the key
+    and the initializer's seed.
 
     Args:
-        name: 1 to 100 of the characters 0-9 A-Z a-z _ and . ; dots are removed, the rest is unique in the graph.
+        name: 1 to 100 of the characters 0-9 A-Z a-z _ and . ; dots are removed, and the rest must be unique in the
+            graph.
         dim: length of a row, in [1, 8192].
         initializer: instance of a TensorFlow initializer class.
-        device_vocabulary_size: rows on the device, here a TensorFlow variable in host memory, in [1, 1e9]: how many
-            keys the table holds, or, with host rows, how many of them at a time; those of a batch at least. Needed,
-            except with ``init(use_dynamic_expansion=True)`` and within ``serving_tables``.
-        host_vocabulary_size: rows of the host, in [0, 1e9], not below ``device_vocabulary_size``: how many keys the
-            table holds. 0: the table lives on the device alone.
-        ssd_vocabulary_size: further rows, on disk, in [0, 1e9].
-        ssd_data_path: directory for these, or several, on one disk each.
-        key_dtype: tf.int64 or tf.int32, of the ids; keys are int64 everywhere.
-        is_save: whether checkpoints hold the table.
+        device_vocabulary_size: rows on the device, which is a TensorFlow variable in host memory, in [1, 1e9]. It must
+            be at least the number of distinct keys of a batch. Without host rows, it is the maximum number of keys.
+            Required, except with ``init(use_dynamic_expansion=True)`` and within ``serving_tables``.
+        host_vocabulary_size: rows in host memory, in [0, 1e9] and not below ``device_vocabulary_size``: the maximum
+            number of keys. 0: rows are on the device only.
+        ssd_vocabulary_size: additional rows on disk, in [0, 1e9].
+        ssd_data_path: directory for rows on disk, or several, on one disk each.
+        key_dtype: dtype of the ids, tf.int64 or tf.int32. Keys are always int64.
+        is_save: whether checkpoints contain the table.
         padding_keys: keys whose rows are looked up and never trained.
-        average_gradients: with several ranks: the gradient of a row is the average over ranks, not the sum.
+        average_gradients: with several ranks, use the average of a row's gradients over ranks instead of the sum.
 
     Returns:
-        The table, with ``size()``, ``capacity()`` and ``variable``. With several ranks the sizes are totals.
+        The table, with ``size()``, ``capacity()`` and ``variable``. With several ranks, the sizes are totals.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; no size; a name that is taken.
-        TypeError: an argument that it does not have; names the nearest.
+        ValueError: an argument has the wrong type or is out of range, the size is missing, or the name is taken.
+        TypeError: an argument is unknown; the error suggests a similar name.
         EnvironmentError: ``init`` was not called, or ``start`` was called for this graph.
     """
     is_sized = device_vocabulary_size is not None or Process.current().configuration.use_dynamic_expansion
@@ -74,21 +75,22 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
 @checked(features=AnyOf(Instance(FeatureSpec), ListOf(Instance(FeatureSpec))), training=boolean())
 def insert_function(features: Union[FeatureSpec, Sequence[FeatureSpec]], *,
                     training: bool = True) -> Callable[..., Any]:
-    """The function for ``dataset.map`` that hands the ids of each batch to the pipeline.
+    """Return the function for ``dataset.map`` that submits the ids of each batch to the pipeline.
 
-    Map it sequentially (``num_parallel_calls`` left out), as the last stage before ``prefetch``. It returns the batch
-    with one more tensor, the ticket: a dict gets the entry ``<last sorted key>_read_emb_key``, a pair
-    (features, labels) gets it in its features.
+    Map it sequentially (without ``num_parallel_calls``), as the last stage before ``prefetch``. It adds a tensor, the
+    ticket, to the batch: a dict gets the entry ``<last sorted key>_read_emb_key``; a pair (features, labels) gets it in
+    its features.
 
     Args:
-        features: the FeatureSpecs of the batch; each batch has the ids, integers of any shape, dense, sparse or ragged.
-        training: False: batches for evaluation, which change no table.
+        features: FeatureSpecs of the batch. Each batch contains their ids: integers of any shape, dense, sparse or
+            ragged.
+        training: False: the batches are for evaluation and change no table.
 
     Raises:
-        ValueError: features of one table with different thresholds; an ``eviction_threshold`` without a timestamp
+        ValueError: features of one table have different thresholds, or an ``eviction_threshold`` has no timestamp
             feature. When mapped: the batch has none of the features.
-        TypeError: an argument that it does not have; when mapped: ids that are no integers.
-        EnvironmentError: two timestamp features. When mapped: ``init`` was not called.
+        TypeError: an argument is unknown. When mapped: ids are not integers.
+        EnvironmentError: there are two timestamp features. When mapped: ``init`` was not called.
     """
     return get_asc_insert_func(features, is_training=training)
 
@@ -103,33 +105,34 @@ def sparse_lookup(table: Table, ids: Union[FeatureSpec, GivenIds], *, batch: Any
     """Look up the rows of ids.
 
     Args:
-        table: from ``create_table``.
-        ids: a FeatureSpec of this table, whose ids an ``insert_function`` submits; or a tensor of integers made from a
-            batch, also a SparseTensor or RaggedTensor: ``start`` moves what makes it into the dataset.
-        batch: with a FeatureSpec: what ``iterator.get_next()`` returned, or the features of it.
-        training: False: rows are read, no key gets one, and no gradient goes through this lookup.
-        trainable: False: no gradient goes through this lookup; keys get rows. In all lookups of a table it keeps the
-            rows as they began.
-        default_value: float, scalar or [dim]: what a key without a row gives, in evaluation or because it was not
-            admitted, and a missing position of sparse ids. "initial": in evaluation and in exported models, the row
-            that the key would begin training with, as a variable of TensorFlow would have it; in training and at a
-            missing position zeros. None: as "initial", and zeros if the table has an access threshold. With a
-            FeatureSpec, initial rows need ``batch``.
-        max_keys: distinct keys of a batch at most, in [1, 2147483647]; needed with ``init(use_dynamic=False)``.
-        access_threshold: of the table, where ids are a tensor, as FeatureSpec has it; else its FeatureSpecs say it.
+        table: a table of ``create_table``.
+        ids: a FeatureSpec of this table whose ids are submitted by an ``insert_function``, or a Tensor, SparseTensor or
+            RaggedTensor of integers computed from a batch. ``start`` moves the ops that compute such a tensor into the
+            dataset.
+        batch: with a FeatureSpec, the result of ``iterator.get_next()``, or its features.
+        training: False: the lookup reads rows without a gradient, and creates no rows for new keys.
+        trainable: False: this lookup has no gradient, but new keys get rows. If all lookups of a table have it, rows
+            keep their initial values.
+        default_value: float, scalar or [dim]: the row of a key without a row (unknown in evaluation, or not admitted)
+            and of a missing position of sparse ids. "initial": in evaluation and exported models, the initial row of
+            the key, as a TensorFlow variable would have it; otherwise zeros. None: as "initial", or zeros if the table
+            has an access threshold. With a FeatureSpec, initial rows require ``batch``.
+        max_keys: maximum number of distinct keys of a batch, in [1, 2147483647]; required with
+            ``init(use_dynamic=False)``.
+        access_threshold: threshold of the table if ``ids`` is a tensor; otherwise its FeatureSpecs set it.
         eviction_threshold: likewise.
-        name: of the returned tensor, 1 to 255 characters.
+        name: name of the returned tensor, 1 to 255 characters.
 
     Returns:
         float32 of the (dense) shape of the ids followed by dim.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; a FeatureSpec of another table, or that no dataset
-            carries; a dataset that would reorder batches; inputs of Keras, whose ``fit`` is not supported; with static
-            shapes, evaluation of a FeatureSpec without ``batch`` and without numbers as ``default_value``.
-        RuntimeError: a FeatureSpec without ``batch``; a new lookup after the pipeline was started.
+        ValueError: an argument has the wrong type or is out of range. A FeatureSpec is of another table or of no
+            dataset. A dataset reorders batches. The ids are inputs of Keras, whose ``fit`` is not supported. With
+            static shapes, an evaluation of a FeatureSpec has neither ``batch`` nor a number as ``default_value``.
+        RuntimeError: a FeatureSpec without ``batch``, or the pipeline has started.
         KeyError: ``batch`` does not have the feature.
-        TypeError: an argument that it does not have; names the nearest.
+        TypeError: an argument is unknown; the error suggests a similar name.
     """
     return lookups.look_up(_request(
         table, lookups.only_feature(table, ids), batch, training=training, default_value=default_value,
@@ -144,33 +147,33 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
                   trainable: bool = True, default_value: Any = None, max_keys: Optional[int] = None,
                   access_threshold: Optional[int] = None, eviction_threshold: Optional[int] = None,
                   name: Optional[str] = None) -> tf.Tensor:
-    """Look up bags of ids, and combine the rows of each bag to one.
+    """Look up bags of ids, and combine the rows of each bag.
 
-    A bag is a row of a SparseTensor or RaggedTensor of ids. Sums are those of ``tf.nn.embedding_lookup_sparse``, in its
-    order: bit for bit in "sum" and "mean", and in "sqrtn" without weights. Unlike there, any integer is an id, a bag
-    without ids gives zeros wherever it stands and trains nothing, and the ids of rows must be in order.
+    A bag is a row of a SparseTensor or RaggedTensor of ids. Results equal ``tf.nn.embedding_lookup_sparse``: bit for
+    bit for "sum" and "mean", and for "sqrtn" without weights. Unlike in TensorFlow, any integer is an id, any bag may
+    be empty, and ids must be sorted by bag. An empty bag returns zeros and trains nothing.
 
     Args:
-        table: from ``create_table``.
-        ids: SparseTensor [bags, any] or RaggedTensor [bags, (ids)] of integers; or a FeatureSpec of this table whose
-            ids in the batch are that.
-        weights: float32, one for each id: in the form of ``ids``, with the same places. They get gradients.
-        combiner: "sum", of rows times weights; "mean": that divided by the sum of the weights; "sqrtn": divided by the
-            root of the sum of their squares. Without weights each is 1.
-        max_norm: rows that are longer are scaled to this length before they are combined; above 0.
-        batch: with a FeatureSpec: what ``iterator.get_next()`` returned, or the features of it.
-        training: as of ``sparse_lookup``; so are ``trainable``, ``max_keys``, ``access_threshold``,
+        table: a table of ``create_table``.
+        ids: SparseTensor [bags, any] or RaggedTensor [bags, (ids)] of integers, or a FeatureSpec of this table with
+            such ids in the batch.
+        weights: float32, one for each id, in the form of ``ids`` and with the same indices. They get gradients.
+        combiner: "sum" of rows times weights; "mean": the sum divided by the sum of the weights; "sqrtn": the sum
+            divided by the root of the sum of their squares. Without ``weights``, each weight is 1.
+        max_norm: maximum length of a row, above 0; longer rows are scaled before they are combined.
+        batch: with a FeatureSpec, the result of ``iterator.get_next()``, or its features.
+        training: see ``sparse_lookup``, also for ``trainable``, ``max_keys``, ``access_threshold``,
             ``eviction_threshold`` and ``name``.
-        default_value: float, scalar or [dim]: what stands for the row of a key that has none, in evaluation or because
-            it was not admitted. Or "initial", or None, as of ``sparse_lookup``.
+        default_value: float, scalar or [dim]: the row of a key without a row (unknown in evaluation, or not admitted).
+            "initial" and None are as in ``sparse_lookup``.
 
     Returns:
         float32[bags, dim].
 
     Raises:
-        CombinerError: ids that are dense or of another rank; weights of another form, shape or dtype; an unknown
-            combiner; a FeatureSpec that ``sparse_lookup`` looks up, too (E250).
-        Exception: what ``sparse_lookup`` raises.
+        CombinerError: E250. The ids are dense or of another rank. The weights have another form, shape or dtype. The
+            combiner is unknown. ``sparse_lookup`` looks up the same FeatureSpec.
+        Exception: as ``sparse_lookup``.
     """
     return bags.lookup_sparse(_request(
         table, ids if isinstance(ids, FeatureSpec) else Ids.of(ids), batch, training=training,
@@ -180,10 +183,10 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
 
 
 def table_variables() -> List[Any]:
-    """What the optimizers of ``ascpipe.tf.optimizers`` train of the tables of the default graph, for ``var_list``.
+    """Return the trainable tensors of the default graph's tables, for ``var_list`` of an optimizer.
 
-    Of each table its variable float32[device rows, dim]; of tables that grow the rows of the batch. An optimizer of
-    TensorFlow may have them in its ``var_list``, too, beside ``tf.trainable_variables()``, which has no tables.
+    The result has the variable float32[device rows, dim] of each table; for tables that grow, the rows of the batch.
+    The optimizer may be of ``ascpipe.tf.optimizers`` or of TensorFlow. ``tf.trainable_variables()`` contains no tables.
 
     Raises:
         EnvironmentError: ``init`` was not called.
@@ -196,10 +199,10 @@ def table_variables() -> List[Any]:
 
 def _request(table: Table, ids: Union[FeatureSpec, Ids], batch: Any, *, training: bool, default_value: Any,
              said: Dict[str, Optional[int]], **others: Any) -> LookupRequest:
-    """A lookup in the words of this API; ``said``: thresholds; ``others``: attributes of the request as they are."""
+    """Return a request from arguments of this API. ``said``: thresholds. ``others``: attributes of the request."""
     _require_max_keys(table, others["send_count"])
     gives_initial = isinstance(default_value, str)
-    # In programs of the incumbent, the default is that of the incumbent: zeros.
+    # Programs of the incumbent get its default, which is zeros.
     is_usual = default_value is None and Process.current().is_plain
     return LookupRequest(
         table, ids, batch, TRAIN if training else EVAL, default_value=None if gives_initial else default_value,

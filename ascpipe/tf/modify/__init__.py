@@ -1,1 +1,1 @@
-"""Graph modification: lookups of plain tensors, whose ids are moved into the dataset."""
+"""Graph modification: lookups of tensors, whose ids are moved into the dataset."""

@@ -1,8 +1,7 @@
-"""Makes an iterator deliver more tensors: a further ``map`` in its dataset, and further outputs of its ``get_next``.
+"""Extends an iterator by more tensors: adds a ``map`` to its dataset, and outputs to its ``get_next``.
 
-The iterator, its initializer and the outputs that it had stay what they are, so whatever the program did with
-them holds.  Only its dataset is another one: the program's up to its trailing ``prefetch``, then the ``map``, then
-``prefetch`` and what else stood there.
+The iterator, its initializer and its existing outputs do not change, so the program's uses of them stay valid. Only the
+dataset changes: the new ``map`` is inserted before the trailing ``prefetch`` and the stages after it.
 """
 from typing import List, NamedTuple, Sequence, Tuple
 
@@ -15,10 +14,10 @@ from ascpipe.tf.graph.dataset_graph import OPTION_STAGES, DatasetGraph, stage_ki
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.graph.tensor_requests import Extend, Extension
 
-#: Batches read ahead where the program has no ``prefetch``.
+#: Batches to read ahead if the program has no ``prefetch``.
 READ_AHEAD = 32
 
-#: Stages behind the last ``map`` of a program that hand on each batch as it is.
+#: Stages that pass each batch unchanged; they may follow the last ``map`` of a program.
 _PASSING = (*OPTION_STAGES, "PrefetchDataset", "TakeDataset", "SkipDataset", "RepeatDataset",
             "AssertCardinalityDataset")
 
@@ -32,10 +31,10 @@ class _Rebuilt(NamedTuple):
 
 
 def initializers_of(iterator: tf.Operation) -> List[tf.Operation]:
-    """The ops that initialise an iterator.
+    """Return the ops that initialize an iterator.
 
     Raises:
-        ValueError: an iterator that is neither initialised in this graph nor a one-shot one.
+        ValueError: the iterator is not initialized in this graph, and is not a one-shot iterator.
     """
     if iterator.type == "OneShotIterator":
         return []
@@ -49,18 +48,18 @@ def initializers_of(iterator: tf.Operation) -> List[tf.Operation]:
 
 
 def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], extend: Extend) -> Extension:
-    """Let every ``get_next`` of one iterator deliver more.
+    """Let every ``get_next`` of an iterator return more tensors.
 
     Args:
-        datasets: of the graph.
-        get_nexts: all of the iterator.
-        extend: called with the tensors of a batch, flat, in a function of the dataset; gives these and more.
+        datasets: datasets of the graph.
+        get_nexts: all ``get_next`` of the iterator.
+        extend: called in a function of the dataset with the flat tensors of a batch; returns these and more.
 
     Returns:
-        What ``extend_get_next`` and ``extend_initializer`` need for ops that are made later.
+        The arguments of ``extend_get_next`` and ``extend_initializer`` for ops that are created later.
 
     Raises:
-        ValueError: see ``initializers_of``; and what ``extend`` raises.
+        ValueError: as ``initializers_of``, and any error of ``extend``.
     """
     iterator = datasets.iterator(get_nexts[0])
     graph = iterator.graph
@@ -82,13 +81,13 @@ def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], e
 
 
 def extend_get_next(get_next: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
-    """Let a ``get_next`` of an extended iterator deliver all tensors of a batch."""
+    """Let a ``get_next`` of an extended iterator return all tensors of a batch."""
     internals.set_element_specs(get_next, specs)
     internals.add_outputs(get_next, specs[len(get_next.outputs):])
 
 
 def extend_initializer(initializer: tf.Operation, extension: Extension) -> None:
-    """Let an initializer of an extended iterator give it an extended dataset, once. Raises what ``extend`` raises."""
+    """Let an initializer of an extended iterator use an extended dataset, once. Raises any error of ``extend``."""
     if initializer in extension.initializers:
         return
     with initializer.graph.as_default(), outside_scopes(initializer.graph):
@@ -99,7 +98,7 @@ def extend_initializer(initializer: tf.Operation, extension: Extension) -> None:
 
 def _new_factory(graph: tf.Graph, name: str, specs: List[tf.TensorSpec],
                  extend: Extend) -> Tuple[str, List[tf.TensorSpec]]:
-    """A function that makes the dataset of a one-shot iterator as the function of that name does, and adds the map."""
+    """Copy the function that makes the dataset of a one-shot iterator, and add the map."""
     old = internals.function_in(graph, name).definition
     definition, _ = function_def_to_graph.function_def_to_graph_def(old, copy_functions=False)
     (returned,) = old.ret.values()
@@ -116,7 +115,7 @@ def _new_factory(graph: tf.Graph, name: str, specs: List[tf.TensorSpec],
 
 
 def _rebuild(dataset: tf.Tensor, specs: List[tf.TensorSpec], extend: Extend) -> _Rebuilt:
-    """The dataset with the map in the place that is right for it; the default graph is that of the dataset."""
+    """Insert the map at its position in a dataset. The default graph must contain the dataset."""
     stages = _trailing_stages(dataset)
     kinds = [stage_kind(op.type) for op in stages]
     prefetches = [place for place, kind in enumerate(kinds) if kind == "PrefetchDataset"]
@@ -136,7 +135,7 @@ def _rebuild(dataset: tf.Tensor, specs: List[tf.TensorSpec], extend: Extend) -> 
 
 
 def _trailing_stages(dataset: tf.Tensor) -> List[tf.Operation]:
-    """Stages that hand on each batch as it is, from the last one up to the first that does not."""
+    """Return the last stages of a dataset that pass batches unchanged, the last stage first."""
     found = []
     op = dataset.op
     while stage_kind(op.type) in _PASSING:
@@ -146,7 +145,6 @@ def _trailing_stages(dataset: tf.Tensor) -> List[tf.Operation]:
 
 
 def _copy(stage: tf.Operation, source: tf.Tensor, specs: List[tf.TensorSpec]) -> tf.Tensor:
-    """A stage over another dataset."""
     attributes = {name: value for name, value in stage.node_def.attr.items() if not name.startswith("_")}
     copy = stage.graph.create_op(stage.type, [source, *stage.inputs[1:]], [tf.variant], attrs=attributes,
                                  name=stage.name.rsplit("/", 1)[-1])

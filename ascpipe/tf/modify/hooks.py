@@ -1,4 +1,4 @@
-"""Hooks that modify graphs in monitored sessions and Estimators, or say what is moved into the dataset with the ids."""
+"""Hooks of monitored sessions and Estimators that modify graphs, or move further ops into the dataset."""
 import csv
 import os
 from typing import Any, Iterator, List, Sequence, Tuple
@@ -16,20 +16,20 @@ from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
 from ascpipe.tf.validation import ListOf, Text, boolean, checked
 
-#: Parts of types and of names of ops that are never moved.
+#: Ops are never moved if their type or name contains one of these.
 _REFUSED_TYPES = ("Dataset", "Summary")
 _REFUSED_NAMES = ("save", "report_", "loss")
 
 
 class GraphModifierHook(tf.estimator.SessionRunHook):
-    """Modifies the graph and starts the pipeline when a session begins; for ``train``, ``evaluate`` and ``predict``.
+    """Hook for ``train``, ``evaluate`` and ``predict`` that modifies the graph and starts the pipeline.
 
     Args:
         dump_graph: see ``modify_graph_and_start_emb_cache``.
-        modify_graph: False: lookups have FeatureSpecs, only start the pipeline.
+        modify_graph: False: only start the pipeline, because lookups use FeatureSpecs.
 
     Raises:
-        ValueError: an argument of the wrong type. ``begin`` raises as ``modify_graph_and_start_emb_cache``.
+        ValueError: an argument has the wrong type. ``begin`` raises the errors of ``modify_graph_and_start_emb_cache``.
     """
 
     @checked(dump_graph=boolean(), modify_graph=boolean())
@@ -38,26 +38,26 @@ class GraphModifierHook(tf.estimator.SessionRunHook):
         self._modify = modify_graph
 
     def begin(self) -> None:
-        """Modify and mark, before the graph is finalized, with which the pipeline starts."""
+        """Modify the graph and mark it. The pipeline starts when the graph is finalized."""
         if self._modify:
             modify_graph_and_start_emb_cache(dump_graph=self._dump)
         else:
             start_asc_pipeline()
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
-        """Initialise the iterators, as not every program leaves that to an Estimator."""
+        """Initialize the iterators, because a program may not leave this to an Estimator."""
         initializers = session.graph.get_collection(INITIALIZERS)
         if initializers:
             session.run(initializers)
 
 
 class _Slicer(tf.estimator.SessionRunHook):
-    """Notes what is moved in ``begin``, and reports it in a folder of the working directory."""
+    """Hook that selects ops to move in ``begin``, and writes a report to a folder of the working directory."""
 
     _folder = ""
 
     def begin(self) -> None:
-        """Note what is moved, before ``GraphModifierHook`` moves it."""
+        """Select ops before ``GraphModifierHook`` moves them."""
         graph = tf.compat.v1.get_default_graph()
         requests = GraphState.of(graph).requests
         if requests.done:
@@ -72,7 +72,7 @@ class _Slicer(tf.estimator.SessionRunHook):
                             for lookup, tensor in moved)
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
-        """Write the graph as it was modified."""
+        """Write the modified graph."""
         tf.io.write_graph(session.graph.as_graph_def(), self._folder, "sliced_graph.pbtxt")
 
     def _slice(self, graph: tf.Graph, lookups: Sequence[TensorLookup]) -> Iterator[Tuple[TensorLookup, tf.Tensor]]:
@@ -80,18 +80,19 @@ class _Slicer(tf.estimator.SessionRunHook):
 
 
 class LookupSubgraphSlicerHook(_Slicer):
-    """Moves ops of some types, among those that make the ids of lookups, wholly into the dataset.
+    """Hook that moves ops of some types completely into the dataset, among the ops that compute ids of lookups.
 
-    What makes ids is moved in any case; what else reads these ops' outputs then takes them from the batch, so that they
-    are computed once. In the dataset they have the prefix ``sliced/``. List the hook before ``GraphModifierHook``.
-    ``begin`` writes a report to ``./lookup_slicing``.
+    Ops that compute ids are always moved. With this hook, other readers of these ops also take the outputs from the
+    batch, so that they are computed once. The names of moved ops begin with ``sliced/``. List the hook before
+    ``GraphModifierHook``. ``begin`` writes a report to ``./lookup_slicing``.
 
     Args:
         op_types: types of ops, a non-empty list.
 
     Raises:
-        ValueError: an argument of the wrong type. ``begin``: an op that is not moved, as it has control inputs, gives a
-            resource or variant, or is by its type or name part of a dataset, a summary, a loss, or a Saver.
+        ValueError: an argument has the wrong type. Raised by ``begin``: an op cannot be moved. Such an op has control
+            inputs, returns a resource or variant, or its type or name shows that it belongs to a dataset, summary, loss
+            or Saver.
     """
 
     _folder = os.path.join(".", "lookup_slicing")
@@ -114,11 +115,15 @@ class LookupSubgraphSlicerHook(_Slicer):
 
 
 class OrphanLookupKeySlicerHook(_Slicer):
-    """Lets ids that come from no iterator, constants for instance, be submitted with the batches of one.
+    """Hook that submits ids without an iterator, for example constants, with the batches of an iterator.
 
-    That is the iterator of the table's other lookups in the channel, or of the channel's; else the first of the graph
-    for training, the last for evaluation. List the hook before ``GraphModifierHook``. ``begin`` writes a report to
-    ``./orphan_slicing``.
+    The iterator is the first that exists of these:
+
+    - the iterator of the table's other lookups in the channel
+    - the iterator of other lookups in the channel
+    - in training the first iterator of the graph, in evaluation the last
+
+    List the hook before ``GraphModifierHook``. ``begin`` writes a report to ``./orphan_slicing``.
     """
 
     _folder = os.path.join(".", "orphan_slicing")
@@ -131,10 +136,10 @@ class OrphanLookupKeySlicerHook(_Slicer):
 
 
 class ACGPushOpsToDatasetHook(OrphanLookupKeySlicerHook):
-    """Hook that moves ids without an iterator into datasets, under its name in older versions.
+    """Alias of ``OrphanLookupKeySlicerHook`` from older versions.
 
     Args:
-        dump_graph: without effect: the report in ``./orphan_slicing`` has the graph before and after.
+        dump_graph: without effect: the report in ``./orphan_slicing`` contains the graph before and after.
     """
 
     @checked(dump_graph=boolean())
@@ -143,10 +148,10 @@ class ACGPushOpsToDatasetHook(OrphanLookupKeySlicerHook):
 
 
 def merge_lookups(loss: Any) -> None:
-    """Make one op of the training lookups of each table of the default graph, where they wait for that.
+    """Merge the training lookups of each table of the default graph, if they are not merged yet.
 
     Args:
-        loss: as ``compute_gradients`` has it; of columns it says which lookups train.
+        loss: as in ``compute_gradients``; it decides which lookups of columns train.
     """
     graph = tf.compat.v1.get_default_graph()
     if waits(graph):

@@ -1,7 +1,7 @@
-"""Finds the ops between ``IteratorGetNext`` and the tensor of ids of a lookup, and copies them.
+"""Finds the ops between ``IteratorGetNext`` and the ids of a lookup, and copies them into a dataset.
 
-They are copied into a function of the dataset, where there are no variables, nothing that is fed, and no state. Lookup
-tables stay where they are, and the function reads them: those that never change, since batches are read ahead.
+A function of a dataset has no variables, no fed values and no state. Lookup tables stay in the graph and the function
+reads them; their content must be constant, because batches are read ahead.
 """
 from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
@@ -13,24 +13,24 @@ from ascpipe.tf.graph.dataset_graph import GET_NEXT
 
 _FED = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "TemporaryVariable", "AutoReloadVariable")
-#: Declared stateful so that they are not pruned; what they do is the same in a dataset.
+#: Ops that are stateful only to prevent pruning; they work in a dataset.
 _HARMLESS = ("Assert", "Print", "PrintV2")
 _NO_QUEUES = ("A queue, as of numpy_input_fn and pandas_input_fn, cannot be read ahead exactly: let input_fn return a "
               "dataset, as tf.data.Dataset.from_tensor_slices((dict(features), labels)).shuffle(...).batch(...)")
 _NOT_FED = ("What is fed is not known before its step: give the ids by a tf.data.Dataset, such as from_generator "
             "(docs/tutorial/from-tensorflow.md, Placeholders)")
-#: Lookup tables whose content is the same from their initializer on, and the ops that read them.
+#: Lookup tables with constant content after initialization, and the ops that read them.
 _FIXED_TABLES = ("HashTableV2",)
 _TABLE_READS = ("LookupTableFindV2", "LookupTableSizeV2")
 
 
 class IdGraph(NamedTuple):
-    """Ops that some tensors are made by.
+    """Ops that compute some tensors.
 
     Attributes:
-        get_nexts: where their batches come from.
-        ops: between those and the tensors, in the order in which they were made.
-        lookup_tables: that these read.
+        get_nexts: the ops that return their batches.
+        ops: the ops from there to the tensors, in order of creation.
+        lookup_tables: the lookup tables that these ops read.
     """
 
     get_nexts: List[tf.Operation]
@@ -39,7 +39,8 @@ class IdGraph(NamedTuple):
 
 
 def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGraph:
-    """Ops that make tensors, control inputs included; the search ends at tensors whose names are ``given``."""
+    """Return the ops that compute tensors, with control inputs. The search ends at tensors whose names are ``given``.
+    """
     get_nexts: Dict[str, tf.Operation] = {}
     lookup_tables: Dict[str, tf.Operation] = {}
     ops: Set[tf.Operation] = set()
@@ -52,7 +53,7 @@ def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGra
             lookup_tables[op.name] = op
         elif op not in ops:
             ops.add(op)
-            if _why_not(op) is None:  # what a refused op needs says nothing more
+            if _why_not(op) is None:  # inputs of a refused op do not matter
                 waiting.extend(tensor.op for tensor in op.inputs if tensor.name not in given)
                 waiting.extend(op.control_inputs)
     return IdGraph([get_nexts[name] for name in sorted(get_nexts)], sorted(ops, key=internals.order_of),
@@ -60,7 +61,7 @@ def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGra
 
 
 def require_movable(graph: IdGraph, what: str) -> None:
-    """Raise ``ValueError`` that names each op that cannot run in a dataset; ``what`` says what needs it."""
+    """Raise ``ValueError`` with the names of ops that cannot run in a dataset. ``what``: subject of the message."""
     refused = [op for op in graph.ops if _why_not(op) is not None]
     if not refused:
         return
@@ -75,7 +76,7 @@ def require_movable(graph: IdGraph, what: str) -> None:
 
 
 def _why_not(op: tf.Operation) -> Optional[str]:
-    """Why an op cannot run in a dataset, or None."""
+    """Return why an op cannot run in a dataset, or None."""
     if op.type in _FED:
         return "it is fed"
     handles = [tensor.op.name for tensor in op.inputs if tensor.op.type == "VarHandleOp"]
@@ -98,16 +99,16 @@ def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scop
               finds_tables: bool = False) -> List[tf.Tensor]:
     """Copy ops into the default graph, a function of a dataset, as one call.
 
-    They are a function of their own, since TensorFlow adds control dependencies to the ops of the dataset's function
-    and knows the branches and loops among copied ops no longer.
+    The copies form a function of their own. In the dataset's function, TensorFlow would add control dependencies to
+    them, and would not recognize the branches and loops among them.
 
     Args:
-        tensors: what is wanted.
-        given: by name of a tensor that they are made of, what takes its place; all outputs of ``get_next`` among them.
-            Lookup tables are taken from the graph around.
+        tensors: tensors to compute.
+        given: replacements by name of a tensor, with all outputs of ``get_next``. Lookup tables are captured from the
+            outer graph.
         scope: name scope of the copies.
-        finds_tables: lookup tables are found by the names that they share, where nothing can be taken from around: in
-            the dataset of a one-shot iterator.
+        finds_tables: find lookup tables by shared name, because the dataset of a one-shot iterator cannot capture
+            tensors.
 
     Returns:
         The copies of ``tensors``, with their static shapes.
@@ -142,46 +143,48 @@ def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scop
 
 
 def _found(table: tf.Operation) -> tf.Tensor:
-    """The same lookup table, of the session that runs the default graph: an op of its shared name finds it."""
+    """Create an op that finds a lookup table of the session by its shared name."""
     attributes = {name: value for name, value in table.node_def.attr.items() if not name.startswith("_")}
     op = tf.compat.v1.get_default_graph().create_op(table.type, [], [tf.resource], attrs=attributes, name="table")
     return op.outputs[0]
 
 
 def is_shared(table: tf.Operation) -> bool:
-    """Whether a lookup table has a name by which others find it."""
+    """Return whether a lookup table has a shared name."""
     return bool(table.get_attr("shared_name"))
 
 
 class _Copies:
-    """Copies of ops. Of ops that make the same of the same there is one: columns make the ids of a feature each.
+    """Copies of ops, without duplicates: ops of one type, with equal inputs and attributes, share a copy.
+
+    Duplicates are frequent, because each column computes the ids of its feature.
 
     Args:
-        ops: what is copied, in the order in which they were made.
+        ops: the ops to copy, in order of creation.
     """
 
     def __init__(self, ops: Sequence[tf.Operation]) -> None:
         self._names = {op.name for op in ops}
-        self._first: Dict[Tuple[Any, ...], str] = {}  # by type, inputs and attributes, the name of the copy
-        self._alike: Dict[str, str] = {}  # by name of an op, that of the copy which stands for it
+        self._first: Dict[Tuple[Any, ...], str] = {}  # name of the copy by type, inputs and attributes
+        self._alike: Dict[str, str] = {}  # name of the shared copy by name of the op
 
     def name_of(self, tensor: tf.Tensor) -> str:
-        """The name of the copy of a tensor."""
+        """Return the name of the copy of a tensor."""
         op, _, place = tensor.name.partition(":")
         return "{}:{}".format(self._alike.get(op, op), place)
 
     def add(self, definition: tf.compat.v1.GraphDef, op: tf.Operation) -> None:
-        """Copy an op into a graph, with the control inputs that are copied, too."""
+        """Copy an op into a graph, with those control inputs that are also copied."""
         node = tf.compat.v1.NodeDef()
         node.CopyFrom(op.node_def)
         node.device = ""
         if "_class" in node.attr:
-            del node.attr["_class"]  # it may name ops that stay behind
+            del node.attr["_class"]  # it may name ops that are not copied
         inputs = [self._input(source) for source in node.input
                   if not source.startswith("^") or source[1:] in self._names]
         del node.input[:]
         node.input.extend(inputs)
-        is_stateful = op.op_def is None or op.op_def.is_stateful  # of a function that is called by its name: None
+        is_stateful = op.op_def is None or op.op_def.is_stateful  # None: the op calls a function by name
         attributes = sorted((key, value.SerializeToString(deterministic=True)) for key, value in node.attr.items())
         what = (node.op, *inputs, *attributes)
         if not is_stateful and self._first.setdefault(what, op.name) != op.name:
@@ -190,7 +193,7 @@ class _Copies:
             definition.node.add().CopyFrom(node)
 
     def connect(self, definition: tf.compat.v1.GraphDef) -> None:
-        """Let copies read those that stand for others, once all are known: a branch's op is older than its switches."""
+        """Resolve inputs again after all ops are added, because an op in a branch is older than its switches."""
         for node in definition.node:
             inputs = [self._input(source) for source in node.input]
             del node.input[:]
@@ -203,7 +206,7 @@ class _Copies:
 
 
 def _add_functions(definition: tf.compat.v1.GraphDef, graph: tf.Graph) -> None:
-    """The functions that the nodes call, and those that these call."""
+    """Add the functions that the nodes call, directly or indirectly."""
     known: Set[str] = set()
     waiting = list(_called(definition.node))
     while waiting:
@@ -217,7 +220,7 @@ def _add_functions(definition: tf.compat.v1.GraphDef, graph: tf.Graph) -> None:
 
 def _called(nodes: Iterable[tf.compat.v1.NodeDef]) -> Iterable[str]:
     for node in nodes:
-        yield node.op  # a function may be called by its name
+        yield node.op  # the type may be the name of a function
         for value in node.attr.values():
             if value.HasField("func"):
                 yield value.func.name

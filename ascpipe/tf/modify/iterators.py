@@ -1,7 +1,7 @@
-"""Lets an iterator be used before and after graph modification has extended it, and gives its initializer.
+"""Extends iterators that are used after graph modification, and returns their initializers.
 
-A batch of an extended iterator has more tensors than the program's structure says. An op that takes it out with fewer
-outputs aborts the process, so each ``get_next`` and each initializer that is made later is extended before it runs.
+A batch of an extended iterator has more tensors than the program's structure. A ``get_next`` with fewer outputs would
+abort the process, so each later ``get_next`` and initializer is extended before it runs.
 """
 import weakref
 from typing import Any, Dict, List, Optional
@@ -21,9 +21,9 @@ from ascpipe.tf.validation import boolean, checked
 
 
 def get_target_batch(is_training: bool) -> Any:
-    """The result of the ``get_next()`` whose batches a channel looks up; None: it looks up none.
+    """Return the result of the ``get_next()`` whose batches a channel looks up, or None if there are no lookups.
 
-    Of the default graph, or where nothing is looked up there, of the graph that was modified last.
+    The default graph is used or, if it has no lookups, the graph that was modified last.
     """
     channel = TRAIN if is_training else EVAL
     state = GraphState.of(tf.compat.v1.get_default_graph())
@@ -32,7 +32,7 @@ def get_target_batch(is_training: bool) -> Any:
         state = GraphState.of(modified)
     for request in state.requests.lookups:
         if request.channel == channel:
-            for get_next in id_graph([request.ids]).get_nexts:  # ids that come from no iterator have none
+            for get_next in id_graph([request.ids]).get_nexts:  # empty if the ids come from no iterator
                 return _batches(get_next.graph).get(get_next)
     for (_, looked_up), lookup in state.lookups.items():
         if looked_up == channel:
@@ -45,17 +45,17 @@ def get_target_batch(is_training: bool) -> Any:
 def get_initializer(is_training: bool) -> Optional[tf.Operation]:
     """Return the op that initializes the iterators of a channel of a modified graph.
 
-    Of the default graph, or where that was not modified, of the graph that was modified last.
+    The default graph is used or, if it was not modified, the graph that was modified last.
 
     Args:
-        is_training: the channel.
+        is_training: True: training channel. False: evaluation.
 
     Returns:
-        The op; it does nothing for one-shot iterators. None: the graph was not modified, or nothing is looked up in
-        this channel.
+        The op, which does nothing for one-shot iterators. None: the graph was not modified, or the channel has no
+        lookups.
 
     Raises:
-        ValueError: an argument of the wrong type; an iterator that can be initialised from several datasets.
+        ValueError: an argument has the wrong type, or an iterator has several datasets.
         EnvironmentError: ``init`` was not called.
     """
     channel = TRAIN if is_training else EVAL
@@ -72,12 +72,11 @@ def get_initializer(is_training: bool) -> Optional[tf.Operation]:
 
 
 def note_modified(graph: tf.Graph) -> None:
-    """Note that a graph was modified."""
+    """Record that a graph was modified."""
     _modified()[:] = [weakref.ref(graph)]
 
 
 def _last_modified() -> Optional[tf.Graph]:
-    """The graph that was modified last, if it is still there."""
     return next((graph() for graph in _modified()), None)
 
 
@@ -86,7 +85,7 @@ def _modified() -> List["weakref.ref[tf.Graph]"]:
 
 
 def make_initializer_ops(state: GraphState, graph: tf.Graph) -> None:
-    """Make the op of each channel; now, as the graph may be finalized later."""
+    """Create the initializer op of each channel now, as the graph may be finalized later."""
     requests = state.requests
     for channel, iterators in requests.initializers.items():
         found = [op for initializers in iterators for op in initializers[:1]]
@@ -99,7 +98,7 @@ def make_initializer_ops(state: GraphState, graph: tf.Graph) -> None:
 
 
 def extend_late_ops(state: GraphState) -> None:
-    """Extend what was made of extended iterators since the last call: ``get_next`` and initializers."""
+    """Extend each ``get_next`` and initializer of extended iterators that was created since the last call."""
     for iterator, extension in state.requests.extensions.items():
         for op in iterator.outputs[0].consumers() if iterator.outputs else ():
             if op.type in GET_NEXT and len(op.outputs) < len(extension.specs):
@@ -113,12 +112,12 @@ def _get_next(self: Any, name: Optional[str] = None) -> Any:
     batch = patches.GET_NEXT.plain(self, name)
     resource = internals.resource_of(self)
     taken = [op for op in resource.consumers() if op.type in GET_NEXT]
-    if taken:  # else it is in a function, where nothing is looked up
+    if taken:  # empty in a function, which has no lookups
         op = max(taken, key=internals.order_of)
         _batches(op.graph)[op] = batch
     return batch
 
 
 def _batches(graph: tf.Graph) -> Dict[tf.Operation, Any]:
-    """The result of each ``get_next`` of a graph; kept on the graph itself, so that both go together."""
+    """Return the result of each ``get_next`` of a graph, stored on the graph so that both are freed together."""
     return internals.kept_on(graph, "batches", dict)

@@ -1,7 +1,7 @@
-"""``modify_graph_and_start_emb_cache``: moves what makes the ids of lookups into the datasets, and starts the pipeline.
+"""``modify_graph_and_start_emb_cache``: moves the ops that compute ids into datasets, and starts the pipeline.
 
-Then the graph is as if the program had declared features, and mapped its datasets with an insert function: ids are
-submitted as batches are read ahead, and the ticket comes out of ``get_next`` beside the batch.
+The result equals a program that declares features and maps its datasets with an insert function: ids are submitted as
+batches are read ahead, and ``get_next`` returns the ticket with the batch.
 """
 import functools
 import logging
@@ -28,7 +28,7 @@ from ascpipe.tf.validation import Instance, boolean, checked
 _log = logging.getLogger(__name__)
 
 ONE_SHOT = "OneShotIterator"
-#: Collections: the times of batches, and the initializers of iterators whose datasets were changed.
+#: Collections: timestamps of batches, and initializers of iterators whose datasets were changed.
 TIMESTAMP = "ASCEND_TIMESTAMP"
 INITIALIZERS = "ASCEND_CUTTING_POINT_INITIALIZER"
 
@@ -41,18 +41,18 @@ _SEVERAL = (
 
 
 class _Iterator:
-    """An iterator whose batches hold ids: what is added to them.
+    """An iterator whose batches contain ids, and the tensors to add to its batches.
 
     Args:
-        get_next: the one that lookups take batches from.
-        datasets: of its graph.
+        get_next: the op whose batches lookups use.
+        datasets: datasets of its graph.
 
     Attributes:
-        get_next: as given.
-        siblings: all of the iterator.
+        get_next: as the argument.
+        siblings: all ``get_next`` of the iterator.
 
     Raises:
-        ValueError: see ``initializers_of``.
+        ValueError: as ``initializers_of``.
     """
 
     def __init__(self, get_next: tf.Operation, datasets: DatasetGraph) -> None:
@@ -68,16 +68,16 @@ class _Iterator:
         self._streams: Dict[int, List[Tuple[FeatureSpec, tf.Tensor]]] = {}
 
     def carry(self, tensor: tf.Tensor) -> None:
-        """Let a tensor that the dataset makes beside ids come with the batch."""
+        """Add a tensor to the batch, which the dataset computes along with the ids."""
         if tensor.op is not self.get_next and not any(tensor is other for other in [*self.sliced, *self.carried]):
             self.carried.append(tensor)
 
     def channels(self) -> List[int]:
-        """Channels that look its batches up, in their order among the tickets."""
+        """Return the channels of its lookups, in the order of their tickets."""
         return sorted({lookup.channel for lookup in self.lookups})
 
     def features(self, channel: int) -> List[Tuple[FeatureSpec, tf.Tensor]]:
-        """Features of a channel, each with its tensor; the time of the batch, if there is one, at the end."""
+        """Return the features of a channel and their tensors; the timestamp, if there is one, is last."""
         if channel not in self._streams:
             ids = {lookup.spec: lookup.ids for lookup in self.lookups if lookup.channel == channel}
             times = [(FeatureSpec("timestamp", is_timestamp=True), time) for time in self.times]
@@ -85,14 +85,15 @@ class _Iterator:
         return self._streams[channel]
 
     def wanted(self) -> List[tf.Tensor]:
-        """Tensors that are made in the dataset, each once: what is carried, then ids and times."""
+        """Return the tensors to compute in the dataset, without duplicates: carried tensors, then ids and timestamps.
+        """
         found = {tensor.name: tensor for tensor in self.carried}
         found.update({tensor.name: tensor for channel in self.channels() for _, tensor in self.features(channel)})
         return list(found.values())
 
     @tf.autograph.experimental.do_not_convert
     def extend(self, *batch: tf.Tensor) -> Tuple[tf.Tensor, ...]:
-        """The function for ``map``: the batch, what is sliced and what is carried, and a ticket for each channel."""
+        """Return the batch, the sliced and carried tensors, and a ticket for each channel; the function for ``map``."""
         given = {output.name: tensor for output, tensor in zip(self.get_next.outputs, batch)}
         sliced = copy_into(self.sliced, given, "sliced", finds_tables=self._is_one_shot)
         given.update({tensor.name: copy for tensor, copy in zip(self.sliced, sliced)})
@@ -110,21 +111,21 @@ def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump
     """Move the ops that compute ids of ``sparse_lookup(modify_graph=True)`` into datasets; start the pipeline.
 
     Call it after all gradients are computed and before the session. Iterators, their initializers and their batches
-    stay what they are; ``get_initializer`` gives the initializers. The pipeline starts as ``start_asc_pipeline`` says.
-    In a graph that is made to be exported, and in one that was modified before, it does nothing.
+    stay valid; ``get_initializer`` returns the initializers. The pipeline starts as described for
+    ``start_asc_pipeline``. In a graph that is built for export or already modified, nothing is done.
 
     Args:
-        full_graph: else the default graph.
-        dump_graph: write the graph before and after, and what was moved, to ``./export_graph``.
+        full_graph: the graph; None: the default graph.
+        dump_graph: write the graph before and after, and the moved ops, to ``./export_graph``.
 
     Raises:
-        ValueError: an argument of the wrong type; ids that come from no iterator, from several, or from one of
-            another kind than initializable and one-shot; ids whose ops cannot run in a dataset, each named; ids of a
-            one-shot iterator that are made by a lookup table without a shared name; a dataset that would reorder
-            batches; a table in a channel with batches of two iterators.
-        RuntimeError: the graph has no such lookup; training lookups that were not merged (``do_merge_lookup``); and as
+        ValueError: an argument has the wrong type. Ids come from no iterator, from several, or from one that is neither
+            initializable nor one-shot. An op that computes ids cannot run in a dataset. The ids of a one-shot iterator
+            need a lookup table without a shared name. A dataset reorders batches. A table uses batches of two iterators
+            in a channel.
+        RuntimeError: the graph has no such lookup, training lookups are not merged (``do_merge_lookup``), or as
             ``start_asc_pipeline``.
-        EnvironmentError: ``init`` was not called; two timestamps of one iterator.
+        EnvironmentError: ``init`` was not called, or an iterator has two timestamps.
         NotBuiltYetError, AscpipeError: as ``start_asc_pipeline``.
     """
     graph = full_graph or tf.compat.v1.get_default_graph()
@@ -166,11 +167,11 @@ def _require_modifiable(graph: tf.Graph, state: GraphState) -> None:
         raise RuntimeError("the graph has no sparse_lookup(..., modify_graph=True), so nothing to modify; with "
                            "FeatureSpecs call start_asc_pipeline()")
     for lookup in state.requests.unmerged(TRAIN):
-        if lookup.is_open:  # no gradient was asked for
+        if lookup.is_open:  # the program asked for no gradient
             lookup.close(EVAL)
     unmerged = sorted({lookup.table.table_name for lookup in state.requests.unmerged(TRAIN)})
     if unmerged and Process.current().is_plain:
-        merge(state, TRAIN)  # no gradient was asked of them, which the checks at the start judge
+        merge(state, TRAIN)  # the program asked for no gradient; the checks at the start decide about that
     elif unmerged:
         raise RuntimeError("the training lookups of tables {} are not merged: ask an optimizer for gradients "
                            "(compute_gradients(), minimize()), or call do_merge_lookup() before tf.gradients()".format(
@@ -178,9 +179,9 @@ def _require_modifiable(graph: tf.Graph, state: GraphState) -> None:
 
 
 def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
-    """The iterators that lookups take batches from, with all that is made of these."""
+    """Return the iterators that lookups use, with the tensors to add to their batches."""
     found: Dict[tf.Operation, _Iterator] = {}
-    batch_of: Dict[Any, tf.Operation] = {}  # by table and channel
+    batch_of: Dict[Any, tf.Operation] = {}  # ``get_next`` by table and channel
     orphans = []
     for lookup in state.requests.lookups:
         what = "sparse_lookup {!r} of table {!r}: ids {!r}".format(
@@ -199,7 +200,7 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
                 raise ValueError(_SEVERAL.format(what, get_next.name, other.name, CHANNEL_NAMES[lookup.channel]))
         found[op].lookups.append(lookup)
         if lookup.request.evaluates_unseen:
-            found[op].carry(lookup.ids)  # else the dataset and the step would make the same ids
+            found[op].carry(lookup.ids)  # otherwise both the dataset and the step would compute them
     for lookup in orphans:
         _adopt(state, found, lookup)
     for tensor in state.requests.sliced:
@@ -225,7 +226,7 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
 
 
 def _require_reachable(iterator: tf.Operation, lookup_tables: Sequence[tf.Operation]) -> None:
-    """Refuse lookup tables without a name with a one-shot iterator: its dataset finds them by their names."""
+    """Refuse lookup tables without a shared name, which the dataset of a one-shot iterator cannot find."""
     lookup_tables = [table for table in lookup_tables if not is_shared(table)]
     if lookup_tables and iterator.type == ONE_SHOT:
         raise ValueError("iterator {!r} is a one-shot one, whose dataset cannot find the lookup tables {} without "
@@ -236,7 +237,7 @@ def _require_reachable(iterator: tf.Operation, lookup_tables: Sequence[tf.Operat
 
 
 def _adopt(state: GraphState, found: Dict[tf.Operation, _Iterator], lookup: TensorLookup) -> None:
-    """Give ids that come from no iterator to one: that of the table, of the channel, or else one that is left."""
+    """Assign ids without an iterator to the iterator of the table, of the channel, or any other."""
     iterators = list(found.values())
     same_table = [each for each in iterators for other in each.lookups
                   if other.channel == lookup.channel and other.table is lookup.table]
@@ -252,7 +253,6 @@ def _adopt(state: GraphState, found: Dict[tf.Operation, _Iterator], lookup: Tens
 
 
 def _source(ids: IdGraph, what: str) -> tf.Operation:
-    """The one ``get_next`` that ids come from."""
     require_movable(ids, what)
     if not ids.get_nexts:
         raise ValueError("{} come from no iterator: look up tensors that are made of a batch, or add "
@@ -264,11 +264,11 @@ def _source(ids: IdGraph, what: str) -> tf.Operation:
 
 
 def _extend(state: GraphState, iterator: _Iterator) -> None:
-    """Let an iterator deliver tickets, and tell the lookups where."""
+    """Let an iterator return tickets, and connect them to the lookups."""
     op = state.datasets.iterator(iterator.get_next)
     before = len(iterator.get_next.outputs)
     state.requests.extensions[op] = extend_iterator(state.datasets, iterator.siblings, iterator.extend)
-    state.datasets = DatasetGraph(op.graph)  # read anew, as the iterator has another one now
+    state.datasets = DatasetGraph(op.graph)  # read again, as the iterator has a new dataset
     initializers = initializers_of(op)
     added = iterator.get_next.outputs[before:]
     moved = [*iterator.sliced, *iterator.carried]

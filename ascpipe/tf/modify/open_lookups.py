@@ -1,7 +1,7 @@
-"""Decides which lookups of columns train, where a program has no mode: those that a loss depends on.
+"""Decides which lookups of columns train in a program without modes: the lookups that a loss depends on.
 
-A graph may have a tower that trains and one that evaluates, with the same tables and a dataset each. Only the loss that
-an optimizer is given tells them apart.
+A graph may have a tower that trains and one that evaluates, with the same tables and separate datasets. Only the loss
+that an optimizer gets tells them apart.
 """
 from typing import Any, Dict, List, Optional, Set
 
@@ -17,17 +17,17 @@ from ascpipe.tf.modify.id_graph import id_graph
 
 
 def close_those_of(state: GraphState, loss: Any) -> None:
-    """Let each open lookup of a table that a loss trains be of training or of evaluation.
+    """Assign the open lookups of tables that a loss trains to training or evaluation.
 
-    It trains if a gradient of the loss reaches it, or if it takes the same batches as one that is reached; else it
-    evaluates. Lookups of tables that the loss does not train stay open.
+    A lookup trains if a gradient of the loss reaches it, or if it uses the same batches as a lookup that is reached.
+    Otherwise it evaluates. Lookups of tables that the loss does not train stay open.
 
     Args:
-        loss: tensors; or a function, of which nothing is known: all train.
+        loss: tensors, or a function. With a function, all lookups train.
     """
     lookups = [lookup for lookup in state.requests.lookups if lookup.is_open]
     reached = None if callable(loss) else _reached_by(loss)
-    batches: Dict[str, List[List[tf.Operation]]] = {}  # of what trains, by name of the table
+    batches: Dict[str, List[List[tf.Operation]]] = {}  # batches of training lookups, by name of the table
     for lookup in lookups:
         if reached is None or lookup.rows in reached:
             batches.setdefault(lookup.table.table_name, []).append(_get_nexts(lookup))
@@ -39,7 +39,7 @@ def close_those_of(state: GraphState, loss: Any) -> None:
 
 
 def require_none_evaluates(state: GraphState, loss: Any, wanted: List[Optional[StandIn]]) -> None:
-    """Raise ``ColumnError`` where the gradient of a table is asked by a loss that has lookups of evaluation of it."""
+    """Raise ``ColumnError`` if a loss should train a table, and depends on a lookup that evaluates this table."""
     evaluating = [lookup for lookup in state.requests.lookups if lookup.channel == EVAL]
     if not evaluating or callable(loss):
         return
@@ -54,7 +54,6 @@ def require_none_evaluates(state: GraphState, loss: Any, wanted: List[Optional[S
 
 
 def _reached_by(loss: Any) -> Set[tf.Operation]:
-    """The ops that gradients of a loss pass through."""
     tensors = [tensor for tensor in tf.nest.flatten(loss) if isinstance(tensor, (tf.Tensor, tf.Variable))]
     return set(ops_behind(tensors, ("StopGradient",)))
 

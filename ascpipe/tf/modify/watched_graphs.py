@@ -1,4 +1,4 @@
-"""What a graph with tables does before it is run or finalized: it starts, and what was made late is extended."""
+"""Starts the pipeline of a graph, and extends ops that were created late, before the graph is run or finalized."""
 from typing import Any
 
 import tensorflow as tf
@@ -18,7 +18,7 @@ def waits(graph: tf.Graph) -> bool:
 
 @patches.RUN_LOCK.by
 def _session_run_lock(self: tf.Graph) -> Any:
-    """In the place of TensorFlow's, which each way of running a session calls before it adds new ops to the runtime."""
+    """Replace TensorFlow's method, which every run of a session calls before it adds new ops to the runtime."""
     start_marked(self)
     check_new_ops(self)
     return patches.RUN_LOCK.plain(self)
@@ -26,7 +26,7 @@ def _session_run_lock(self: tf.Graph) -> Any:
 
 @patches.FINALIZE.by
 def _finalize(self: tf.Graph) -> None:
-    """In the place of TensorFlow's, which managed sessions and supervisors call before they make a session."""
+    """Replace TensorFlow's method, which managed sessions and supervisors call before they create a session."""
     start_marked(self)
     if waits(self):
         if not StandIns.of(GraphState.of(self)):
@@ -34,7 +34,7 @@ def _finalize(self: tf.Graph) -> None:
                                "GraphModifierHook() (mx_rec.graph.modifier) to the hooks of train, evaluate and "
                                "predict, or call modify_graph_and_start_emb_cache(); of ascpipe.tf StartHook() or "
                                "start()")
-        modify_graph_and_start_emb_cache(self)  # the program knows columns alone
+        modify_graph_and_start_emb_cache(self)  # a program that uses only columns calls no start()
         start_marked(self)
     check_new_ops(self)
     patches.FINALIZE.plain(self)

@@ -7,7 +7,7 @@ from ascpipe.tf.optimizers.plain_names import Adagrad, Ftrl, GradientDescent, La
 
 __all__ = ["Adagrad", "Ftrl", "GradientDescent", "LazyAdam", "accumulate"]
 
-#: By names of TensorFlow in lower case, without "optimizer", what a program shall write.
+#: Suggestions for TensorFlow's names, in lower case and without "optimizer".
 _INSTEAD = {"sgd": "GradientDescent", "followtheregularizedleader": "Ftrl"}
 _LAZY = "LazyAdam, which is Adam that moves the rows of a batch only"
 _OF_TENSORFLOW = {

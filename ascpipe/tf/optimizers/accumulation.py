@@ -23,7 +23,7 @@ from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Integer, Rule, boolean, checked
 
-_OURS = "ascpipe/accumulation/"  # scope of ops that may use row numbers in every way (``table_uses.py``)
+_OURS = "ascpipe/accumulation/"  # scope of ops that may use row numbers in any way (``table_uses.py``)
 
 
 class _IsOptimizer(Rule):
@@ -36,9 +36,9 @@ class _IsOptimizer(Rule):
 def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = False) -> tf.compat.v1.train.Optimizer:
     """Let an optimizer apply the sum of the gradients of ``k`` batches, once for each ``k`` batches.
 
-    A cycle has ``k`` batches. Rows and variables keep their values until its last batch, which applies the sums: once
-    to each row that had a gradient in the cycle, and to each variable. The result is that of a TensorFlow program that
-    adds gradients in variables for ``k`` steps and then applies them. Sparse gradients stay sparse.
+    A cycle has ``k`` batches. Rows and variables keep their values until its last batch. That batch applies the sums
+    once, to each variable and to each row that had a gradient in the cycle. The result is that of a TensorFlow program
+    that adds gradients in variables for ``k`` steps and then applies them. Sparse gradients stay sparse.
 
     Batches are counted from 1. Each batch whose number is a multiple of ``k`` ends a cycle. Batches that are fetched
     and not trained count. Batches that an iterator has read ahead do not count if they are dropped with the iterator.
@@ -59,7 +59,7 @@ def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = 
         ValueError: an argument has the wrong type or is out of range. ``apply_gradients`` raises it if gradients of a
             variable are applied twice.
         TableUseError: E253. ``apply_gradients`` raises it if gradients of a table are applied twice.
-        NotBuiltYetError: E600. The program uses static shapes, ``init(use_dynamic=False)``, or several ranks; or its
+        NotBuiltYetError: E600. The program uses static shapes (``init(use_dynamic=False)``) or several ranks, or its
             tables grow and ``optimizer`` is not one of ``ascpipe.tf.optimizers``.
         EnvironmentError: ``init`` was not called.
     """
@@ -94,14 +94,14 @@ class _Accumulated(CustomizedOptimizer):
         self._optimizer = optimizer
         self._steps = steps
         self._factor = factor
-        # State of one call of apply_gradients: the number of batches since sums were applied; variables, and whether
+        # State of one call of apply_gradients: number of batches since the sums were applied; variables, and whether
         # their gradients are sparse; ids of the variables with sparse gradients.
         self._batches: Any = None
         self._sums: List[Tuple[Any, bool]] = []
         self._by_rows: Set[int] = set()
 
     def compute_gradients(self, loss: Any, *args: Any, **kwargs: Any) -> List[Tuple[Any, Any]]:
-        """Compute gradients by the other optimizer."""
+        """Compute gradients with the other optimizer."""
         pairs: List[Tuple[Any, Any]] = self._optimizer.compute_gradients(loss, *args, **kwargs)
         return pairs
 
@@ -124,7 +124,7 @@ class _Accumulated(CustomizedOptimizer):
                 self._zeros_slot(variable, GRADIENT_SUM, self._name)
                 if id(variable) in self._by_rows:
                     self._get_or_make_slot(variable, tf.zeros([variable.shape[0].value, 1]), GRADIENT_COUNT, self._name)
-        # In each graph, so that all graphs of a model have the same variables; for each call of apply_gradients.
+        # One variable for each call of apply_gradients, with the same names in all graphs of a model.
         graph = tf.compat.v1.get_default_graph()
         names = ("batches_{}".format(number) if number else "batches" for number in itertools.count())
         name = next(name for name in names if self._get_non_slot_variable(name, graph=graph) is None)
@@ -145,7 +145,7 @@ class _Accumulated(CustomizedOptimizer):
         accumulated[name] = Accumulation(self, self._steps)
 
     def _prepare(self) -> None:
-        """Prepare nothing: the other optimizer prepares when it applies sums."""
+        """Do nothing: the other optimizer prepares itself when it applies sums."""
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         self._sums.append((var, False))
@@ -184,17 +184,15 @@ class _Accumulated(CustomizedOptimizer):
                  else self._factor * self.get_slot(variable, GRADIENT_SUM).read_value(), variable)
                 for variable, by_rows in self._sums]
         pairs = [(gradient, self._target(variable)) for gradient, variable in sums]
-        # Gradients are read before any sum is set to 0.
+        # Read all sums before any of them is set to 0.
         with tf.control_dependencies([self._optimizer.apply_gradients(pairs)]):
             return tf.group(self._batches.assign(0), *(
                 self._begin_anew(gradient, variable) for gradient, variable in sums))
 
     def _target(self, variable: tf.Variable) -> Any:
-        """Return the target of a gradient for the other optimizer."""
         return variable
 
     def _begin_anew(self, gradient: Any, variable: tf.Variable) -> tf.Operation:
-        """Return an op that sets applied sums to 0."""
         total = self.get_slot(variable, GRADIENT_SUM)
         if not isinstance(gradient, tf.IndexedSlices):
             return tf.group(total.assign(tf.zeros_like(gradient)))
@@ -224,8 +222,8 @@ class _Accumulated(CustomizedOptimizer):
     def _lookup(self, variables: List[tf.Variable]) -> Optional[TableLookup]:
         """Return a training lookup of one of the tables in ``variables``, or None if there is no table.
 
-        When the pipeline starts, it is checked that all tables of an optimizer have the same batches. Until then, each
-        lookup of tensors has its own ticket.
+        The start of the pipeline checks that all tables of an optimizer have the same batches. Until then, each lookup
+        of tensors has its own ticket.
         """
         state = GraphState.of(internals.outermost(tf.compat.v1.get_default_graph()))
         tables = [table_of(variable).table_name for variable in variables if is_table_variable(variable)]
@@ -234,7 +232,7 @@ class _Accumulated(CustomizedOptimizer):
 
 
 class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
-    """Accumulates gradients of tables that grow. Sums are in home rows, behind the state of the other optimizer."""
+    """Accumulates gradients of tables that grow. Sums are kept in home rows, after the state of the other optimizer."""
 
     _optimizer: OptimizerByAddress
 
@@ -251,7 +249,7 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
         lookup = lookup_of(self._handles[var.op.name])
         count = tf.size(lookup.places)
         found = tf.concat([tf.reshape(each, [-1]) for each in lookup.restore], axis=0)
-        # The other keys are of earlier batches of the cycle.
+        # Keys that do not occur in this batch come from earlier batches of the cycle.
         occurs = tf.math.unsorted_segment_sum(tf.ones_like(found), found, count) > 0
         rows = tf.squeeze(tf.where(tf.logical_and(occurs, tf.equal(lookup.places, tf.range(count)))), axis=1)
         return self._apply_sparse_duplicate_indices(tf.IndexedSlices(tf.gather(grad, rows), rows), var)
@@ -285,7 +283,7 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
         return tf.IndexedSlices(found.values, found.indices)
 
     def _read(self, table: tf.Variable) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Return the sums of the batch's rows, float[keys, dim], and how many gradients each has, float[keys, 1]."""
+        """Return the sums of the batch's rows, float[keys, dim], and their numbers of gradients, float[keys, 1]."""
         before = self._floats_before(table)
         dim = table_of(table).emb_size
         rows = native.ops().asc_read_rows(handles=self._handles[table.op.name], width=before + dim + 1)
@@ -311,7 +309,7 @@ def _scattered(variable: tf.Variable, kind: str, indices: tf.Tensor, values: tf.
 
 
 def _gathered(variable: tf.Variable, indices: tf.Tensor) -> tf.Tensor:
-    """Return rows of a variable, which are read when the op runs."""
+    """Return rows of a variable, read when the op runs."""
     if hasattr(variable, "handle"):
         return variable.sparse_read(indices)
     return tf.gather(internals.reference_of(variable), indices)

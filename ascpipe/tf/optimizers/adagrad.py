@@ -1,4 +1,4 @@
-"""Adagrad: ``accumulator += g * g; w -= lr * g * (1 / sqrt(accumulator))`` for the rows of a batch."""
+"""Adagrad for the rows of a batch: ``accumulator += g * g; w -= lr * g * (1 / sqrt(accumulator))``."""
 from typing import Any
 
 import tensorflow as tf
@@ -9,13 +9,13 @@ from ascpipe.tf.validation import Float, Text, boolean, checked
 
 
 class CustomizedAdagrad(base.CustomizedOptimizer, tf.compat.v1.train.AdagradOptimizer):
-    """TensorFlow's Adagrad for tables; slot ``accumulator``."""
+    """TensorFlow's Adagrad for tables, with slot ``accumulator``."""
 
     def _create_table_slots(self, table: tf.Variable) -> None:
         self._table_slot(table, self._initial_accumulator_value, "accumulator", self._name + "/accumulator")
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
-        if var.dtype.base_dtype != tf.float32:  # no table
+        if var.dtype.base_dtype != tf.float32:  # not a table
             return super()._apply_sparse(grad, var)
         return native.ops().asc_apply_adagrad(
             rows=var, accumulator=self.get_slot(var, "accumulator"), rate=base.scalar(self._learning_rate_tensor),
@@ -37,7 +37,7 @@ _RULES = {"learning_rate": base.LearningRate(), "initial_accumulator_value": Flo
 @checked(**_RULES)
 def create_hash_optimizer(learning_rate: Any = 0.001, initial_accumulator_value: float = 0.9,
                           use_locking: bool = False, name: str = "Adagrad") -> CustomizedAdagrad:
-    """Adagrad.
+    """Create Adagrad.
 
     Args:
         learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
@@ -46,7 +46,7 @@ def create_hash_optimizer(learning_rate: Any = 0.001, initial_accumulator_value:
         name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; dynamic expansion mode.
+        ValueError: an argument has the wrong type or is out of range, or dynamic expansion mode is on.
     """
     base.refuse_expansion("adagrad.create_hash_optimizer", "adagrad_by_addr.create_hash_optimizer_by_address")
     return CustomizedAdagrad(learning_rate, initial_accumulator_value, use_locking=use_locking,
@@ -57,12 +57,12 @@ def create_hash_optimizer(learning_rate: Any = 0.001, initial_accumulator_value:
 def create_hash_optimizer_by_address(learning_rate: Any = 0.001, initial_accumulator_value: float = 0.9,
                                      use_locking: bool = False,
                                      name: str = "AdagradByAddr") -> CustomizedAdagradByAddress:
-    """Adagrad for expansion tables; pairs are (gradient of local rows, handles).
+    """Create Adagrad for expansion tables; pairs are (gradient of local rows, handles).
 
-    Args: as of ``create_hash_optimizer``; ``use_locking`` is without effect.
+    Args: as ``create_hash_optimizer``; ``use_locking`` has no effect.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; no dynamic expansion mode.
+        ValueError: an argument has the wrong type or is out of range, or dynamic expansion mode is off.
     """
     base.require_expansion("adagrad_by_addr.create_hash_optimizer_by_address", "adagrad.create_hash_optimizer")
     return CustomizedAdagradByAddress(learning_rate, initial_accumulator_value, name=base.unique_name(name))

@@ -1,4 +1,4 @@
-"""Base classes and helpers of the optimizers for tables, with variables or by address."""
+"""Base classes and functions of the optimizers for tables, with variables or by address."""
 import collections
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
@@ -21,7 +21,7 @@ _NAME = Text(1, 200)
 
 
 class LearningRate(Rule):
-    """A float in [0, 10], or a tensor or variable, which is read when gradients are applied."""
+    """Rule for a float in [0, 10], or a tensor or variable, which is read when gradients are applied."""
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, (tf.Tensor, tf.Variable)):
@@ -31,34 +31,35 @@ class LearningRate(Rule):
 class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
     """Base class of the optimizers for tables, used together with an optimizer class of TensorFlow.
 
-    The gradient of a table's lookups has each row once, so TensorFlow's summing of duplicates is skipped for
-    it; other gradients are summed as usual.  One op of ours reads and writes each row once, in ``_apply_sparse``; it
-    gives the same bits at any place, dim and number of threads.  Programs may subclass an optimizer and override
-    ``_apply_sparse_duplicate_indices(grad, var)``: ``tf.gather(var, grad.indices)`` are the rows, and
-    ``tf.scatter_nd_add(var, grad.indices[:, None], delta)`` changes them. With its name, from ``_get_name``, it then
-    calls the other class::
+    The gradient of a table's lookups has each row once, so duplicates are summed only in other gradients.
+    ``_apply_sparse`` creates one op that reads and writes each row once. Its results are bit-equal for every position,
+    dim and number of threads.
+
+    Programs may subclass an optimizer and override ``_apply_sparse_duplicate_indices(grad, var)``: ``tf.gather(var,
+    grad.indices)`` are the rows, and ``tf.scatter_nd_add(var, grad.indices[:, None], delta)`` changes them. The
+    subclass passes its name from ``_get_name`` to the other base class::
 
         class Decayed(tf.compat.v1.train.GradientDescentOptimizer, CustomizedOptimizer):
             def __init__(self, learning_rate, name="Decayed"):
                 self._get_name(name=name)
                 super().__init__(learning_rate, name=self.unique_name)
 
-    State lives in slot variables of the table, so that it moves with the rows.
+    State is kept in slot variables of the table, which move with its rows.
 
     Attributes:
-        unique_name: ``<name>_<count>``, once ``_get_name`` was called.
-        _learning_rate: a number, a tensor or a callable. Programs may replace it, for loss scaling; it is read when
-            gradients are applied.
+        unique_name: ``<name>_<count>``, after a call of ``_get_name``.
+        _learning_rate: a number, a tensor or a callable. Programs may replace it, for example for loss scaling; it is
+            read when gradients are applied.
     """
 
     unique_name: str
     _learning_rate: Any
 
     def _get_name(self, name: str = "CustomizedOptimizer") -> str:
-        """``unique_name``, which it sets: the count is that of the optimizers of this name in the graph before.
+        """Set and return ``unique_name``. The count is the number of earlier optimizers with this name in the graph.
 
         Raises:
-            ValueError: a name that has not 1 to 200 characters.
+            ValueError: the name does not have 1 to 200 characters.
             EnvironmentError: ``init`` was not called.
         """
         _NAME.check("name", name)
@@ -67,7 +68,7 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
 
     @property
     def _lr(self) -> Any:
-        """Adam's word for ``_learning_rate``."""
+        """Alias of ``_learning_rate``, as in Adam."""
         return self._learning_rate
 
     @_lr.setter
@@ -83,25 +84,23 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
         others = [var for var in var_list if not is_table_variable(var)]
         if others:
             super()._create_slots(others)
-        # Where no scope, reuse, partitioner or custom getter of the program applies.
+        # No scope, reuse, partitioner or custom getter of the program applies here.
         with variable_scope.variable_scope(variable_scope.VariableScope(reuse=False), auxiliary_name_scope=False):
             for table in filter(is_table_variable, var_list):
                 self._create_table_slots(table)
 
     def _create_table_slots(self, table: tf.Variable) -> None:
-        """Make the slot variables of one table with ``_table_slot``; an optimizer with state overrides this."""
+        """Create the slot variables of one table with ``_table_slot``; an optimizer with state overrides this."""
 
     def _table_slot(self, table: tf.Variable, initial: float, slot_name: str, op_name: str) -> Any:
-        """A slot variable as wide as the embedding, whose rows begin with one value, that of the rows of new keys, too.
-        """
+        """Return a slot variable as wide as the embedding; ``initial`` fills all rows, also of new keys."""
         return self._slot_of_width(table, table.shape[1].value, initial, slot_name, op_name)
 
     def _slot_of_width(self, table: tf.Variable, width: int, initial: float, slot_name: str, op_name: str) -> Any:
-        """A slot variable of any width."""
         if self.get_slot(table, slot_name) is None:
             _require_open(self, table, slot_name)
         with tf.control_dependencies(None):
-            # Fill rather than a constant: it takes no memory in the graph, and says that all values are equal.
+            # Fill takes no memory in the graph, unlike a constant, and shows that all values are equal.
             value = tf.fill([table.shape[0].value, width], tf.constant(initial, tf.float32))
         slot = self._get_or_make_slot(table, value, slot_name, op_name)
         table_of(table).note_slot(slot)
@@ -109,10 +108,10 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
 
 
 class OptimizerByAddress(CustomizedOptimizer):
-    """Base class of the optimizers by address; listed before the class for tables with variables.
+    """Base class of the optimizers by address; list it before the class for tables with variables.
 
-    State lies beside the embedding in its home row: what the other optimizer keeps in a slot variable, by the same
-    name and with the same initial value.
+    State is kept in the home row after the embedding, under the names and with the initial values of the other class's
+    slot variables.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -121,19 +120,19 @@ class OptimizerByAddress(CustomizedOptimizer):
 
     def apply_gradients(self, grads_and_vars: Iterable[Tuple[Any, tf.Tensor]],
                         global_step: Optional[tf.Variable] = None, name: Optional[str] = None) -> tf.Operation:
-        """An op that changes the rows of a batch.
+        """Return an op that updates the rows of a batch.
 
         Args:
-            grads_and_vars: pairs (gradient, handles): the gradient of a table's local rows, or None, which changes
-                nothing; the table's handles, from the collection ``ASCEND_SPARSE_LOOKUP_ID_OFFSET``. Or pairs
-                (gradient, variable), as of every optimizer.
-            global_step: is incremented afterwards.
-            name: of the op.
+            grads_and_vars: pairs (gradient, handles) or (gradient, variable). Handles of a table come from the
+                collection ``ASCEND_SPARSE_LOOKUP_ID_OFFSET``; the gradient is taken of the table's local rows. None
+                changes nothing.
+            global_step: variable that is incremented afterwards.
+            name: name of the op.
 
         Raises:
-            ValueError: what stands in the place of handles is none; a table twice; a table that another optimizer
-                updates; no gradient at all.
-            RuntimeError: the pipeline was started.
+            ValueError: a tensor does not contain handles, a table occurs twice or is updated by another optimizer, or
+                there is no gradient.
+            RuntimeError: the pipeline has started.
         """
         pairs: List[Tuple[Any, tf.Variable]] = []
         state = GraphState.of(internals.outermost(tf.compat.v1.get_default_graph()))
@@ -150,17 +149,18 @@ class OptimizerByAddress(CustomizedOptimizer):
                                  "are one tensor".format(self._name, table.table_name))
             self._handles[table.variable.op.name] = handles
             pairs.append((gradient, table.variable))
-        # The variable has no rows: it stands for the table.
+        # The variable represents the table; it has no rows.
         return super().apply_gradients(pairs, global_step, name)
 
     def share_handles(self, table: tf.Variable, handles: tf.Tensor) -> HomeSlots:
-        """Make the state beside the rows of a table whose handles another optimizer got, and return it."""
+        """Create and return the state of a table whose handles were passed to another optimizer."""
         self._handles[table.op.name] = handles
         self._create_slots([table])
         return self._own(table)
 
     def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:
-        """The op that changes the rows at ``handles``, int64[n] without repeats, by a gradient, float[n, dim]."""
+        """Return the op that updates the rows at ``handles``, int64[n] without repeats, by a gradient, float[n, dim].
+        """
         raise NotImplementedError
 
     def _create_slots(self, var_list: List[tf.Variable]) -> None:
@@ -172,7 +172,7 @@ class OptimizerByAddress(CustomizedOptimizer):
         self._own(table).initial[slot_name] = initial
 
     def _own(self, table: tf.Variable) -> HomeSlots:
-        """The state beside a table's rows, owned by the optimizer that asks first."""
+        """Return the state of a table; the first optimizer that calls this owns it."""
         lookup = lookup_of(self._handles[table.op.name])
         name = lookup.table.table_name
         slots = GradientState.of(GraphState.of(table.graph)).home_slots
@@ -188,7 +188,7 @@ class OptimizerByAddress(CustomizedOptimizer):
         return slots[name]
 
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
-        # Sums repeated rows first, where TensorFlow's gradient descent would scatter them one by one.
+        # This sums repeated rows first; TensorFlow's gradient descent would scatter them one by one.
         return CustomizedOptimizer._apply_sparse_duplicate_indices(self, grad, var)
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> Any:
@@ -205,13 +205,13 @@ class OptimizerByAddress(CustomizedOptimizer):
 
 
 def scalar(value: Any) -> tf.Tensor:
-    """A number of a formula, as the ops that update rows take it: float32 scalar."""
+    """Return a hyper-parameter as a float32 scalar, as the ops that update rows require."""
     number = tf.cast(value, tf.float32)
     return number if number.shape.rank == 0 else tf.reshape(number, [])
 
 
 def unique_name(name: str) -> str:
-    """``<name>_<count>``: the count is that of the optimizers of this name in the graph before."""
+    """Return ``<name>_<count>``. The count is the number of earlier optimizers with this name in the graph."""
     counts: Dict[str, int] = internals.kept_on(
         GraphState.of(tf.compat.v1.get_default_graph()), "optimizer_counts", collections.Counter)
     numbered = "{}_{}".format(name, counts[name])
@@ -220,27 +220,27 @@ def unique_name(name: str) -> str:
 
 
 def require_expansion(function: str, instead: str) -> None:
-    """Raise ``ValueError`` where tables do not expand, so that rows have no handles."""
+    """Raise ``ValueError`` if tables do not expand, as rows then have no handles."""
     if not Process.current().configuration.use_dynamic_expansion:
         raise ValueError("{} is not compatible with this program: it needs dynamic expansion mode, "
                          "init(use_dynamic_expansion=True); use {}".format(function, instead))
 
 
 def refuse_expansion(function: str, instead: str) -> None:
-    """Raise ``ValueError`` where tables expand, so that they have no variable."""
+    """Raise ``ValueError`` if tables expand, as they then have no variable."""
     if Process.current().configuration.use_dynamic_expansion:
         raise ValueError("{} is not compatible with dynamic expansion mode, init(use_dynamic_expansion=True), whose "
                          "tables have no variable; use {}".format(function, instead))
 
 
 def is_table_variable(variable: Any) -> bool:
-    """Whether a variable holds the device rows of a table."""
+    """Return whether a variable holds the device rows of a table."""
     initial = getattr(variable, "initial_value", None)
     return isinstance(initial, tf.Tensor) and initial.op.type == "AscTableInit"
 
 
 def table_of(variable: tf.Variable) -> Table:
-    """The table whose device rows a variable holds. Raises ``KeyError``."""
+    """Return the table whose device rows a variable holds. Raises ``KeyError``."""
     for table in GraphState.of(variable.graph).tables.values():
         if table.variable is variable:
             return table
@@ -251,11 +251,11 @@ def note_slots(optimizer: tf.compat.v1.train.Optimizer, variables: Iterable[Any]
     """Record the slot variables that an optimizer has created for tables.
 
     Args:
-        optimizer: after it applied gradients.
-        variables: to which it applied them; variables of the dense model are ignored.
+        optimizer: an optimizer that has applied gradients.
+        variables: the variables that it updates; dense variables are ignored.
 
     Raises:
-        RuntimeError: there is a new slot variable, and the pipeline has already started.
+        RuntimeError: there is a new slot variable, and the pipeline has started.
     """
     for variable in filter(is_table_variable, variables):
         table = table_of(variable)
@@ -268,7 +268,7 @@ def note_slots(optimizer: tf.compat.v1.train.Optimizer, variables: Iterable[Any]
 
 
 def _require_open(optimizer: tf.compat.v1.train.Optimizer, table: tf.Variable, slot: str) -> None:
-    """Raise ``RuntimeError`` where a table cannot get a further slot variable."""
+    """Raise ``RuntimeError`` if it is too late for a new slot variable of a table."""
     if is_started(table.graph):
         raise RuntimeError("optimizer {!r}: the pipeline was started, so table {!r} cannot get the slot variable "
                            "{!r} any more; apply gradients before the first run of a session".format(
@@ -276,11 +276,12 @@ def _require_open(optimizer: tf.compat.v1.train.Optimizer, table: tf.Variable, s
 
 
 def has_unique_indices(grad: tf.IndexedSlices) -> bool:
-    """Whether a gradient is that of a table's lookups, gated or with changed values, but of the same rows."""
+    """Return whether a gradient has each row once: it is the sum over a table's lookups, perhaps with changed values.
+    """
     return sums_each_row(origin_of(grad.indices))
 
 
 def is_started(graph: tf.Graph) -> bool:
-    """Whether the pipeline of a graph was started: rows of its tables have their final width."""
+    """Return whether the pipeline of a graph has started, which fixes the width of its tables' rows."""
     state = GraphState.known(graph)
     return state is not None and state.started

@@ -20,14 +20,14 @@ OPTIONS = {
 
 
 class CustomizedFtrl(CustomizedOptimizer, tf.compat.v1.train.FtrlOptimizer):
-    """TensorFlow's FTRL for tables; slots ``accum`` and ``linear``."""
+    """TensorFlow's FTRL for tables, with slots ``accum`` and ``linear``."""
 
     def _create_table_slots(self, table: tf.Variable) -> None:
         self._table_slot(table, self._initial_accumulator_value, "accum", self._accum_name or self._name + "/accum")
         self._table_slot(table, 0.0, "linear", self._linear_name or self._name + "/linear")
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
-        if var.dtype.base_dtype != tf.float32:  # no table
+        if var.dtype.base_dtype != tf.float32:  # not a table
             return super()._apply_sparse(grad, var)
         return native.ops().asc_apply_ftrl(
             rows=var, accum=self.get_slot(var, "accum"), linear=self.get_slot(var, "linear"),
@@ -40,20 +40,20 @@ class CustomizedFtrl(CustomizedOptimizer, tf.compat.v1.train.FtrlOptimizer):
 @checked(learning_rate=LearningRate(), use_locking=boolean(), name=Text(1, 200), **OPTIONS)
 def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: str = "Ftrl",
                           **kwargs: Any) -> CustomizedFtrl:
-    """FTRL.
+    """Create FTRL.
 
     Args:
         learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
         use_locking: whether updates of a variable exclude each other.
         name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
-        learning_rate_power: in [-2147483647, 0], -0.5.
-        initial_accumulator_value: in (0, 1], 0.1.
-        l1_regularization_strength, l2_regularization_strength, l2_shrinkage_regularization_strength: in
-            [0, 1e4], 0.
+        learning_rate_power: in [-2147483647, 0], by default -0.5.
+        initial_accumulator_value: in (0, 1], by default 0.1.
+        l1_regularization_strength, l2_regularization_strength, l2_shrinkage_regularization_strength: in [0, 1e4], by
+            default 0.
         accum_name, linear_name: names of the slot variables, 1 to 255 characters.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; dynamic expansion mode.
+        ValueError: an argument has the wrong type or is out of range, or dynamic expansion mode is on.
     """
     refuse_expansion("ftrl.create_hash_optimizer", "an optimizer by address: lazy_adam_by_addr, adagrad_by_addr or "
                      "gradient_descent_by_addr")

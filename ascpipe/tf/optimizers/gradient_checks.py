@@ -1,7 +1,7 @@
 """Refuses gradients of tables that do not come from this step's lookups, for every optimizer.
 
-A row has a position in the variable for one step only. So a dense gradient, or a gradient that was kept, would change
-rows of other keys without an error.
+A row has a position in the variable for one step only. A dense gradient, or a gradient kept from another step, would
+change rows of other keys without an error.
 """
 from typing import Any, Iterable, List, Optional, Set, Tuple
 
@@ -27,8 +27,8 @@ def require_of_the_step(state: GraphState, optimizer: str, pairs: Iterable[Tuple
     """Raise ``TableUseError`` if a gradient of a table does not come from its training lookups.
 
     Args:
-        state: of the graph of the tables.
-        optimizer: its name.
+        state: state of the graph of the tables.
+        optimizer: name of the optimizer.
         pairs: gradients, and the variables to apply them to.
     """
     tables = {id(table.variable): table for table in state.tables.values()}
@@ -59,13 +59,13 @@ def _require(state: GraphState, optimizer: str, table: Table, gradient: Any) -> 
 
 
 def _why_not(state: GraphState, table: Table, origin: tf.Tensor) -> Optional[str]:
-    """Return the reason why row numbers do not come from the training lookups of a table, or None if they do."""
+    """Return the reason why row numbers do not come from the training lookups of a table; None if they do."""
     slots = slots_summed_by(origin)
     if slots is None:
         return ("a gradient whose row numbers come from {!r} (op {}), not from the gradient of this step's lookups. "
                 "They name rows within one step only, so they cannot be kept, fed, computed or taken from another "
                 "process. {}{}".format(origin.name, origin.op.type, _WRITE, _OVER_RANKS))
-    sources = origins_of(slots)  # in the branch of a conditional it has a name of its own
+    sources = origins_of(slots)  # within the branch of a conditional, a tensor has another name
     for (name, channel), lookup in state.lookups.items():
         theirs = lookup.places if isinstance(lookup, ExpansionLookup) else lookup.plan[0]
         if all(theirs is source for source in sources):

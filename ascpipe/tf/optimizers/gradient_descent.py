@@ -1,4 +1,4 @@
-"""Gradient descent: ``w -= lr * (g + weight_decay * w)`` for the rows of a batch."""
+"""Gradient descent for the rows of a batch: ``w -= lr * (g + weight_decay * w)``."""
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -10,11 +10,11 @@ from ascpipe.tf.validation import Float, Text, boolean, checked
 
 
 class CustomizedGradientDescent(base.CustomizedOptimizer, tf.compat.v1.train.GradientDescentOptimizer):
-    """TensorFlow's gradient descent for tables; no slot.
+    """TensorFlow's gradient descent for tables, without slots.
 
     Args:
-        learning_rate, use_locking, name: as of TensorFlow's optimizer.
-        weight_decay: how much of a row of the batch is added to its gradient, or None.
+        learning_rate, use_locking, name: as TensorFlow's optimizer.
+        weight_decay: multiple of a row that is added to its gradient, for rows of the batch. None: no decay.
     """
 
     def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent",
@@ -24,7 +24,7 @@ class CustomizedGradientDescent(base.CustomizedOptimizer, tf.compat.v1.train.Gra
 
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
         if self._weight_decay is None and not base.has_unique_indices(grad):
-            # Takes repeated rows one after the other, as they come.
+            # TensorFlow's method applies repeated rows one after the other, in order.
             return internals.apply_repeated_as(tf.compat.v1.train.GradientDescentOptimizer, self, grad, var)
         return super()._apply_sparse_duplicate_indices(grad, var)  # sums repeated rows, so that a row decays once
 
@@ -40,7 +40,7 @@ class CustomizedGradientDescent(base.CustomizedOptimizer, tf.compat.v1.train.Gra
 
 
 class CustomizedGradientDescentByAddress(base.OptimizerByAddress, CustomizedGradientDescent):
-    """Gradient descent for expansion tables; without decay equal bit by bit to that for others."""
+    """Gradient descent for expansion tables; without decay, bit-equal to ``CustomizedGradientDescent``."""
 
     def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:
         return native.ops().asc_apply_gradient_descent_by_address(
@@ -53,17 +53,17 @@ class CustomizedGradientDescentByAddress(base.OptimizerByAddress, CustomizedGrad
 def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent",
                           use_fusion_optim: bool = False,
                           weight_decay: Optional[float] = None) -> CustomizedGradientDescent:
-    """Gradient descent.
+    """Create gradient descent.
 
     Args:
         learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
         use_locking: whether updates of a variable exclude each other.
         name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
-        use_fusion_optim: accepted; a table's rows are always updated by one op.
+        use_fusion_optim: without effect: one op always updates the rows of a table.
         weight_decay: in [1e-5, 1e-2], or None.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; dynamic expansion mode.
+        ValueError: an argument has the wrong type or is out of range, or dynamic expansion mode is on.
     """
     base.refuse_expansion("gradient_descent.create_hash_optimizer",
                           "gradient_descent_by_addr.create_hash_optimizer_by_addr")
@@ -74,7 +74,7 @@ def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: s
 @checked(learning_rate=base.LearningRate(), weight_decay=Float(0.0, 1.0), use_locking=boolean(), name=Text(1, 200))
 def create_hash_optimizer_by_addr(learning_rate: Any, weight_decay: float = 0.0001, use_locking: bool = False,
                                   name: str = "GradientDescentByAddr") -> CustomizedGradientDescentByAddress:
-    """Gradient descent for expansion tables; pairs are (gradient of local rows, handles).
+    """Create gradient descent for expansion tables; pairs are (gradient of local rows, handles).
 
     Args:
         learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
@@ -83,7 +83,7 @@ def create_hash_optimizer_by_addr(learning_rate: Any, weight_decay: float = 0.00
         name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; no dynamic expansion mode.
+        ValueError: an argument has the wrong type or is out of range, or dynamic expansion mode is off.
     """
     base.require_expansion("gradient_descent_by_addr.create_hash_optimizer_by_addr",
                            "gradient_descent.create_hash_optimizer")

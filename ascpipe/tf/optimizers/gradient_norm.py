@@ -1,8 +1,8 @@
-"""Computes the global norm of gradients as TensorFlow does: each occurrence of a key counts by itself.
+"""Computes the global norm of gradients as TensorFlow does: each occurrence of a key counts separately.
 
-The gradient of a table's lookups has each row once.  TensorFlow's of ``embedding_lookup`` has a row for each occurrence
-of an id, so that the norm of the same gradient is another one.  ``tf.clip_by_global_norm`` clips elsewhere in programs
-of the incumbent; in others it reads occurrences, too (``occurrences.py``).
+The gradient of a table's lookups has each row once. TensorFlow's gradient of ``embedding_lookup`` has a row for each
+occurrence of an id, so its norm differs. ``tf.clip_by_global_norm`` uses the norm of the summed rows in programs of the
+incumbent. In other programs, it reads occurrences, too (``occurrences.py``).
 """
 import collections.abc
 import logging
@@ -20,21 +20,21 @@ _log = logging.getLogger(__name__)
 
 
 def global_norm(t_list: Sequence[Any], name: Optional[str] = None) -> tf.Tensor:
-    """``tf.linalg.global_norm``; in the gradient of a table's lookups each occurrence of a key counts for itself.
+    """Return ``tf.linalg.global_norm``, with each occurrence of a key counted separately in gradients of tables.
 
-    Occurrences that train no row do not count: of padding keys, and of keys that are not admitted.  A gradient of a
-    table may be gated, and multiplied or divided by scalars, as for loss scaling.  If it was changed otherwise, its
-    values are taken as they are.  In programs of the incumbent these have each row once, and a warning says so.
+    Occurrences that train no row do not count: padding keys, and keys that are not admitted. Gradients of tables may be
+    gated, or multiplied or divided by scalars, for example for loss scaling. If a gradient was changed otherwise, its
+    values are used as they are. In programs of the incumbent, these values have each row once, and a warning is logged.
 
     Args:
-        t_list: gradients: tensors, IndexedSlices or None, which does not count.
-        name: of the op.
+        t_list: tensors, IndexedSlices or None, which is ignored.
+        name: name of the op.
 
     Returns:
         float scalar.
 
     Raises:
-        TypeError: ``t_list`` is no sequence.
+        TypeError: ``t_list`` is not a sequence.
     """
     gradients = [gradient for gradient in _checked(t_list) if gradient is not None]
     with tf.name_scope(name or "global_norm"):
@@ -44,19 +44,19 @@ def global_norm(t_list: Sequence[Any], name: Optional[str] = None) -> tf.Tensor:
 
 def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Optional[tf.Tensor] = None,
                         name: Optional[str] = None) -> Tuple[List[Any], tf.Tensor]:
-    """``tf.clip_by_global_norm`` with our ``global_norm``: clips as a program over ``embedding_lookup`` does.
+    """Clip gradients as ``tf.clip_by_global_norm`` does in a program with ``embedding_lookup``, by ``global_norm``.
 
     Args:
-        t_list: as that of ``global_norm``.
-        clip_norm: float scalar above 0, number or tensor: the norm that they have afterwards at most.
-        use_norm: the norm that they have, if it is known.
-        name: of the ops.
+        t_list: gradients, as for ``global_norm``.
+        clip_norm: float scalar above 0, number or tensor: maximum norm after clipping.
+        use_norm: the norm of the gradients, if it is known.
+        name: name of the ops.
 
     Returns:
-        The gradients, and their norm before. A gradient of a table is applied as it would be unclipped, each row once.
+        The clipped gradients, and their norm before clipping. Gradients of tables still have each row once.
 
     Raises:
-        TypeError: as ``global_norm``.
+        TypeError: ``t_list`` is not a sequence.
     """
     gradients = _checked(t_list)
     norm = global_norm(gradients, name) if use_norm is None else use_norm
@@ -71,7 +71,7 @@ def _checked(t_list: Sequence[Any]) -> List[Any]:
 
 
 def _half_square(gradient: Any) -> tf.Tensor:
-    """Half of the squared norm of one gradient, as ``tf.nn.l2_loss`` gives it."""
+    """Return half of the squared norm of one gradient, as ``tf.nn.l2_loss`` does."""
     if not isinstance(gradient, tf.IndexedSlices):
         return tf.nn.l2_loss(tf.convert_to_tensor(gradient))
     if not has_unique_indices(gradient):
@@ -80,7 +80,7 @@ def _half_square(gradient: Any) -> tf.Tensor:
     _warn_of_ranks(summing.graph)
     factors = factors_of(gradient.values, summing)
     if factors is None:
-        if not Process.current().is_plain:  # else ops on gradients will read occurrences, this one too
+        if not Process.current().is_plain:  # in plain programs, this op is later rewired to read occurrences
             _log.warning("global_norm: the gradient %r of a table was changed by something else than a scalar; in the "
                          "norm each of its rows counts once, also where its key is several times in the batch",
                          summing.name)
@@ -92,7 +92,6 @@ def _half_square(gradient: Any) -> tf.Tensor:
 
 
 def _warn_of_ranks(graph: tf.Graph) -> None:
-    """Say once in a graph that the norms of several ranks differ."""
     ranks = Process.current().configuration.rank_size
     warned: List[int] = internals.kept_on(graph, "ranks_warned_of", list)
     if ranks > 1 and not warned:

@@ -1,4 +1,4 @@
-"""Lazy Adam: Adam that moves the rows of a batch only, with TensorFlow's formulas.
+"""Lazy Adam: updates only the rows of a batch, with TensorFlow's formulas.
 
 ``m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; w -= lr * sqrt(1-b2^t)/(1-b1^t) * m / (sqrt(v) + epsilon)``
 """
@@ -10,28 +10,28 @@ from ascpipe.tf.optimizers import base
 from ascpipe.tf.running import native
 from ascpipe.tf.validation import Float, Text, boolean, checked
 
-#: The incumbent's words for the state, beside TensorFlow's.
+#: Names of the slots in the incumbent.
 _OTHER_NAMES = {"momentum": "m", "velocity": "v"}
 
 
 class CustomizedLazyAdam(base.CustomizedOptimizer, tf.compat.v1.train.AdamOptimizer):
-    """Lazy Adam for tables; slots ``m`` (momentum) and ``v`` (velocity).
+    """Lazy Adam for tables, with slots ``m`` (momentum) and ``v`` (velocity).
 
-    The formula of ``tf.contrib.opt.LazyAdamOptimizer``, with exact roots.
+    The formula is the one of ``tf.contrib.opt.LazyAdamOptimizer``, with exact square roots.
 
     Attributes:
-        _lr: the learning rate, as in TensorFlow's Adam, which has no ``_learning_rate``. Programs may replace it; it is
-            read when gradients are applied.
+        _lr: learning rate, named as in TensorFlow's Adam. Programs may replace it; it is read when gradients are
+            applied.
     """
 
     _lr: Any = None
 
     def get_slot(self, var: tf.Variable, name: str) -> tf.Variable:
-        """A slot variable; ``momentum`` is another word for ``m``, ``velocity`` for ``v``."""
+        """Return a slot variable. ``momentum`` is an alias of ``m``, and ``velocity`` of ``v``."""
         return super().get_slot(var, _OTHER_NAMES.get(name, name))
 
     def _create_table_slots(self, table: tf.Variable) -> None:
-        # beta1^t and beta2^t: TensorFlow makes them with the first variable, here it is a table.
+        # beta1^t and beta2^t; TensorFlow creates them with the first dense variable, which may not exist.
         self._create_non_slot_variable(initial_value=self._beta1, name="beta1_power", colocate_with=table)
         self._create_non_slot_variable(initial_value=self._beta2, name="beta2_power", colocate_with=table)
         self._table_slot(table, 0.0, "m", self._name + "/momentum")
@@ -43,7 +43,6 @@ class CustomizedLazyAdam(base.CustomizedOptimizer, tf.compat.v1.train.AdamOptimi
             use_locking=self._use_locking, **self._numbers())
 
     def _numbers(self) -> Dict[str, tf.Tensor]:
-        """The numbers of the formula: learning rate, betas, epsilon."""
         powers = self._get_beta_accumulators()
         values = (self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t, *powers)
         names = ("rate", "beta1", "beta2", "epsilon", "beta1_power", "beta2_power")
@@ -51,7 +50,7 @@ class CustomizedLazyAdam(base.CustomizedOptimizer, tf.compat.v1.train.AdamOptimi
 
 
 class CustomizedLazyAdamByAddress(base.OptimizerByAddress, CustomizedLazyAdam):
-    """Lazy Adam for expansion tables, equal bit by bit to that for others; a home row is [embedding | m | v]."""
+    """Lazy Adam for expansion tables, bit-equal to ``CustomizedLazyAdam``. A home row is [embedding | m | v]."""
 
     def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:
         return native.ops().asc_apply_lazy_adam_by_address(handles=handles, grad=gradient, **self._numbers())
@@ -66,18 +65,18 @@ RULES = {
 @checked(use_fusion_optim=boolean(), **RULES)
 def create_hash_optimizer(learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
                           name: str = "LazyAdam", use_fusion_optim: bool = False) -> CustomizedLazyAdam:
-    """Lazy Adam.
+    """Create Lazy Adam.
 
     Args:
         learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
-        beta1: in (0, 1), decay of the momentum.
-        beta2: in [0, 1], decay of the velocity.
+        beta1: decay of the momentum, in (0, 1).
+        beta2: decay of the velocity, in [0, 1].
         epsilon: in (0, 1].
         name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
-        use_fusion_optim: accepted; a table's rows are always updated by one op.
+        use_fusion_optim: without effect: one op always updates the rows of a table.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; dynamic expansion mode.
+        ValueError: an argument has the wrong type or is out of range, or dynamic expansion mode is on.
     """
     base.refuse_expansion("lazy_adam.create_hash_optimizer", "lazy_adam_by_addr.create_hash_optimizer_by_address")
     return CustomizedLazyAdam(learning_rate, beta1, beta2, epsilon, name=base.unique_name(name))
@@ -87,12 +86,12 @@ def create_hash_optimizer(learning_rate: Any = 0.001, beta1: float = 0.9, beta2:
 def create_hash_optimizer_by_address(learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                                      epsilon: float = 1e-8,
                                      name: str = "LazyAdamByAddress") -> CustomizedLazyAdamByAddress:
-    """Lazy Adam for expansion tables; pairs are (gradient of local rows, handles).
+    """Create Lazy Adam for expansion tables; pairs are (gradient of local rows, handles).
 
-    Args: as of ``create_hash_optimizer``.
+    Args: as ``create_hash_optimizer``.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; no dynamic expansion mode.
+        ValueError: an argument has the wrong type or is out of range, or dynamic expansion mode is off.
     """
     base.require_expansion("lazy_adam_by_addr.create_hash_optimizer_by_address", "lazy_adam.create_hash_optimizer")
     return CustomizedLazyAdamByAddress(learning_rate, beta1, beta2, epsilon, name=base.unique_name(name))

@@ -1,7 +1,7 @@
-"""The optimizers for tables under plain names, with TensorFlow's arguments and defaults.
+"""Optimizers for tables under plain names, with TensorFlow's arguments and defaults.
 
-Each one updates rows that lie in variables or, with ``init(use_dynamic_expansion=True)``, rows of tables that grow.
-Without a ``var_list`` it trains what a TensorFlow optimizer would, and the tables.
+Each updates rows in variables or, with ``init(use_dynamic_expansion=True)``, rows of tables that grow. Without
+``var_list``, it trains what a TensorFlow optimizer would train, and the tables.
 """
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -21,10 +21,13 @@ _COMMON: Dict[str, Any] = {"learning_rate": LearningRate(), "name": Text(1, 200)
 
 
 class _TrainsTables(tf.compat.v1.train.Optimizer):
-    """Takes tables for trainable; pairs of its gradients are those that ``apply_gradients`` takes."""
+    """Mixin that trains tables by default. ``apply_gradients`` accepts the pairs of ``compute_gradients``."""
 
     def compute_gradients(self, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any) -> List[Tuple[Any, Any]]:
-        """As TensorFlow's; ``var_list`` may have ``table_variables()``, and None is trainable variables and tables."""
+        """Compute gradients as TensorFlow does.
+
+        ``var_list`` may contain ``table_variables()``. None means all trainable variables and all tables.
+        """
         graph = tf.compat.v1.get_default_graph()
         if var_list is None:
             tables = list(GraphState.of(graph).tables.values())
@@ -70,9 +73,9 @@ class _Ftrl(_TrainsTables, CustomizedFtrl):
 @checked(**RULES)
 def LazyAdam(learning_rate: Any = 0.001, *, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,  # noqa: N802
              name: str = "LazyAdam") -> CustomizedOptimizer:
-    """Adam that moves the rows of a batch only, by the formula of ``tf.contrib.opt.LazyAdamOptimizer``.
+    """Create Adam that updates only the rows of a batch, with the formula of ``tf.contrib.opt.LazyAdamOptimizer``.
 
-    Its results are other than those of ``tf.train.AdamOptimizer``, which moves all rows in each step.
+    Results differ from ``tf.train.AdamOptimizer``, which updates all rows in each step.
 
     Args:
         learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
@@ -82,10 +85,10 @@ def LazyAdam(learning_rate: Any = 0.001, *, beta1: float = 0.9, beta2: float = 0
         name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
 
     Returns:
-        A ``tf.compat.v1.train.Optimizer``. Without ``var_list`` it trains all trainable variables and all tables.
+        A ``tf.compat.v1.train.Optimizer``. Without ``var_list``, it trains all trainable variables and all tables.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range.
+        ValueError: an argument has the wrong type or is out of range.
         EnvironmentError: ``init`` was not called.
     """
     kind = _LazyAdamByAddress if _expands() else _LazyAdam
@@ -95,7 +98,7 @@ def LazyAdam(learning_rate: Any = 0.001, *, beta1: float = 0.9, beta2: float = 0
 @checked(initial_accumulator_value=Number(0.0, 1.0, open_low=True), **_COMMON)
 def Adagrad(learning_rate: Any, *, initial_accumulator_value: float = 0.1,  # noqa: N802
             name: str = "Adagrad") -> CustomizedOptimizer:
-    """Adagrad, as ``tf.compat.v1.train.AdagradOptimizer``.
+    """Create Adagrad, as ``tf.compat.v1.train.AdagradOptimizer``.
 
     Args:
         learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
@@ -103,10 +106,10 @@ def Adagrad(learning_rate: Any, *, initial_accumulator_value: float = 0.1,  # no
         name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
 
     Returns:
-        A ``tf.compat.v1.train.Optimizer``. Without ``var_list`` it trains all trainable variables and all tables.
+        A ``tf.compat.v1.train.Optimizer``. Without ``var_list``, it trains all trainable variables and all tables.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range.
+        ValueError: an argument has the wrong type or is out of range.
         EnvironmentError: ``init`` was not called.
     """
     kind = _AdagradByAddress if _expands() else _Adagrad
@@ -116,18 +119,18 @@ def Adagrad(learning_rate: Any, *, initial_accumulator_value: float = 0.1,  # no
 @checked(weight_decay=Number(0.0, 1.0, optional=True), **_COMMON)
 def GradientDescent(learning_rate: Any, *, weight_decay: Optional[float] = None,  # noqa: N802
                     name: str = "GradientDescent") -> CustomizedOptimizer:
-    """Gradient descent, as ``tf.compat.v1.train.GradientDescentOptimizer``, with weight decay if wished.
+    """Create gradient descent, as ``tf.compat.v1.train.GradientDescentOptimizer``, with optional weight decay.
 
     Args:
         learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
-        weight_decay: how much of a row of the batch is added to its gradient, in [0, 1]; None: nothing.
+        weight_decay: multiple of a row that is added to its gradient, for rows of the batch, in [0, 1]. None: no decay.
         name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
 
     Returns:
-        A ``tf.compat.v1.train.Optimizer``. Without ``var_list`` it trains all trainable variables and all tables.
+        A ``tf.compat.v1.train.Optimizer``. Without ``var_list``, it trains all trainable variables and all tables.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range.
+        ValueError: an argument has the wrong type or is out of range.
         EnvironmentError: ``init`` was not called.
     """
     kind = _GradientDescentByAddress if _expands() else _GradientDescent
@@ -138,10 +141,10 @@ def GradientDescent(learning_rate: Any, *, weight_decay: Optional[float] = None,
 def Ftrl(learning_rate: Any, *, learning_rate_power: float = -0.5, initial_accumulator_value: float = 0.1,  # noqa: N802
          l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0,
          l2_shrinkage_regularization_strength: float = 0.0, name: str = "Ftrl") -> CustomizedOptimizer:
-    """FTRL, as ``tf.compat.v1.train.FtrlOptimizer``; not for tables that grow.
+    """Create FTRL, as ``tf.compat.v1.train.FtrlOptimizer``. It does not support tables that grow.
 
-    Square roots are exact, while TensorFlow approximates them. With l1 regularization, rows that it pulls near zero
-    differ from TensorFlow's by up to 1e-4 of their value, 1e-7 absolute.
+    Square roots are exact; TensorFlow approximates them. With l1 regularization, rows that are pulled near zero differ
+    from TensorFlow's by up to 1e-4 of their value, 1e-7 absolute.
 
     Args:
         learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
@@ -153,10 +156,11 @@ def Ftrl(learning_rate: Any, *, learning_rate_power: float = -0.5, initial_accum
         name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
 
     Returns:
-        A ``tf.compat.v1.train.Optimizer``. Without ``var_list`` it trains all trainable variables and all tables.
+        A ``tf.compat.v1.train.Optimizer``. Without ``var_list``, it trains all trainable variables and all tables.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; ``init(use_dynamic_expansion=True)``.
+        ValueError: an argument has the wrong type or is out of range, or tables grow
+            (``init(use_dynamic_expansion=True)``).
         EnvironmentError: ``init`` was not called.
     """
     if _expands():

@@ -1,1 +1,1 @@
-"""Functions that a program builds its graph with: tables, insert functions, lookups, changes of tables."""
+"""Functions that build the graph of a program: tables, insert functions, lookups and table changes."""

@@ -1,4 +1,4 @@
-"""``create_table``: a sparse table, whose rows on the device are a TensorFlow variable."""
+"""``create_table``: a sparse table, whose device rows are a TensorFlow variable."""
 import inspect
 import logging
 import os
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 MAX_DIM = 8192
 
-#: The incumbent gives tables that it merges this name.
+#: The incumbent uses this name for merged tables.
 _RESERVED_PREFIX = "mergeable_table"
 
 
@@ -85,39 +85,38 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
                  fusion_optimizer_var: bool = True, hashtable_threshold: int = 0, **older: Any) -> Table:
     """Create a sparse table in the default graph.
 
-    While the pipeline of another graph runs it is the table of the same name there, with all its rows; sizes, dim and
-    key_dtype must be the same. One of a new name is added to it.
+    If a pipeline of another graph has a table of this name, both are the same table with the same rows. Sizes, dim and
+    key_dtype must be equal. A table with a new name is added to that pipeline.
 
     Args:
         key_dtype: tf.int64 or tf.int32.
         dim: length of a row, int or TensorShape of one number, in [1, 8192].
-        name: 1 to 100 of the characters 0-9 A-Z a-z _ and . ; dots are removed, the rest must be unique.
-        emb_initializer: instance of a TF1 or TF2 initializer class. A key's initial row depends on the seed and
-            the key alone; without a seed, on the table's name and the graph's seed. Of other than constant,
-            uniform, normal and variance scaling ones a pool of rows is sampled now, from which keys pick by hash.
-        device_vocabulary_size: rows on the device, in [1, 1e9]: how many keys the table can hold, or, with host
-            rows, how many of them are on the device; those of a batch at least.
-        host_vocabulary_size: in [0, 1e9], not below device_vocabulary_size: rows of the host, each with its optimizer
-            slots: how many keys the table can hold. 0: the table lives on the device alone. In dynamic expansion mode
-            this and the two other sizes are without effect: the table grows.
-            With several ranks this and the two other sizes are totals: each rank has room for its share.
-        ssd_vocabulary_size: in [0, 1e9]: rows beside those of the host that the table may have, on disk. A row comes to
-            the host before its step, and goes to disk when there is no room.
-        ssd_data_path: directories for these rows, on one disk each; files there have no names, and end with the run.
-        init_param: in [-10, 10]; multiplies the initial values.
-        padding_keys: an int or a list of them: keys whose rows are looked up and never updated. With
-            ``padding_keys_mask=True`` and a ``padding_keys_len``, whose value is without effect.
-        enable_merge: without effect but in the checks: tables are never merged, nor need be.
-        is_dp: without effect: with several ranks each has a shard of every table, which trains as copies would.
-        all2all_gradients_op: with several ranks, whether gradients of a row are the sum over ranks or their average.
+        name: 1 to 100 of the characters 0-9 A-Z a-z _ and . ; dots are removed, and the rest must be unique.
+        emb_initializer: instance of a TF1 or TF2 initializer class. The initial row of a key depends only on the key
+            and the seed, by default the table's name and the graph's seed. For a class other than constant, uniform,
+            normal and variance scaling, a pool of rows is sampled now, from which keys pick by hash.
+        device_vocabulary_size: rows on the device, in [1, 1e9], at least the distinct keys of a batch. Without host
+            rows, it is the maximum number of keys.
+        host_vocabulary_size: maximum number of keys, in [0, 1e9] and not below device_vocabulary_size; each has a row
+            in host memory, with its optimizer slots. 0: rows are on the device only. With several ranks, the three
+            sizes are totals over ranks. In dynamic expansion mode they have no effect, because the table grows.
+        ssd_vocabulary_size: additional rows on disk, in [0, 1e9]. A row is read into host memory before its step, and
+            written to disk if there is no room.
+        ssd_data_path: directories for these rows, on one disk each. The files have no names and end with the run.
+        init_param: factor of the initial values, in [-10, 10].
+        padding_keys: int or list of ints: keys whose rows are never updated. Requires ``padding_keys_mask=True`` and a
+            ``padding_keys_len``, whose value has no effect.
+        enable_merge: checked, without effect: tables are never merged.
+        is_dp: without effect: each rank has a shard of every table, which trains like a full copy.
+        all2all_gradients_op: with several ranks, whether the gradient of a row is the sum or the average over ranks.
         shard_num, fusion_optimizer_var, hashtable_threshold: checked, without effect.
-        older: what other versions take beside these, as ``optimizer_list`` and ``mode``; ignored, with a warning.
+        older: arguments of other versions, such as ``optimizer_list`` and ``mode``; ignored with a warning.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; a name that is taken or reserved.
-        EnvironmentError: the pipeline of this graph was started already, or ``init`` was not called.
+        ValueError: an argument has the wrong type or is out of range, or the name is taken or reserved.
+        EnvironmentError: ``init`` was not called, or the start of this graph's pipeline was requested.
         RuntimeError: ``enable_merge`` without dynamic expansion mode.
-        TypeError: an argument that is nearly spelt as one of these.
+        TypeError: an unknown argument is spelled almost like a known one.
     """
     process = Process.current()
     ignore("create_table", _ARGUMENTS, older)
@@ -177,7 +176,7 @@ _ARGUMENTS = tuple(inspect.signature(create_table).parameters)[:-1]
 
 
 def _number(process: Process, name: str, before: Sequence[str]) -> int:
-    """The number of a table that is created after those of its graph that are named ``before``."""
+    """Return the number of a table. ``before``: names of the earlier tables of its graph."""
     known = {} if process.pipeline is None else {
         other: table.shape.number for other, table in process.pipeline.tables.items()}
     for graph in process.deferred.graphs():
@@ -195,7 +194,7 @@ def _require_consistent(device: int, host: int, ssd: int) -> None:
 
 
 def _directories(table: str, paths: Sequence[str], row_bytes: int) -> Tuple[str, ...]:
-    """The directories for the rows of a table, absolute; each one has let a file be made."""
+    """Return absolute paths of directories for the rows of a table, after creating a file in each as a test."""
     found = []
     for path in paths:
         directory = os.path.abspath(path)
@@ -214,7 +213,6 @@ def _directories(table: str, paths: Sequence[str], row_bytes: int) -> Tuple[str,
 
 
 def _share(rows: int, ranks: int) -> int:
-    """The rows of one rank: sizes of a table are totals over ranks, and its keys are dealt evenly."""
     return -(-int(rows) // ranks)
 
 
@@ -236,8 +234,8 @@ def _padding_keys(keys: Union[int, Sequence[int], None]) -> Tuple[int, ...]:
 
 
 def _device_rows(graph: tf.Graph, shape: TableShape, collection: str) -> tf.Variable:
-    """The variable: a ref one, made directly, so that no variable scope, partitioner or custom getter meets it."""
-    # A name of an op may not begin with an underscore, a table's may.
+    """Create the variable: a ref variable, without the program's variable scope, partitioner and custom getter."""
+    # The name of a table may begin with an underscore; the name of an op may not.
     name = "table" + shape.name if shape.name.startswith("_") else shape.name
     with outside_scopes(graph):
         return variables.RefVariable(

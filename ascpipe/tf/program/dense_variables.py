@@ -1,8 +1,7 @@
-"""Several ranks: dense variables are the same on each, so gradients of them are averaged, and first values broadcast.
+"""Dense variables of several ranks: gradients are averaged, and initial values are broadcast.
 
-What Horovod has for that takes tables for dense variables: it would gather numbers of rows that mean nothing on other
-ranks, and put the rows of one rank into the shards of all. What is here leaves tables alone. With one rank it does
-nothing.
+Horovod's own functions would treat tables as dense variables: they would gather row numbers that mean nothing on other
+ranks, and copy the rows of one rank to all shards. These functions do not touch tables. With one rank, they do nothing.
 """
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
@@ -14,29 +13,29 @@ from ascpipe.tf.graph.stand_ins import StandIns
 from ascpipe.tf.running.horovod import Started, joined
 from ascpipe.tf.validation import Instance, Integer, Text, checked
 
-#: The most that is averaged as one tensor, as Horovod's own fusion does; a larger gradient is by itself.
+#: Maximum size of a fused tensor, as in Horovod. A larger gradient is averaged alone.
 PACKED_BYTES = 1 << 26
 
 MAX_RANK = 4094
 
 
 class DistributedOptimizer(tf.compat.v1.train.Optimizer):
-    """An optimizer whose gradients of dense variables are the average over ranks; those of tables stay as they are.
+    """Optimizer that averages gradients of dense variables over ranks, and leaves gradients of tables unchanged.
 
-    Gradients of a type are averaged together, up to ``PACKED_BYTES``: one wait for the network, and sums whose order
-    does not depend on timing, as it does where Horovod fuses what happens to be ready.
-    Owners of keys sum the gradients of tables (``all2all_gradients_op`` of ``create_table``). The first one starts
-    Horovod, unless the program has. All ranks must make the same calls in the same order::
+    Gradients of one dtype are averaged together, up to ``PACKED_BYTES``. Ranks wait for the network once, and the order
+    of sums does not depend on timing, unlike with Horovod's fusion. Owners of keys sum the gradients of tables
+    (``all2all_gradients_op`` of ``create_table``). The optimizer starts Horovod if it does not run. All ranks must make
+    the same calls in the same order::
 
         optimizer = ascpipe.tf.DistributedOptimizer(tf.train.AdamOptimizer(0.001))
         train_op = optimizer.minimize(loss, var_list=dense_variables)
 
     Args:
-        optimizer: what computes gradients and applies them.
-        name: of the ops; by default that of ``optimizer``.
+        optimizer: computes and applies gradients.
+        name: name of the ops, by default of ``optimizer``.
 
     Raises:
-        HorovodMissingError, RanksError: Horovod is not there, or does not start.
+        HorovodMissingError, RanksError: Horovod is not installed, or does not start.
     """
 
     @checked(optimizer=Instance(tf.compat.v1.train.Optimizer), name=Text(1, 255, optional=True))
@@ -46,7 +45,7 @@ class DistributedOptimizer(tf.compat.v1.train.Optimizer):
         self._joined = joined()
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> List[Tuple[Any, tf.Variable]]:
-        """Pairs (gradient, variable) of the optimizer, averaged."""
+        """Return the averaged pairs (gradient, variable) of the optimizer."""
         pairs = self._optimizer.compute_gradients(*args, **kwargs)
         if self._joined is None:
             return pairs
@@ -58,30 +57,30 @@ class DistributedOptimizer(tf.compat.v1.train.Optimizer):
 
     def apply_gradients(self, grads_and_vars: Iterable[Tuple[Any, tf.Variable]], *args: Any,
                         **kwargs: Any) -> tf.Operation:
-        """As the optimizer does; gradients are not averaged here."""
+        """Apply gradients by the optimizer, without averaging."""
         return self._optimizer.apply_gradients(grads_and_vars, *args, **kwargs)
 
     def get_slot(self, var: tf.Variable, name: str) -> Optional[tf.Variable]:
-        """The optimizer's."""
+        """Return a slot variable of the optimizer."""
         return self._optimizer.get_slot(var, name)
 
     def get_slot_names(self) -> List[str]:
-        """The optimizer's."""
+        """Return the slot names of the optimizer."""
         return self._optimizer.get_slot_names()
 
     def variables(self) -> List[tf.Variable]:
-        """The optimizer's."""
+        """Return the variables of the optimizer."""
         return self._optimizer.variables()
 
 
 @checked(root_rank=Integer(0, MAX_RANK))
 def broadcast_global_variables(root_rank: int = 0) -> tf.Operation:
-    """An op that gives all ranks the variables of one; rows of tables and of their optimizer slots stay where they are.
+    """Return an op that copies one rank's variables to all ranks, except rows of tables and their optimizer slots.
 
-    It starts Horovod, unless the program has. Call it when all variables are there.
+    It starts Horovod if it does not run. Call it after all variables are created.
 
     Raises:
-        HorovodMissingError, RanksError: Horovod is not there, or does not start.
+        HorovodMissingError, RanksError: Horovod is not installed, or does not start.
     """
     horovod = joined()
     if horovod is None:
@@ -92,7 +91,7 @@ def broadcast_global_variables(root_rank: int = 0) -> tf.Operation:
 
 
 class BroadcastGlobalVariablesHook(tf.estimator.SessionRunHook):
-    """Runs ``broadcast_global_variables`` in each new session: after a restore, all ranks go on with rank 0's values.
+    """Hook that runs ``broadcast_global_variables`` in each new session, so that ranks are equal after a restore.
 
     Args:
         root_rank: rank whose values all ranks get.
@@ -112,7 +111,6 @@ class BroadcastGlobalVariablesHook(tf.estimator.SessionRunHook):
 
 
 def _averaged(horovod: Started, gradients: Sequence[Any]) -> List[Any]:
-    """Of tensors and IndexedSlices, each over all ranks."""
     found: Dict[int, Any] = {}
     for pack in _packs(gradients):
         if len(pack) == 1:
@@ -127,9 +125,9 @@ def _averaged(horovod: Started, gradients: Sequence[Any]) -> List[Any]:
 
 
 def _packs(gradients: Sequence[Any]) -> List[List[int]]:
-    """Places of gradients that are averaged as one tensor, in the order of the gradients."""
+    """Return indices of gradients that are averaged as one tensor, in order."""
     packs: List[List[int]] = []
-    open_packs: Dict[tf.DType, Tuple[List[int], int]] = {}  # the last pack of a type, and its bytes
+    open_packs: Dict[tf.DType, Tuple[List[int], int]] = {}  # by dtype, the last pack and its bytes
     for place, gradient in enumerate(gradients):
         if isinstance(gradient, tf.IndexedSlices) or not gradient.shape.is_fully_defined():
             packs.append([place])
@@ -146,6 +144,6 @@ def _packs(gradients: Sequence[Any]) -> List[List[int]]:
 
 
 def _shards(graph: tf.Graph) -> Set[str]:
-    """Names of variables that hold rows of tables, and of those that stand for such."""
+    """Return names of variables that hold rows of tables, and of column variables that tables replace."""
     state = GraphState.known(graph)
     return set() if state is None else names_of_variables(state.tables.values()).union(StandIns.of(state))

@@ -1,4 +1,4 @@
-"""``get_asc_insert_func``: the function for ``dataset.map`` that hands a batch's ids to the pipeline."""
+"""``get_asc_insert_func``: the function for ``dataset.map`` that submits the ids of a batch to the pipeline."""
 import logging
 import os
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
@@ -17,7 +17,7 @@ from ascpipe.tf.validation import Instance, Integer, ListOf, Text, boolean, chec
 
 _log = logging.getLogger(__name__)
 
-DUMP_FOLDER = os.path.join(".", "export_graph")  #: for graphs that a program asks for
+DUMP_FOLDER = os.path.join(".", "export_graph")  #: for ``dump_graph=True``
 
 #: A feature and its ids.
 Found = Tuple[FeatureSpec, Ids]
@@ -28,20 +28,20 @@ def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec],
                         table_names: Optional[Sequence[str]] = None, **kwargs: Any) -> Callable[..., Any]:
     """Return a function for ``dataset.map`` that submits the ids of each batch and adds a tensor to the batch.
 
-    Map it sequentially (``num_parallel_calls`` left out, or 1), as the last stage before ``prefetch``.
+    Map it sequentially (without ``num_parallel_calls``, or with 1), as the last stage before ``prefetch``.
 
     Args:
         tgt_key_specs: form A: a FeatureSpec, or a non-empty list or tuple of them.
-        args_index_list: form B: places among the flattened tensors of the batch.
-        table_names: form B: the table of each place.
-        is_training: bool, True: for the training channel, else for evaluation.
+        args_index_list: form B: indices into the flattened tensors of the batch.
+        table_names: form B: the table of each index.
+        is_training: bool, True: training channel. False: evaluation.
         dump_graph: bool, False: write the graph of the map function to ``./export_graph/pipeline_graph.pb``.
 
     Raises:
-        ValueError: neither or both forms; an argument of the wrong type; thresholds that differ within a table;
-            in training an ``eviction_threshold`` without a timestamp feature.
+        ValueError: neither or both forms are given, an argument has the wrong type, or thresholds of a table differ. In
+            training, an ``eviction_threshold`` has no timestamp feature.
         RuntimeError: ``table_names`` with form A, or form B without it.
-        EnvironmentError: two timestamp features.
+        EnvironmentError: there are two timestamp features.
     """
     check_all({"is_training": boolean(), "dump_graph": boolean()}, kwargs)
     channel = TRAIN if kwargs.get("is_training", True) else EVAL
@@ -103,12 +103,12 @@ def _insert_function(channel: int, dump_graph: bool, find: Callable[[Any], List[
 
 
 def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
-    """Make the op that hands over the ids of a batch; those of one table lie together, in the order of names.
+    """Create the op that submits the ids of a batch. Ids of a table are adjacent, and tables are sorted by name.
 
     Args:
-        insert: what the stream is known by.
+        insert: key of the stream, for example the insert function.
         channel: TRAIN or EVAL.
-        found: the ids of each feature, and the time of the batch.
+        found: the ids of each feature, and the timestamp of the batch.
 
     Returns:
         The ticket, int64 scalar.
@@ -133,7 +133,7 @@ def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
 
 
 def _outermost_graph(graph: tf.Graph) -> tf.Graph:
-    """The graph that a function under construction (of ``dataset.map``, for instance) belongs to."""
+    """Return the graph around a function that is being traced, for example by ``dataset.map``."""
     around = internals.graph_around(graph)
     return graph if around is None else _outermost_graph(around)
 
@@ -155,7 +155,7 @@ def _find_by_spec(batch: Any, specs: List[FeatureSpec]) -> List[Found]:
 
 
 def _require_own_ids(batch: Any, specs: List[FeatureSpec]) -> None:
-    """Raise ``ValueError`` where a feature would take the ids of another of its table without having asked for them."""
+    """Raise ``ValueError`` if two features of a table would use the same ids without naming them as ``index_key``."""
     taken: Dict[Tuple[str, Union[str, int]], FeatureSpec] = {}
     for spec in specs:
         key = batch_structure.key_of(batch, spec)

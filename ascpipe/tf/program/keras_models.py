@@ -1,4 +1,4 @@
-"""Refuses models of Keras that would run lookups by themselves: ``fit``, ``evaluate``, ``predict`` and their kin."""
+"""Refuses Keras models that would run lookups in ``fit``, ``evaluate``, ``predict`` and similar methods."""
 from typing import Any
 
 import tensorflow as tf
@@ -19,14 +19,14 @@ _WHY = (
 
 @patches.KERAS_DATA.by
 def _standardize_user_data(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """In the place of TensorFlow's, which is the first that ``fit``, ``evaluate``, ``predict`` and their kin call."""
+    """Replace TensorFlow's method, which ``fit``, ``evaluate``, ``predict`` and similar methods call first."""
     data = patches.KERAS_DATA.plain(self, *args, **kwargs)
     _require_no_rows(self)
     return data
 
 
 def _require_no_rows(model: Any) -> None:
-    """Raise ``ColumnError``, or of other tables ``ValueError``, where rows that were looked up go through a model."""
+    """Raise ``ColumnError``, or ``ValueError`` for a table without a column, if a model has looked-up rows as input."""
     ends = [tensor for tensor in tf.nest.flatten([model.inputs, model.outputs]) if isinstance(tensor, tf.Tensor)]
     state = GraphState.known(ends[0].graph) if ends else None
     if state is None or not (state.lookups or state.requests.lookups):

@@ -1,4 +1,4 @@
-"""``lookup_concat``: lookups and other columns side by side."""
+"""``lookup_concat``: concatenation of lookups and other columns."""
 from typing import Any, Optional, Sequence
 
 import tensorflow as tf
@@ -10,12 +10,12 @@ from ascpipe.tf.validation import ListOf, Numbers, Text, checked
 def lookup_concat(values: Sequence[Any], name: Optional[str] = None) -> tf.Tensor:
     """Return ``tf.concat(values, axis=1)``.
 
-    In the graph of a step, one op looks up all rows that a concat joins and writes them beside the other columns. This
+    In the graph of a step, one op looks up all rows that a concat joins and writes them next to the other columns. This
     also applies to ``tf.concat``, so programs need not call this function.
 
     Args:
-        values: list or tuple of float32[batch, columns] each.
-        name: of the op.
+        values: list or tuple of float32[batch, columns].
+        name: name of the op.
 
     Returns:
         float32[batch, sum of the columns].

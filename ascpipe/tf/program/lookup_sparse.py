@@ -1,4 +1,4 @@
-"""``lookup_sparse``: the rows of each bag of ids, combined to one."""
+"""``lookup_sparse``: combines the rows of each bag of ids."""
 import dataclasses
 from typing import Any, Optional
 
@@ -17,17 +17,16 @@ from ascpipe.tf.program.sparse_lookup import look_up
 
 def lookup_sparse(request: LookupRequest, weights: Optional[Ids], combiner: str, max_norm: Optional[float], *,
                   of_column: bool = False) -> tf.Tensor:
-    """One row for each bag of ids, as ``ascpipe.tf.lookup_sparse`` gives them.
+    """Return one row for each bag of ids, as ``ascpipe.tf.lookup_sparse`` does.
 
     Args:
-        request: of the ids, a FeatureSpec or bags.
-        weights, combiner, max_norm: as of ``ascpipe.tf.lookup_sparse``.
-        of_column: where bags end, and weights, are made of the batch alone, too: they are made in the dataset and come
-            with the batch.
+        request: the lookup of the ids, a FeatureSpec or bags.
+        weights, combiner, max_norm: see ``ascpipe.tf.lookup_sparse``.
+        of_column: splits and weights are also computed in the dataset, and come with the batch.
 
     Raises:
-        CombinerError: ids, weights or an argument that cannot be combined.
-        Exception: what ``sparse_lookup`` raises.
+        CombinerError: the ids, the weights or an argument cannot be combined.
+        Exception: as ``sparse_lookup``.
     """
     table = request.table
     ids = request.ids
@@ -47,7 +46,7 @@ def lookup_sparse(request: LookupRequest, weights: Optional[Ids], combiner: str,
 
 
 def _ids_of(table: Table, spec: FeatureSpec, batch: Any) -> Ids:
-    """The ids of a feature in a batch, which says where bags end."""
+    """Return the ids of a feature from a batch, whose rows are bags."""
     found = require_ids(batch, spec, RuntimeError(
         "FeatureSpec {!r}: lookup_sparse needs batch=, what iterator.get_next() returned".format(spec.label)))
     if found.is_dense:

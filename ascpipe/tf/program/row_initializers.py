@@ -1,9 +1,8 @@
-"""Translates TensorFlow's initializers into the few numbers from which the native side computes initial rows.
+"""Translates TensorFlow's initializers into numbers from which the native side computes initial rows.
 
-An initial row is a function of (table seed, key) alone, so of the usual initializers nothing is run, and
-nothing depends on how many rows the device holds: for the variance scaling family, whose scale comes from
-the shape, a row counts as a vector of ``dim`` inputs and outputs.  Of any other one TensorFlow samples a
-pool of rows, from which keys pick by hash.
+An initial row depends on (table seed, key) alone. The usual initializers are not run. The scale of the variance scaling
+family depends on the shape: a row counts as a vector of ``dim`` inputs and outputs. For any other initializer,
+TensorFlow samples a pool of rows, from which keys pick by hash.
 """
 import contextlib
 import copy
@@ -24,23 +23,23 @@ _log = logging.getLogger(__name__)
 
 MAX_POOL_ROWS = 4096
 MIN_POOL_ROWS = 64
-MAX_POOL_BYTES = 4 << 20  # of rows beyond MIN_POOL_ROWS
+MAX_POOL_BYTES = 4 << 20  # unless MIN_POOL_ROWS need more
 
-#: Standard deviation of a normal distribution of deviation 1 that is cut at 2; TensorFlow's own constant.
+#: Standard deviation of a standard normal distribution truncated at 2, as in TensorFlow.
 _TRUNCATED_DEVIATION = 0.87962566103423978
 
 _MAX_FLOAT = float(np.finfo(np.float32).max)
 _SEED_BITS = (1 << 64) - 1
 
-#: A graph's seed is an int64 that TensorFlow uses modulo 2^31 - 1.
+#: TensorFlow uses the int64 seed of a graph modulo 2^31 - 1.
 _GRAPH_SEED_BITS = (1 << 31) - 1
 
-#: A class with a ``__call__`` from elsewhere is the program's own, whatever it derives from.
+#: A class whose ``__call__`` comes from another module is a class of the program, even if it derives from these.
 _KNOWN_MODULES = (init_ops.__name__, init_ops_v2.__name__)
 
 
 class RowInitializer(NamedTuple):
-    """Initial rows: kind, its two parameters, and the seed (64 bits); of kind POOL also float32[rows, dim]."""
+    """Parameters of initial rows: kind, its two numbers, the seed (64 bits), and float32[rows, dim] for kind POOL."""
 
     kind: int
     a: float
@@ -50,13 +49,13 @@ class RowInitializer(NamedTuple):
 
 
 def row_initializer(initializer: Any, table_name: str, dim: int, graph_seed: Optional[int]) -> RowInitializer:
-    """The numbers of a TF1 or TF2 initializer.
+    """Return the parameters of a TF1 or TF2 initializer.
 
-    Without a seed of its own, a table's seed is the hash of its name, xor the graph's seed.
+    Without a seed of the initializer, the seed is a hash of the table's name, xor the graph's seed.
 
     Raises:
-        ValueError: parameters that TensorFlow would refuse, or that are not known before the graph runs; an
-            initializer that gives no rows.
+        ValueError: TensorFlow refuses the parameters, they are unknown before the graph runs, or the initializer
+            returns no rows.
     """
     initializer = _without_tensors(initializer, table_name)
     seed = getattr(initializer, "seed", None)
@@ -77,22 +76,22 @@ def row_initializer(initializer: Any, table_name: str, dim: int, graph_seed: Opt
 
 
 def is_initializer(value: Any) -> bool:
-    """Whether a value is an instance of a TF1 or TF2 initializer class."""
+    """Return whether a value is an instance of a TF1 or TF2 initializer class."""
     return isinstance(value, (init_ops.Initializer, init_ops_v2.Initializer))
 
 
 def pool_rows(dim: int) -> int:
-    """Rows of a pool of rows of ``dim`` values."""
+    """Return the number of rows of a pool, for rows of ``dim`` values."""
     return max(MIN_POOL_ROWS, min(MAX_POOL_ROWS, MAX_POOL_BYTES // (4 * dim)))
 
 
 @contextlib.contextmanager
 def own_threads() -> Iterator[None]:
-    """Sessions opened inside leave alone how many threads later ones have.
+    """Keep sessions of this block from fixing the number of threads of later sessions.
 
-    The first session of a process makes one thread pool for all of them, of its own size: ours would have the
-    program train on one thread. TensorFlow reads this variable with the first session, and then gives each
-    session the threads of its own configuration; where there was one before, the pool is its.
+    The first session of a process creates one thread pool for all, so after ours a program would train on one thread.
+    TensorFlow reads this variable at the first session, and then gives each session its own threads. If there was an
+    earlier session, its pool is used.
     """
     name = "TF_OVERRIDE_GLOBAL_THREADPOOL"
     before = os.environ.get(name)
@@ -107,7 +106,7 @@ def own_threads() -> Iterator[None]:
 
 
 def _distribution(initializer: Any, dim: int) -> Optional[Tuple[int, float, float]]:
-    """Kind and parameters; None: it is none of the known ones."""
+    """Return the kind and parameters of an initializer, or None if its class is unknown."""
     if not _is_tensorflows(initializer):
         return None
     if isinstance(initializer, (init_ops.Zeros, init_ops_v2.Zeros)):
@@ -150,7 +149,7 @@ def _variance_scaling(initializer: Any, dim: int) -> Tuple[int, float, float]:
 
 
 def _of_numbers(kind: int, a: Any, b: Any) -> Optional[Tuple[int, float, float]]:
-    """The parameters as floats; None where one of them has several values, which TensorFlow allows."""
+    """Return the parameters as floats, or None if one of them has several values, which TensorFlow allows."""
     first = np.asarray(a, np.float64)
     second = np.asarray(b, np.float64)
     if first.size != 1 or second.size != 1:
@@ -159,7 +158,7 @@ def _of_numbers(kind: int, a: Any, b: Any) -> Optional[Tuple[int, float, float]]
 
 
 def _constant_row(initializer: Any, dim: int) -> Optional[np.ndarray]:
-    """float32[1, dim]: the values of a constant that has one for each element of a row; None: it is no such."""
+    """Return float32[1, dim] if the initializer is a constant with one value per element, else None."""
     if not isinstance(initializer, (init_ops.Constant, init_ops_v2.Constant)) or not _is_tensorflows(initializer):
         return None
     values = np.asarray(initializer.value, np.float64)
@@ -176,7 +175,7 @@ def _constant_row(initializer: Any, dim: int) -> Optional[np.ndarray]:
 
 
 def _without_tensors(initializer: Any, table_name: str) -> Any:
-    """The initializer itself, or a copy whose tensors are the numbers that they are known to be."""
+    """Return the initializer, or a copy whose tensors are replaced by their constant values."""
     attributes = getattr(initializer, "__dict__", {})
     tensors = {name: value for name, value in attributes.items() if tf.is_tensor(value)}
     if not tensors:
@@ -195,18 +194,18 @@ def _without_tensors(initializer: Any, table_name: str) -> Any:
 
 
 def _sample_pool(initializer: Any, table_name: str, dim: int, seed: int) -> np.ndarray:
-    """float32[rows, dim]: what an initializer gives for that shape, the same in every run with the same seed.
+    """Return float32[rows, dim] from an initializer, equal in each run with the same seed.
 
-    It is run in a graph of its own; where it has no seed itself, the graph's seed, which is ``seed``, holds.
+    The initializer runs in a separate graph, whose seed is ``seed``. It applies if the initializer has none.
 
     Raises:
-        ValueError: it fails, or gives something else; the text says what TensorFlow said.
+        ValueError: the initializer fails, or returns another shape or values that are not finite.
     """
     kind = type(initializer).__name__
     shape = (pool_rows(dim), dim)
     try:
         pool = _run(initializer, shape, seed)
-    except Exception as error:  # whatever the program's own initializer raises
+    except Exception as error:  # an initializer of the program may raise anything
         raise ValueError("emb_initializer {} of table {!r} gives no rows of shape {}: {}: {}".format(
             kind, table_name, list(shape), type(error).__name__, error)) from error
     if pool.shape != shape:
@@ -220,7 +219,7 @@ def _sample_pool(initializer: Any, table_name: str, dim: int, seed: int) -> np.n
 
 
 def _run(initializer: Any, shape: Tuple[int, int], seed: int) -> np.ndarray:
-    # One thread, so that sums are always made in the same order.
+    # One thread keeps the order of sums the same in each run.
     config = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, use_per_session_threads=True,
         allow_soft_placement=True, device_count={"GPU": 0})

@@ -1,4 +1,4 @@
-"""``sparse_lookup``: the rows of a feature's ids."""
+"""``sparse_lookup`` of ``mx_rec``, and the lookup of FeatureSpecs."""
 import dataclasses
 import logging
 from typing import Any, Collection, Dict, List, Mapping, Optional, Union
@@ -38,41 +38,40 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, GivenIds], send_coun
                   serving_default_value: Any = None, **kwargs: Any) -> tf.Tensor:
     """Look up the rows of a feature's ids.
 
-    In a graph that is made to be exported (docs/how-to/saved_models.md) the rows are those of a checkpoint, and ``ids``
-    come from where they may.
+    In a graph that is built for export (docs/how-to/saved_models.md), rows come from a checkpoint, and ``ids`` may come
+    from anywhere.
 
     Args:
-        hashtable: from ``create_table``.
-        ids: a FeatureSpec of this table, or a list of one, that an insert function of this channel submits; or, with
-            ``modify_graph``, a tensor of integers made from a batch, also a SparseTensor or RaggedTensor.
-        send_count: int in [1, 2147483647]: distinct keys of a batch at most, times the features of the table; with
-            several ranks distinct keys of a rank's batch that have the same owner.
-            Needed with static shapes (``init(use_dynamic=False)``).
-        is_train: the channel.
-        name: of the returned tensor, 1 to 255 characters.
-        modify_graph: ``ids`` is a tensor; ``modify_graph_and_start_emb_cache`` or ``GraphModifierHook`` will move what
-            makes it into the dataset.
-        batch: what ``iterator.get_next()`` returned, or the features of it. Needed with dynamic shapes and a
-            FeatureSpec. Sparse ids must be in it as the dataset gave them.
-        access_and_evict_config: ``access_threshold``, ``eviction_threshold``, ``faae_coefficient`` of the table, where
-            its features do not say them.
+        hashtable: a table of ``create_table``.
+        ids: a FeatureSpec of this table, or a list of one, that an insert function of this channel submits. With
+            ``modify_graph``: a Tensor, SparseTensor or RaggedTensor of integers computed from a batch.
+        send_count: int in [1, 2147483647], required with static shapes (``init(use_dynamic=False)``): maximum number of
+            distinct keys of a batch, times the features of the table. With several ranks: of the keys with the same
+            owner in a rank's batch.
+        is_train: True: training channel. False: evaluation.
+        name: name of the returned tensor, 1 to 255 characters.
+        modify_graph: ``ids`` is a tensor. ``modify_graph_and_start_emb_cache`` or ``GraphModifierHook`` moves the ops
+            that compute it into the dataset.
+        batch: the result of ``iterator.get_next()``, or its features. Required with dynamic shapes and a FeatureSpec.
+            Sparse ids in it must be unchanged.
+        access_and_evict_config: ``access_threshold``, ``eviction_threshold`` and ``faae_coefficient`` of the table, if
+            its features do not set them.
         is_grad: whether this lookup trains the rows.
-        serving_default_value: float, scalar or [dim]: what a key without a row gives, in evaluation or because it was
-            not admitted, and a missing position of sparse ids; else zeros.
+        serving_default_value: float, scalar or [dim], by default zeros: the row of a key without a row (unknown in
+            evaluation, or not admitted) and of a missing position of sparse ids.
 
     Returns:
         float32 of the (dense) shape of the ids followed by dim.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; a tensor as ids without ``modify_graph``; a
-            FeatureSpec of another table, or that no dataset carries; no ``send_count`` with static shapes, or one
-            beyond the rows of a table with host rows; a dataset that would reorder batches; thresholds that differ
-            within the table; an ``eviction_threshold`` without a timestamp feature.
-        RuntimeError: no ``batch`` with dynamic shapes; the 129th lookup of a table; a new lookup after the
-            pipeline was started.
+        ValueError: an argument has the wrong type or is out of range. ``ids`` is a tensor without ``modify_graph``, or
+            a FeatureSpec of another table or of no dataset. ``send_count`` is missing, or exceeds the rows of a table
+            with host rows. A dataset reorders batches. Thresholds of the table differ. An ``eviction_threshold`` has no
+            timestamp feature.
+        RuntimeError: ``batch`` is missing, the table has 128 lookups already, or the pipeline has started.
         KeyError: ``batch`` does not have the feature.
-        NotBuiltYetError: a training lookup in a graph that is made to be exported.
-        CheckpointError: there, the table is not as the checkpoint has it, or the disk refused its file.
+        NotBuiltYetError: a training lookup in a graph that is built for export.
+        CheckpointError: in such a graph, the table differs from the checkpoint, or its file cannot be written.
     """
     ids = only_feature(hashtable, ids)
     if isinstance(ids, FeatureSpec) == modify_graph:
@@ -85,7 +84,7 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, GivenIds], send_coun
 
 
 def look_up(request: LookupRequest) -> tf.Tensor:
-    """Return the rows of a checkpoint in a graph that is exported, otherwise the rows of a tensor or of a feature.
+    """Return the rows that a request asks for; in a graph that is built for export, from the checkpoint.
 
     Raises: as ``sparse_lookup``.
     """
@@ -115,7 +114,6 @@ def look_up(request: LookupRequest) -> tf.Tensor:
 
 
 def _look_up_feature(state: GraphState, request: LookupRequest, spec: FeatureSpec) -> tf.Tensor:
-    """The rows of a FeatureSpec's ids in a batch."""
     table = request.table
     lookup = _table_lookup(state, request, spec)
     name = request.name or "sparse_lookup_{}".format(lookup.calls + 1)
@@ -134,10 +132,10 @@ def _look_up_feature(state: GraphState, request: LookupRequest, spec: FeatureSpe
 
 
 def only_feature(table: Table, ids: Any) -> Union[FeatureSpec, Ids]:
-    """What is looked up: a FeatureSpec or ids, or the only one in a list.
+    """Return a FeatureSpec or tensor of ids, or the only element of a list of them.
 
     Raises:
-        ValueError: a list of none or several.
+        ValueError: the list has no element or several.
     """
     if not isinstance(ids, (list, tuple)):
         return ids if isinstance(ids, FeatureSpec) else Ids.of(ids)
@@ -195,7 +193,7 @@ def _table_lookup(state: GraphState, request: LookupRequest, spec: FeatureSpec) 
 
 
 def _ticket(state: GraphState, stream: Stream, batch: Any) -> tf.Tensor:
-    """The ticket that travels with a batch: another output of the same ``get_next``."""
+    """Return the ticket that travels with a batch: another output of the same ``get_next``."""
     sources = state.datasets.get_nexts() if batch is None else _get_nexts_of(tensors_of(batch))
     tickets = [ticket for ticket in (state.datasets.ticket_of(stream.number, source) for source in sources)
                if ticket is not None]
@@ -210,7 +208,7 @@ def _ticket(state: GraphState, stream: Stream, batch: Any) -> tf.Tensor:
 
 
 def _refuse_inputs_of_keras(table: Table, given: List[Any]) -> None:
-    """Raise ``ValueError`` where ids come from placeholders that Keras feeds: they are not known before their step."""
+    """Raise ``ValueError`` if ids come from placeholders that Keras feeds: they are unknown before their step."""
     tensors = tensors_of(given)
     placeholders = _sources_of(tensors, ("Placeholder",))
     if placeholders and (internals.is_in_layer_of_keras() or any(map(internals.is_of_keras, tensors))):
@@ -222,10 +220,9 @@ def _refuse_inputs_of_keras(table: Table, given: List[Any]) -> None:
 
 
 def _get_nexts_of(tensors: List[tf.Tensor]) -> List[tf.Operation]:
-    """The ``get_next`` ops that tensors come from, however they were changed since."""
     return _sources_of(tensors, GET_NEXT)
 
 
 def _sources_of(tensors: List[tf.Tensor], types: Collection[str]) -> List[tf.Operation]:
-    """The ops of some types that tensors come from."""
+    """Return the ops of some types that tensors are computed from."""
     return [op for op in ops_behind(tensors, types) if op.type in types]

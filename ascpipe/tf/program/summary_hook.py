@@ -1,7 +1,7 @@
-"""``SummaryHook``: scalars of the pipeline for TensorBoard, written by a thread beside the steps.
+"""``SummaryHook``: a thread writes scalars of the pipeline for TensorBoard.
 
-A step that is due costs one more value that its run gives; all else is done by the thread: it asks the daemon, computes
-and writes. If it has not done so by the time the next scalars are due, those wait for a later step.
+A step for which scalars are due fetches one more value; the thread queries the daemon, computes and writes. If it is
+still busy when the next scalars are due, they wait for a later step.
 """
 import logging
 import os
@@ -24,29 +24,30 @@ from ascpipe.tf.validation import Having, Integer, Number, PathText, checked
 
 _DEFAULT_S = 10.0
 _LONGEST_S = 7 * 24 * 3600
-_LOOK_S = 0.05  # between two looks whether a step waits, on average; they are not regular, as steps may be
-_END_S = 5.0  # for the last scalars; the daemon may not answer
+_LOOK_S = 0.05  # mean time between two samples; it varies, as steps may be regular
+_END_S = 5.0  # timeout for the last scalars, as the daemon may not answer
 _PREFIX = "ascpipe/"
 
 _log = logging.getLogger(__name__)
 
 
 class SummaryHook(tf.estimator.SessionRunHook):
-    """Writes scalars of the pipeline to an event file, in monitored sessions and Estimators; names begin with
-    ``ascpipe/``, docs/reference/metrics.md lists them.
+    """Hook that writes scalars of the pipeline to an event file, in monitored sessions and Estimators.
 
-    No step waits for it. With several ranks each writes to a folder of its own; that of rank 0 is ``output_dir``.
+    Names begin with ``ascpipe/`` (docs/reference/metrics.md). Steps do not wait for the hook. Rank N > 0 writes to the
+    subfolder ``rank-N`` of ``output_dir``.
 
     Args:
-        save_steps: int of 1 or more: runs of the session between two writes.
-        save_secs: seconds between two writes, in (0, 604800]; 10 where neither is given.
-        output_dir: str, for the event file.
-        summary_writer: a ``tf.compat.v1.summary.FileWriter``, in place of ``output_dir``.
+        save_steps: session runs between two writes, at least 1.
+        save_secs: seconds between two writes, in (0, 604800]; 10 if both are None.
+        output_dir: str, folder of the event file.
+        summary_writer: a ``tf.compat.v1.summary.FileWriter`` instead of ``output_dir``.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; both or none of ``output_dir`` and
-            ``summary_writer``; both of ``save_steps`` and ``save_secs``. ``begin`` raises ``RuntimeError`` where the
-            graph has no global step, ``EnvironmentError`` before ``init``.
+        ValueError: an argument has the wrong type or is out of range. Both or none of ``output_dir`` and
+            ``summary_writer``, or both of ``save_steps`` and ``save_secs``, are given.
+        RuntimeError: raised by ``begin``: the graph has no global step.
+        EnvironmentError: raised by ``begin``: ``init`` was not called.
     """
 
     @checked(save_steps=Integer(1, optional=True), output_dir=PathText(1, 4096, optional=True),
@@ -70,7 +71,7 @@ class SummaryHook(tf.estimator.SessionRunHook):
         self._due_at = 0.0
 
     def begin(self) -> None:
-        """Find the global step, and open the event file."""
+        """Find the global step and open the event file."""
         rank = Process.current().configuration.rank_id
         self._global_step = tf.compat.v1.train.get_global_step()
         if self._global_step is None:
@@ -80,14 +81,14 @@ class SummaryHook(tf.estimator.SessionRunHook):
             self._writer = tf.compat.v1.summary.FileWriterCache.get(folder)
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
-        """Let a thread begin, which ends with the session, also where that fails."""
+        """Start the thread. It ends with the session, even if the session fails."""
         self._runs = 0
         self._due_at = 0.0
         self._thread = _Writing(self._writer, coord)
         self._thread.start()
 
     def before_run(self, run_context: Any) -> Any:
-        """Ask for the global step where scalars are due, the first time before the first step."""
+        """Fetch the global step if scalars are due; they are due at the first run."""
         if self._save_s is not None:
             due = time.monotonic() >= self._due_at
         else:
@@ -96,13 +97,13 @@ class SummaryHook(tf.estimator.SessionRunHook):
         return tf.estimator.SessionRunArgs(self._global_step) if due else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Hand the step to the thread."""
+        """Pass the step to the thread."""
         if run_values.results is not None and self._thread is not None:
             self._due_at = time.monotonic() + (self._save_s or 0.0)
             self._thread.hand(int(run_values.results))
 
     def end(self, session: tf.compat.v1.Session) -> None:
-        """Write what there is since the last time; gives up where that takes too long."""
+        """Write the last scalars. Give up after 5 seconds."""
         if self._thread is not None:
             self._thread.hand(int(session.run(self._global_step)), is_last=True)
             self._thread.join(_END_S)
@@ -110,18 +111,18 @@ class SummaryHook(tf.estimator.SessionRunHook):
 
 
 class _Job(NamedTuple):
-    """Scalars that are to be written, of the interval that ends with this step."""
+    """Request for the scalars of the interval that ends with this step."""
 
     step: int
     at: float
 
 
 class _Writing(threading.Thread):
-    """Writes scalars, and looks now and then whether a step waits.
+    """Thread that writes scalars and samples whether a step waits.
 
     Args:
-        writer: of the event file.
-        coord: of the session: the thread ends when it stops.
+        writer: writer of the event file.
+        coord: coordinator of the session; the thread ends when it stops.
     """
 
     def __init__(self, writer: Any, coord: Any) -> None:
@@ -137,7 +138,7 @@ class _Writing(threading.Thread):
         self._is_silent = False
 
     def hand(self, step: int, *, is_last: bool = False) -> None:
-        """Let scalars be written that end with this step, unless others are being written."""
+        """Request scalars up to this step, unless the thread is busy."""
         job = _Job(step, time.monotonic())
         if is_last:
             self._last = job
@@ -146,7 +147,7 @@ class _Writing(threading.Thread):
         self._handed.set()
 
     def run(self) -> None:
-        """Until the last scalars are written, or the session ends without."""
+        """Write requested scalars until the last are written, or the session ends without them."""
         while True:
             self._handed.wait(random.uniform(0.5, 1.5) * _LOOK_S)
             self._handed.clear()
@@ -167,7 +168,7 @@ class _Writing(threading.Thread):
             self._waits += pipeline.waits()
 
     def _write(self, job: _Job, *, is_current: bool) -> None:
-        """``is_current``: what the daemon says now is said of this step, too."""
+        """Write the scalars of a job; if ``is_current``, include values from the daemon's present status."""
         values = {}
         answer = self._ask() if is_current else None
         if self._before is not None and job.at > self._before.at and job.step > self._before.step:
@@ -184,25 +185,25 @@ class _Writing(threading.Thread):
             self._writer.flush()
 
     def _ask(self) -> Optional[Answer]:
-        """None where the daemon does not answer, which is logged once."""
+        """Return the daemon's status. If the daemon does not answer, log a warning once and return None."""
         pipeline = _pipeline()
         at = time.monotonic()
         if pipeline is None:
             return None
         try:
             return Answer(pipeline.link.status(), at)
-        except (AscpipeError, OSError) as error:  # OSError: there are no more files
+        except (AscpipeError, OSError) as error:  # OSError: no file descriptors are left
             if not self._is_silent:
-                _log.warning("no scalars of the pipeline: %s", str(error))  # an error would keep the pipeline
+                _log.warning("no scalars of the pipeline: %s", str(error))  # an error object keeps the pipeline alive
             self._is_silent = True
             return None
 
 
 def _pipeline() -> Optional[Pipeline]:
-    """The running one; it may end at any time while it is used."""
+    """Return the running pipeline, or None. The program may end it at any time."""
     try:
         return Process.current().pipeline
-    except OSError:  # the program has ended it
+    except OSError:  # the program has called shutdown
         return None
 
 

@@ -1,8 +1,7 @@
-"""Changes of a table between two steps: another access threshold, and feature eviction.
+"""Changes of a table between two steps: a new access threshold, and feature eviction.
 
-Each takes effect exactly where the program runs it, however far the pipeline has worked ahead: batches that
-were trained before see the table as it was, all later ones as it is then.  It is run in a run of its own,
-not together with a training step.
+A change takes effect between two trained batches, even if the pipeline has read further batches ahead. Its op needs a
+session run without a training step.
 """
 import logging
 import time
@@ -25,20 +24,20 @@ _log = logging.getLogger(__name__)
 
 @checked(threshold=IntegerScalar(), emb_name=Text(0, 100), ids_name=Text(0, 255), name=Text(1, 255, optional=True))
 def set_threshold(threshold: Any, emb_name: str = "", ids_name: str = "", name: Optional[str] = None) -> tf.Operation:
-    """An op that changes how often a key must occur before it gets a row. Run it between training steps.
+    """Return an op that sets the access threshold of tables. Run it between training steps.
 
-    Tables without admission are left alone.
+    Tables without admission do not change.
 
     Args:
-        threshold: integer scalar, tensor or number; above 0: the new access threshold; 0: occurrences are no
-            longer counted, the threshold stays; below 0 is an error when the op runs.
-        emb_name: the table; empty: all tables of the default graph that there are now.
-        ids_name: without effect: a table has one threshold.
-        name: of the op.
+        threshold: the new threshold, an integer scalar, tensor or number. 0 stops counting and keeps the threshold.
+            Below 0, the op raises ``tf.errors.InvalidArgumentError``.
+        emb_name: name of the table. Empty: all tables that the default graph has now.
+        ids_name: without effect.
+        name: name scope of the op.
 
     Raises:
-        ValueError: an argument of the wrong type; there is no such table.
-        EnvironmentError: before ``init``.
+        ValueError: an argument has the wrong type, or there is no such table.
+        EnvironmentError: ``init`` was not called.
     """
     graph = tf.compat.v1.get_default_graph()
     tables = _named_tables(GraphState.of(graph), emb_name)
@@ -48,7 +47,7 @@ def set_threshold(threshold: Any, emb_name: str = "", ids_name: str = "", name: 
 
 
 def eviction_op(state: GraphState) -> Optional[tf.Operation]:
-    """The op that evicts from every trained table of a graph with an ``eviction_threshold``; None without any."""
+    """Return the op that evicts from all trained tables with an ``eviction_threshold``; None if there are none."""
     tables = [table for name, table in state.tables.items()
               if (name, TRAIN) in state.lookups and state.thresholds.of(name).evicts]
 
@@ -62,19 +61,20 @@ def eviction_op(state: GraphState) -> Optional[tf.Operation]:
 
 
 class EvictHook(tf.estimator.SessionRunHook):
-    """Evicts keys that were not used for a while, from every trained table with an ``eviction_threshold``.
+    """Hook that evicts unused keys from all trained tables with an ``eviction_threshold``.
 
-    The age of a key is measured in the timestamps of the batches; the two intervals only say when tables are
-    looked through.  An evicted key loses its count, its row and the optimizer's state, which all start anew
-    when it comes back.  For ``MonitoredSession`` and Estimators; in plain session loops call ``trigger_evict``.
+    The timestamps of batches define the age of a key; the two intervals define when tables are scanned. An evicted key
+    loses its count, row and optimizer slots. Use the hook in a ``MonitoredSession`` or Estimator. In a plain session
+    loop, call ``trigger_evict``.
 
     Args:
-        evict_enable: whether features are evicted.
-        evict_time_interval: seconds by the clock after which tables are looked through, in [1, 2147483647].
-        evict_step_interval: steps, in [1, 2147483647]: also where the global step is a multiple of it. None: never.
+        evict_enable: whether the hook evicts.
+        evict_time_interval: seconds between two scans, in [1, 2147483647].
+        evict_step_interval: in [1, 2147483647]. Tables are also scanned when the global step reaches a multiple of it.
+            None: never.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range.
+        ValueError: an argument has the wrong type or is out of range.
     """
 
     @checked(evict_enable=boolean(), evict_time_interval=Integer(1), evict_step_interval=Integer(1, optional=True))
@@ -89,10 +89,10 @@ class EvictHook(tf.estimator.SessionRunHook):
         self._last_time = 0.0
 
     def begin(self) -> None:
-        """Make the op that evicts, before the graph is finalized.
+        """Create the eviction op before the graph is finalized.
 
         Raises:
-            RuntimeError: there is an ``evict_step_interval`` and no global step.
+            RuntimeError: ``evict_step_interval`` is set, and the graph has no global step.
         """
         if not self._enabled:
             return
@@ -107,13 +107,13 @@ class EvictHook(tf.estimator.SessionRunHook):
                                    "tf.train.get_or_create_global_step()".format(self._steps))
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
-        """Count intervals from here."""
+        """Start both intervals."""
         self._last_time = time.monotonic()
         if self._evict is not None and self._global_step is not None:
             self._last_step = int(session.run(self._global_step))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Evict where an interval is over, in a run of its own."""
+        """Evict in a separate session run if an interval has passed."""
         if self._evict is None:
             return
         due = time.monotonic() - self._last_time > self._seconds
@@ -128,14 +128,14 @@ class EvictHook(tf.estimator.SessionRunHook):
 
 @checked(session=Having("a session", "run", "graph", optional=True))
 def trigger_evict(session: Optional[tf.compat.v1.Session] = None) -> None:
-    """Evict now: keys that were not used for a while, from every trained table with an ``eviction_threshold``.
+    """Evict unused keys now from all trained tables with an ``eviction_threshold``.
 
     Args:
-        session: of the graph that trains; else the default session.
+        session: session of the training graph. None: the default session.
 
     Raises:
-        ValueError: ``session`` is none.
-        RuntimeError: there is no default session; the pipeline does not run; no table evicts.
+        ValueError: ``session`` is not a session.
+        RuntimeError: there is no default session, the pipeline does not run, or no table evicts.
         tf.errors.OpError: the pipeline failed.
     """
     session = session or tf.compat.v1.get_default_session()
@@ -163,6 +163,6 @@ def _named_tables(state: GraphState, name: str) -> List[Table]:
     if cleaned is not None and cleaned not in state.tables:
         raise ValueError("set_threshold: the default graph has no table {!r}; there are {}".format(
             name, ", ".join(sorted(map(repr, state.tables)))))
-    # Before the start a lookup may still say that a table has admission; without it the table ignores the cut.
+    # Before the start, a later lookup may still set a threshold. A table without admission ignores the cut.
     return [table for key, table in state.tables.items() if cleaned in (None, key)
             and (not state.started or state.thresholds.of(key).access >= 0)]

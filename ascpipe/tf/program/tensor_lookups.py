@@ -1,8 +1,7 @@
-"""``sparse_lookup(modify_graph=True)``: each lookup of a tensor is a stand-in first, then all of a table become one op.
+"""``sparse_lookup(modify_graph=True)``: stand-ins for lookups of tensors, later merged into one op per table.
 
-How many lookups a table has in a channel is known when the program asks for gradients, not before, and its gradient is
-one sum per row over all of them.  Until then a stand-in has the shape of the rows, and both running it and
-differentiating it are errors that say what is missing.
+The gradient of a table has one sum per row over all its lookups, whose number is unknown until the program asks for
+gradients. Until then, a stand-in has the shape of the rows; running or differentiating it raises an error.
 """
 from typing import Any, Collection, List, Tuple
 
@@ -36,27 +35,26 @@ class _Made:
 
     @classmethod
     def of(cls, process: Process) -> "_Made":
-        """That of a process."""
         return internals.kept_on(process, "tensor_lookups", cls)
 
 
 def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.Tensor:
-    """The rows of a tensor of ids, as ``sparse_lookup`` returns them; of sparse ids in their dense form.
+    """Return the rows of a tensor of ids, as ``sparse_lookup`` does; for sparse ids, their dense form.
 
     Args:
-        state: of the default graph.
-        request: what the program asks for.
+        state: state of the default graph.
+        request: the lookup that the program asked for.
         given: the ids.
 
     Raises:
-        ValueError: ids that are no integers, or with static shapes a scalar; ids of another graph; a table that is
-            looked up with a FeatureSpec in this channel, too; thresholds that differ within the table.
-        RuntimeError: the pipeline was started; the lookups of the table were merged already; too many of them.
-        ColumnError: of a column: the pipeline was started.
+        ValueError: the ids are not integers, are of another graph, or are a scalar with static shapes. The table has
+            FeatureSpec lookups in this channel, or its thresholds differ.
+        RuntimeError: the pipeline has started, the lookups of the table are merged, or there are 128 already.
+        ColumnError: the lookup is of a column, and the pipeline has started.
     """
     table = request.table
     ids = given.values
-    trains = request.trains  # also if it is open: then it is closed below, or refused
+    trains = request.trains  # also True if the lookup is open: it is closed or refused below
     if not are_ids(ids.dtype):
         raise ValueError("table {!r}: ids {!r} have dtype {}, ids are integers{}".format(
             table.table_name, ids.name, ids.dtype.name, ": give tf.strings.to_hash_bucket_fast(ids, 2 ** 63 - 1)"
@@ -64,7 +62,7 @@ def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.
     if ids.graph is not table.variable.graph:
         raise ValueError("table {!r}: ids {!r} are in another graph than the table".format(table.table_name, ids.name))
     if request.is_open and (table.table_name, TRAIN) in state.requests.merged:
-        request = request.closed(EVAL)  # what trains the table was looked up before
+        request = request.closed(EVAL)  # the training lookups of the table are complete
     _require_open(state, table, request.channel)
     _Made.of(Process.current()).lookups = True
     others = state.requests.of(table.table_name, request.channel)
@@ -79,8 +77,7 @@ def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.
 
 
 def refuse_turns(table: Table, ids: tf.Tensor) -> None:
-    """Raise ``ValueError`` if the body of a loop or a function makes the ids, which are then not known before the step.
-    """
+    """Raise ``ValueError`` if the body of a loop or function computes the ids: they are unknown before the step."""
     is_in_function = ids.graph is not table.variable.graph and internals.outermost(ids.graph) is table.variable.graph
     if is_in_function or internals.is_in_loop(ids.op):
         raise ValueError(
@@ -94,16 +91,16 @@ def refuse_turns(table: Table, ids: tf.Tensor) -> None:
 def do_merge_lookup(is_train: bool = True) -> None:
     """Merge all lookups (``modify_graph=True``) of each table in a channel of the default graph.
 
-    Needed before ``tf.gradients``; ``compute_gradients`` and ``minimize`` of an optimizer do it for training, and
-    ``modify_graph_and_start_emb_cache`` for evaluation. Without effect where lookups have FeatureSpecs, and when it was
-    done before. A table that was merged cannot be looked up again in this channel.
+    Call it before ``tf.gradients``. An optimizer's ``compute_gradients`` and ``minimize`` do it for training, and
+    ``modify_graph_and_start_emb_cache`` for evaluation. Lookups of FeatureSpecs and merged lookups do not change. A
+    merged table cannot be looked up again in this channel.
 
     Args:
-        is_train: the channel.
+        is_train: True: training channel. False: evaluation.
 
     Raises:
-        ValueError: an argument of the wrong type.
-        RuntimeError: lookups are made with ``modify_graph=True``, but none in this channel of the default graph.
+        ValueError: an argument has the wrong type.
+        RuntimeError: the program uses ``modify_graph=True``, but the default graph has no lookup in this channel.
     """
     boolean().check("is_train", is_train)
     if not Process.is_initialised():
@@ -125,9 +122,9 @@ def do_merge_lookup(is_train: bool = True) -> None:
 
 
 def merge(state: GraphState, channel: int) -> None:
-    """Build the op of each table that was looked up in a channel, and give its rows to the lookups.
+    """Build one op for each table that was looked up in a channel, and connect its rows to the lookups.
 
-    Lookups that are open still, and their tables, are left as they are.
+    Open lookups and their tables do not change.
     """
     requests = state.requests
     names = {lookup.table.table_name: lookup.table for lookup in requests.unmerged(channel) if not lookup.is_open}
@@ -150,9 +147,9 @@ def merge(state: GraphState, channel: int) -> None:
 
 def completed(state: GraphState, lookup: TableLookup, spec: FeatureSpec, rows: tf.Tensor, ids: Ids,
               unseen: Unseen) -> tf.Tensor:
-    """The rows of an evaluation with initial ones for keys without a row.
+    """Return rows of an evaluation with initial rows for keys without a row.
 
-    If a threshold of admission may still turn up, the start of the pipeline decides.
+    If an access threshold may still be set, the start of the pipeline decides.
     """
     found = lookup.completed(spec, rows, ids)
     if unseen is Unseen.INITIAL_UNLESS_ADMITTING:
@@ -161,11 +158,11 @@ def completed(state: GraphState, lookup: TableLookup, spec: FeatureSpec, rows: t
 
 
 def decide_unseen(state: GraphState, admitting: Collection[str]) -> None:
-    """Give zeros for keys without a row, not initial rows, where the program left it open and keys may be rejected.
+    """Return zeros instead of initial rows if the program left it open and the table may reject keys.
 
     Args:
-        state: of the graph.
-        admitting: names of tables that have an access threshold, in this graph or one before.
+        state: state of the graph.
+        admitting: names of tables with an access threshold, in this graph or an earlier one.
     """
     for table_name, found, rows in _undecided(state):
         if table_name in admitting:
@@ -174,7 +171,7 @@ def decide_unseen(state: GraphState, admitting: Collection[str]) -> None:
 
 
 def _undecided(state: GraphState) -> List[Tuple[str, tf.Tensor, tf.Tensor]]:
-    """Of lookups of evaluation that may give initial rows: their table, the rows with these, and those with zeros."""
+    """Return table name, rows with initial rows and rows with zeros, for each evaluation that is not decided."""
     return internals.kept_on(state, "undecided", list)
 
 
@@ -206,10 +203,10 @@ def _spec_of(table: Table, ids: tf.Tensor, name: str) -> FeatureSpec:
 
 
 def _stand_in(table: Table, ids: tf.Tensor, requests: Requests, *, trains: bool) -> tf.Tensor:
-    """An Identity of the shape of the ids followed by dim, to be given the rows later.
+    """Return an Identity with the shape of the ids followed by dim, which later gets the rows.
 
-    Where it ``trains`` an expansion table, what stands for the local rows and handles is collected, as programs may
-    look into the collections before they ask for gradients.
+    If it ``trains`` an expansion table, add stand-ins of local rows and handles to the collections: programs may read
+    these before they ask for gradients.
     """
     graph = table.variable.graph
     with table.building("unmodified"):
@@ -240,9 +237,9 @@ def _gradient_of_stand_in(op: tf.Operation, _gradient: Any) -> None:
 
 
 def _table_lookup(table: Table, channel: int, lookups: List[TensorLookup]) -> TableLookup:
-    """The op of a table, before it is known which stream brings its ids."""
+    """Return the op of a table, before the stream of its ids is known."""
     shapes = {lookup.spec: lookup.ids.shape for lookup in lookups}
-    # In the order that AscSubmit gives to the features of a table.
+    # AscSubmit sorts the features of a table in the same way.
     features = [Feature(spec, shape) for spec, shape in sorted(shapes.items(), key=lambda pair: pair[0].name)]
     with table.building("ticket"):
         ticket = tf.zeros([], tf.int64)
