@@ -1,4 +1,4 @@
-"""The steps of a batch in one table: touch, plan and assign; and steps that undo or repeat one. ``window`` has the rest.
+"""The steps of a batch in one table: touch, plan, assign, and steps that undo or repeat one. ``window`` has the rest.
 
 Each step takes the table's PLANNER, which has the addresses of its arrays. A step that lacks memory changes nothing and
 returns what it lacks (LACKS_*). Python code provides it (``ascpipe.tables.table``) and calls the step again.

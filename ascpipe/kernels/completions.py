@@ -49,7 +49,8 @@ def complete_read(planner, tier, home):
             status[home] = FETCHED
             view.rows[np.uint64(found - 1)]["home"] = home
             return
-    is_copy = status[home] == FETCHING  # otherwise a retirement assigned this home row, and was killed before it emptied the request
+    # Otherwise a retirement assigned this home row, and was killed before it emptied the request.
+    is_copy = status[home] == FETCHING
     empty_request(tier, home)
     if is_copy:
         free_home(planner, tier, home)  # no reader has its number
@@ -91,7 +92,7 @@ def complete_write(planner, tier, home):
     slot = np.full(1, request["slot"], np.int64)
     empty_request(tier, home)
     if not stored and is_done:
-        free_disk_slots(room_of(tier), slot)  # no reader has its number; a slot that cannot be written is not used again
+        free_disk_slots(room_of(tier), slot)  # no reader has its number; a slot whose write failed is not used again
     if status[home] == DROPPED:
         quarantine_home(tier, home)
     elif status[home] == SPILLING or status[home] == CANCELLED:
