@@ -225,7 +225,7 @@ def rebuild_index(used, entries, index):
 
 @inner("void(int64, Index)")
 def move_lines(n, index):
-    """Move the keys of some lines to their places in the larger index, last lines first.
+    """Move the keys of some lines to their lines in the larger index, last lines first.
 
     Args:
         n: minimum number of lines, or all lines that have not moved.
