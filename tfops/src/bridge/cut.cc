@@ -79,7 +79,7 @@ bool CutWait::Begins(CoreStatus* status) {
   return false;
 }
 
-// With several ranks: returns true if all other ranks have made the change, or sets *status if a rank has not.
+// Returns true if all other ranks have made the change; sets *status if a rank has not.
 bool CutWait::AllHaveChanged(CoreStatus* status) {
   Ranks* const ranks = pipeline().ranks();
   waits_for = layout::kWaitRanks;
