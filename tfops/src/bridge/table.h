@@ -92,7 +92,8 @@ class Table {
   tensorflow::Status Drive(tensorflow::OpKernelContext* ctx);
 
   // Makes sure that input `first` is a variable over the rows of this table, and that the following inputs
-  // are its optimizer slots; attaches those that are not initialised.  For an expansion table, *state receives home rows.
+  // are its optimizer slots; attaches those that are not initialised.  For an expansion table, *state receives home
+  // rows.
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const OptimizerSlots& slots,
                             std::vector<StateRows>* state);
 
