@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Dict, List, Mapping, NamedTuple, Optional
 
-from ascpipe.errors import HorovodMissingError, HorovodVersionError, RanksError
+from ascpipe.errors import EnvironmentVariableError, HorovodMissingError, HorovodVersionError, RanksError
 from ascpipe.errors.base import shown
 
 HOROVOD_VERSION = "0.28.1"  #: the only supported version, since we call its C++ functions
@@ -211,13 +211,13 @@ def _number(what: str) -> int:
     variable = getattr(known, what)
     text = os.environ.get(variable)
     if text is None:
-        raise RuntimeError("environment variable {} is not set; start the program with `ascpipe run`, horovodrun or "
-                           "mpirun, or set it (0 of 1 process: {}=0 {}=1 {}=1)".format(
-                               variable, known.rank, known.size, known.local_size))
+        raise EnvironmentVariableError("Environment variable {} is not set. Start the program with `ascpipe run`, "
+                                       "horovodrun or mpirun, or set it (for a single process: {}=0 {}=1 {}=1)".format(
+                                           variable, known.rank, known.size, known.local_size))
     number = number_in(text)
     if number is None:
-        raise ValueError("environment variable {}={} is not a number of ranks: write digits".format(
-            variable, shown(text)))
+        raise EnvironmentVariableError("Environment variable {} has the value {}, which is not a number of ranks. "
+                                       "Set it to digits".format(variable, shown(text)))
     return number
 
 

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Iterable, Mapping, Set, TypeVar, Union
 import numpy as np
 import tensorflow as tf
 
+from ascpipe.errors import ArgumentError, UnexpectedArgumentError
 from ascpipe.errors.base import shown
 
 _log = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class Integer(Bounded):
 
     def _check(self, name: str, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-            raise ValueError("argument {}: {} is not int".format(name, shown(value)))
+            raise ArgumentError("argument {}: {} is not int".format(name, shown(value)))
         _check_range(name, value, self._low, self._high)
 
 
@@ -72,7 +73,7 @@ class Float(Bounded):
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, (float, np.floating)):
-            raise ValueError("argument {}: {} is not float".format(name, shown(value)))
+            raise ArgumentError("argument {}: {} is not float".format(name, shown(value)))
         _check_range(name, value, self._low, self._high, open_low=self._open_low, open_high=self._open_high)
 
 
@@ -90,11 +91,11 @@ class Text(Bounded):
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, str):
-            raise ValueError("argument {}: {} is not str".format(name, shown(value)))
+            raise ArgumentError("argument {}: {} is not str".format(name, shown(value)))
         if len(value) < self._low:
-            raise ValueError("argument {}: {}: length is less than {}".format(name, shown(value), self._low))
+            raise ArgumentError("argument {}: {}: length is less than {}".format(name, shown(value), self._low))
         if len(value) > self._high:
-            raise ValueError("argument {}: {}: length is bigger than {}".format(name, shown(value), self._high))
+            raise ArgumentError("argument {}: {}: length is bigger than {}".format(name, shown(value), self._high))
 
 
 class PathText(Text):
@@ -103,8 +104,8 @@ class PathText(Text):
     def _check(self, name: str, value: Any) -> None:
         super()._check(name, value)
         if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
-            raise ValueError("argument {}: {} has control characters, or characters that no file name has".format(
-                name, shown(value)))
+            raise ArgumentError("argument {}: {} has control characters, or characters that file names cannot "
+                                "have".format(name, shown(value)))
 
 
 class Instance(Rule):
@@ -165,8 +166,8 @@ class Choice(Rule):
         for allowed in self._values:
             if type(allowed) is type(value) and allowed == value:
                 return
-        raise ValueError("argument {}: {} is not one of {}".format(
-            name, shown(value), ", ".join(repr(allowed) for allowed in self._values)))
+        raise ArgumentError("argument {}: {} is not one of {}".format(
+                                name, shown(value), ", ".join(repr(allowed) for allowed in self._values)))
 
 
 class ListOf(Rule):
@@ -180,7 +181,7 @@ class ListOf(Rule):
         if not isinstance(value, (list, tuple)):
             raise wrong_type(name, value, "list or tuple")
         if not value:
-            raise ValueError("argument {}: length is less than 1".format(name))
+            raise ArgumentError("argument {}: length is less than 1".format(name))
         for index, element in enumerate(value):
             self._element.check("{}[{}]".format(name, index), element)
 
@@ -193,7 +194,7 @@ class Names(Rule):
             raise wrong_type(name, value, "a list of names")
         for one in value:
             if not isinstance(one, str):
-                raise ValueError("argument {}: {} is not str".format(name, shown(one)))
+                raise ArgumentError("argument {}: {} is not str".format(name, shown(one)))
 
 
 class AnyOf(Rule):
@@ -209,9 +210,9 @@ class AnyOf(Rule):
             try:
                 rule.check(name, value)
                 return
-            except ValueError as error:
-                errors.append(str(error))
-        raise ValueError("; or ".join(errors))
+            except ArgumentError as error:
+                errors.append(error.text)
+        raise ArgumentError("; or ".join(errors))
 
 
 def boolean(*, optional: bool = False) -> Rule:
@@ -219,10 +220,10 @@ def boolean(*, optional: bool = False) -> Rule:
     return Instance(bool, optional=optional)
 
 
-def wrong_type(name: str, value: Any, expected: str) -> ValueError:
+def wrong_type(name: str, value: Any, expected: str) -> ArgumentError:
     """Return the error for an argument of a wrong type. Its text begins like the incumbent's."""
-    return ValueError("Invalid parameter type of parameter {}: {} is {}, expected {}".format(
-        name, shown(value), type(value).__name__, expected))
+    return ArgumentError("Invalid parameter type of parameter {}: {} is {}, expected {}".format(
+                             name, shown(value), type(value).__name__, expected))
 
 
 def _are_numbers(value: Any) -> bool:
@@ -236,13 +237,13 @@ def _are_numbers(value: Any) -> bool:
 def _check_range(name: str, value: Union[int, float], low: float, high: float, *, open_low: bool = False,
                 open_high: bool = False) -> None:
     if value != value:
-        raise ValueError("argument {}: nan is less than {} or is bigger than {}".format(name, low, high))
+        raise ArgumentError("argument {}: nan is less than {} or is bigger than {}".format(name, low, high))
     if value < low or (open_low and value == low):
         equal = " or equal to it" if open_low else ""
-        raise ValueError("argument {}: {} is less than {}{}".format(name, value, low, equal))
+        raise ArgumentError("argument {}: {} is less than {}{}".format(name, value, low, equal))
     if value > high or (open_high and value == high):
         equal = " or equal to it" if open_high else ""
-        raise ValueError("argument {}: {} is bigger than {}{}".format(name, value, high, equal))
+        raise ArgumentError("argument {}: {} is bigger than {}{}".format(name, value, high, equal))
 
 
 def check_all(rules: Mapping[str, Rule], arguments: Mapping[str, Any]) -> None:
@@ -268,12 +269,12 @@ def checked(**rules: Rule) -> Callable[[Function], Function]:
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise TypeError("{}(): {}{}".format(
+                raise UnexpectedArgumentError("{}(): {}{}".format(
                     called, error, _meant(str(error), kwargs, signature.parameters))) from None
             try:
                 check_all(rules, _named(signature, bound.arguments))
-            except ValueError as error:
-                raise ValueError("{}(): {}".format(called, error)) from None
+            except ArgumentError as error:
+                raise ArgumentError("{}(): {}".format(called, error.text)) from None
             return function(*args, **kwargs)
 
         return call  # type: ignore
@@ -314,7 +315,8 @@ def ignore(function: str, known: Iterable[str], unknown: Iterable[str]) -> None:
     for name in unknown:
         meant = did_you_mean(name, known, least=0.85)
         if meant:
-            raise TypeError("{}(): got an unexpected keyword argument {!r}{}".format(function, name, meant))
+            raise UnexpectedArgumentError("{}(): got an unexpected keyword argument {!r}{}".format(
+                                              function, name, meant))
     new = sorted(set(unknown) - _ignored[function])
     if new:
         _ignored[function].update(new)

@@ -7,6 +7,7 @@ from typing import Dict, List, Optional, Set
 
 import tensorflow as tf
 
+from ascpipe.errors import CallOrderError
 from ascpipe.tf import internals, patches
 from ascpipe.tf.api import lifecycle
 from ascpipe.tf.api.column_models import ColumnModels
@@ -53,7 +54,8 @@ def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary
     if is_alone and process.configuration.rank_size == 1:
         Columns.of(process).models = ColumnModels(_restart)
     if process.frozen:
-        raise OSError("use_for_feature_columns() comes before the first graph is built, and a pipeline runs already")
+        raise CallOrderError("A pipeline already runs. Call asc.use_for_feature_columns() before the first graph is "
+                             "built")
     patches.COLUMNS.use()
     Columns.of(process).choice = ColumnChoice(min_buckets, TableSizes(device_vocabulary_size, host_vocabulary_size))
     process.deferred.mark_on_demand = _start_columns

@@ -11,6 +11,7 @@ from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.errors import CheckpointError
 from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
 from ascpipe.checkpoint.tree import Tree, open_tree, why
+from ascpipe.errors import SaverError
 from ascpipe.tf.checkpoints.saving import Checkpoints
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.running.process import Process
@@ -36,8 +37,8 @@ def export(table_list: Optional[Sequence[str]] = None) -> None:
     """
     prefix = Checkpoints.of(Process.current()).last_saved
     if prefix is None:
-        raise RuntimeError("export() is for what was saved since init(), and nothing was: save first, or call "
-                           "ascpipe.tf.export_tables() with a checkpoint")
+        raise SaverError("export() returns tables that were saved since asc.init(), and nothing was saved. Save "
+                         "first, or call asc.export_tables() with a checkpoint")
     export_tables(prefix, table_list, with_dict=True)
 
 

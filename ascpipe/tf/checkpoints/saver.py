@@ -17,6 +17,7 @@ from tensorflow.python.training import checkpoint_management, training_util
 from ascpipe.checkpoint import model_index
 from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NoTablesError, NotSavedError
 from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_delta, remove_checkpoint
+from ascpipe.errors import CallOrderError, SaverError
 from ascpipe.tf import internals, patches
 from ascpipe.tf.checkpoints import tensorflow_part
 from ascpipe.tf.checkpoints.missing_parts import MissingError, advice_for
@@ -209,8 +210,8 @@ def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
         return None
     Process.current().deferred.start(graph)
     if not state.started:
-        raise RuntimeError("tables are saved and restored once their pipeline runs: call ascpipe.tf.start(), or "
-                           "start_asc_pipeline(), before")
+        raise CallOrderError("Tables can be saved and restored only after their pipeline has started. Call "
+                             "asc.start() before")
     return state
 
 
@@ -257,7 +258,7 @@ def _version_asked(process: Process, prefix: str) -> str:
     found = complete_checkpoints(directory or os.curdir)
     steps = [one.step for one in found if one.link.stem == "{}-{}".format(base, one.step)]
     if version not in steps:
-        raise ValueError("restore_model_version={}: {} has no complete checkpoint {} of that step; there are {}. "
+        raise SaverError("restore_model_version={}: {} has no complete checkpoint {} of that step; it has {}. "
                          "Nothing was changed".format(version, directory, base, ", ".join(map(str, steps)) or "none"))
     return os.path.join(directory, "{}-{}".format(base, version))
 

@@ -11,7 +11,7 @@ from tensorflow.python.training import checkpoint_management
 
 from ascpipe.checkpoint.errors import NoCheckpointError
 from ascpipe.checkpoint.tree import open_tree
-from ascpipe.errors import ColumnError
+from ascpipe.errors import ArgumentError, CallOrderError, ColumnError
 from ascpipe.errors.base import shown
 from ascpipe.tf import internals, patches
 from ascpipe.tf.checkpoints.restoring import Source, load_tables
@@ -66,8 +66,8 @@ class _Wanted(Rule):
             try:
                 re.compile(value)
             except re.error as error:
-                raise ValueError("argument {}: {} is no regular expression: {}".format(
-                    name, shown(value), error)) from error
+                raise ArgumentError("argument {}: {} is not a regular expression: {}".format(
+                                        name, shown(value), error)) from error
         elif isinstance(value, (list, tuple)):
             for place, one in enumerate(value):
                 self.check("{}[{}]".format(name, place), one)
@@ -186,7 +186,8 @@ def _by_path(paths: Any, *others: Any) -> Iterator[_Settings]:
     if not isinstance(paths, (list, tuple)):
         for name, value in zip(_PER_PATH[1:], others[1:]):
             if isinstance(value, (list, tuple)):
-                raise ValueError("{} is a list, and ckpt_to_initialize_from is one path, {!r}".format(name, paths))
+                raise ArgumentError("{} is a list, but ckpt_to_initialize_from is a single path, {!r}".format(
+                                        name, paths))
         yield _Settings(paths, *others)
         return
     lists = []
@@ -194,8 +195,8 @@ def _by_path(paths: Any, *others: Any) -> Iterator[_Settings]:
         if not value and not isinstance(value, (list, tuple)) and name != _PER_PATH[0]:
             value = [None] * len(paths)  # WarmStartSettings replaces None by {}
         if not isinstance(value, (list, tuple)) or len(value) != len(paths):
-            raise ValueError("{} must be a list of {}, one for each path of ckpt_to_initialize_from, not {!r}".format(
-                name, len(paths), value))
+            raise ArgumentError("{} must be a list of {}, one item for each path of ckpt_to_initialize_from, not "
+                                "{!r}".format(name, len(paths), value))
         lists.append(value)
     yield from map(_Settings, paths, *lists)
 
@@ -287,8 +288,8 @@ def _load(state: GraphState, sources: Dict[str, Source], allow_unverified: bool,
         return {}
     Process.current().deferred.start(session.graph)
     if not state.started:
-        raise RuntimeError("tables are warm-started once their pipeline runs: call start_asc_pipeline() in model_fn, "
-                           "or in begin() of a hook, as ascpipe.tf.StartHook does")
+        raise CallOrderError("Tables can be warm-started only after their pipeline has started. Call asc.start() in "
+                             "model_fn or in begin() of a hook, or use asc.StartHook()")
     rows = load_tables(state, Process.current().running_pipeline(), sources,
                        functools.partial(state.attach, session), allow_unverified=allow_unverified)
     for name, count in rows.items():

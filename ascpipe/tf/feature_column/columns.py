@@ -5,7 +5,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 import tensorflow as tf
 from tensorflow.python.feature_column import feature_column_v2 as columns_v2
 
-from ascpipe.errors import ColumnError
+from ascpipe.errors import ColumnError, FeatureError
 from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.bags import COMBINERS
 from ascpipe.tf.running.column_choice import TableSizes
@@ -264,6 +264,6 @@ def _initial(dimension: int) -> Any:
 def _sparse_integers(key: str, given: Any) -> tf.SparseTensor:
     ids = internals.sparse_input(given)
     if not ids.dtype.is_integer:
-        raise ValueError("feature {!r} has dtype {}, categorical_column_with_int64 takes integers".format(
-            key, ids.dtype.name))
+        raise FeatureError("Feature {!r} has dtype {}, but categorical_column_with_int64 needs integers".format(
+                               key, ids.dtype.name))
     return tf.SparseTensor(ids.indices, tf.cast(ids.values, tf.int64), ids.dense_shape)

@@ -3,7 +3,7 @@ from typing import Any, ContextManager, List, Optional
 
 import tensorflow as tf
 
-from ascpipe.errors import TableUseError
+from ascpipe.errors import ServingError, TableUseError
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
@@ -38,7 +38,7 @@ class Table:
             RuntimeError: the graph is built for export; its rows are in a file.
         """
         if self._variable is None:
-            raise RuntimeError("table {!r} has no variable here: the graph is made to be exported, its rows are in a "
+            raise ServingError("Table {!r} has no variable in a graph that is built for export: its rows are in a "
                                "file".format(self.table_name))
         return self._variable
 

@@ -8,6 +8,7 @@ from typing import Any, List, Optional
 
 import tensorflow as tf
 
+from ascpipe.errors import ArgumentError
 from ascpipe.errors.base import shown
 from ascpipe.tf.running import horovod
 from ascpipe.tf.running.horovod import Started
@@ -31,8 +32,9 @@ def broadcast(tensor: List[Any], root_rank: int, *args: Any, **kwargs: Any) -> L
     joined = horovod.joined()
     size = 1 if joined is None else joined.size
     if isinstance(root_rank, bool) or root_rank not in range(size):
-        raise ValueError("argument root_rank: {} is not a rank, there {}".format(
-            shown(root_rank), "is only rank 0" if size == 1 else "are ranks 0 to {}".format(size - 1)))
+        raise ArgumentError("argument root_rank: {} is not a rank; there {}".format(
+                                shown(root_rank),
+                                "is only rank 0" if size == 1 else "are ranks 0 to {}".format(size - 1)))
     if joined is None:
         return [tf.identity(one) for one in tensor]
     return [joined.module.broadcast(tf.convert_to_tensor(one), root_rank) for one in tensor]

@@ -3,6 +3,7 @@ import os
 import re
 
 from ascpipe.checkpoint import paths
+from ascpipe.errors import FilePathError
 from ascpipe.tf.validation import Text
 
 _PATH = Text(1, 1024)
@@ -18,8 +19,8 @@ def validate_read_file(path: str) -> None:
             directories, and must not be a symbolic link. ``hdfs:/`` and ``viewfs:/`` paths have no further checks.
     """
     if _is_local("read", path) and not os.path.isfile(path):
-        raise ValueError("cannot read {!r}: {}".format(
-            path, "it is no regular file" if os.path.exists(path) else "there is no such file"))
+        raise FilePathError("Cannot read {!r}: {}".format(
+                                path, "it is no regular file" if os.path.exists(path) else "there is no such file"))
 
 
 def validate_save_path(path: str) -> None:
@@ -35,16 +36,16 @@ def _is_local(verb: str, path: str) -> bool:
     """Check a path, and return whether it is local."""
     _PATH.check("path", path)
     if paths.has_control_characters(path):
-        raise ValueError("cannot {} {!r}: the path has control characters".format(verb, path))
+        raise FilePathError("Cannot {} {!r}: the path has control characters".format(verb, path))
     scheme = _SCHEME.match(path)
     if scheme is not None:
         if scheme.group(1) not in _REMOTE:
-            raise ValueError("cannot {} {!r}: the scheme is {!r}, expected none, or {}".format(
-                verb, path, scheme.group(1), " or ".join(map(repr, _REMOTE))))
+            raise FilePathError("Cannot {} {!r}: the scheme is {!r}; expected none, or {}".format(
+                                    verb, path, scheme.group(1), " or ".join(map(repr, _REMOTE))))
         return False
     if os.path.islink(path.rstrip(os.sep)):
-        raise ValueError("cannot {} {!r}: it is a symbolic link; give the path that it leads to".format(verb, path))
+        raise FilePathError("Cannot {} {!r}: it is a symbolic link. Pass the path of its target".format(verb, path))
     for place in (os.path.abspath(path), os.path.realpath(path)):
         if paths.is_of_system(place):
-            raise ValueError("cannot {} {!r}: {} is in a directory of the system".format(verb, path, place))
+            raise FilePathError("Cannot {} {!r}: {} is in a directory of the system".format(verb, path, place))
     return True

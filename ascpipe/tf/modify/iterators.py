@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional
 
 import tensorflow as tf
 
+from ascpipe.errors import GraphModificationError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
@@ -65,9 +66,10 @@ def get_initializer(is_training: bool) -> Optional[tf.Operation]:
     requests = GraphState.of(graph).requests
     for initializers in requests.initializers.get(channel, ()):
         if len(initializers) > 1:
-            raise ValueError("get_initializer({}): a {} iterator can be initialised from {} datasets; run one of {}"
-                             .format(is_training, CHANNEL_NAMES[channel], len(initializers),
-                                     ", ".join(repr(op.name) for op in initializers)))
+            raise GraphModificationError("get_initializer({}): a {} iterator can be initialized from {} datasets. "
+                                         "Run one of {}".format(
+                                             is_training, CHANNEL_NAMES[channel], len(initializers),
+                                             ", ".join(repr(op.name) for op in initializers)))
     return requests.initializer_ops.get(channel)
 
 

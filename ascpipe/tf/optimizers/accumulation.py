@@ -9,7 +9,7 @@ from typing import Any, List, Optional, Set, Tuple
 
 import tensorflow as tf
 
-from ascpipe.errors import NotBuiltYetError, TableUseError
+from ascpipe.errors import NotBuiltYetError, OptimizerError, TableUseError
 from ascpipe.layout.words import SLOT_FROZEN, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.expansion import lookup_of
@@ -29,7 +29,7 @@ _OURS = "ascpipe/accumulation/"  # scope of ops that may use row numbers in any 
 class _IsOptimizer(Rule):
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, tf.compat.v1.train.Optimizer):
-            raise ValueError("{} is {!r}, expected a tf.compat.v1.train.Optimizer".format(name, value))
+            raise OptimizerError("Argument {} is {!r}; expected a tf.compat.v1.train.Optimizer".format(name, value))
 
 
 @checked(optimizer=_IsOptimizer(), k=Integer(1, 1000), mean=boolean())
@@ -118,9 +118,9 @@ class _Accumulated(CustomizedOptimizer):
         for variable in var_list:
             if not is_table_variable(variable):
                 if self.get_slot(variable, GRADIENT_SUM) is not None:
-                    raise ValueError("optimizer {!r} of accumulate() is applied twice to variable {!r}, whose "
-                                     "gradients have one sum. Minimize the sum of the losses, or take two "
-                                     "optimizers".format(self._name, variable.op.name))
+                    raise OptimizerError("Optimizer {!r} of accumulate() is applied twice to variable {!r}, whose "
+                                         "gradients have one sum. Minimize the sum of the losses, or use two "
+                                         "optimizers".format(self._name, variable.op.name))
                 self._zeros_slot(variable, GRADIENT_SUM, self._name)
                 if id(variable) in self._by_rows:
                     self._get_or_make_slot(variable, tf.zeros([variable.shape[0].value, 1]), GRADIENT_COUNT, self._name)

@@ -5,6 +5,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 import tensorflow as tf
 from tensorflow.python.ops import variable_scope
 
+from ascpipe.errors import OptimizerError
 from ascpipe.tf import internals
 from ascpipe.tf.graph.expansion import lookup_of
 from ascpipe.tf.graph.gradient_state import GradientState
@@ -145,8 +146,8 @@ class OptimizerByAddress(CustomizedOptimizer):
                 handles = state.requests.local[stand_in.table.table_name][1]
             table = lookup_of(handles).table
             if any(variable is table.variable for _, variable in pairs):
-                raise ValueError("optimizer {!r}: table {!r} stands in two pairs; the local rows of all its lookups "
-                                 "are one tensor".format(self._name, table.table_name))
+                raise OptimizerError("Optimizer {!r}: table {!r} occurs in two pairs. The local rows of all its "
+                                     "lookups are one tensor".format(self._name, table.table_name))
             self._handles[table.variable.op.name] = handles
             pairs.append((gradient, table.variable))
         # The variable represents the table; it has no rows.
@@ -178,13 +179,13 @@ class OptimizerByAddress(CustomizedOptimizer):
         slots = GradientState.of(GraphState.of(table.graph)).home_slots
         if name not in slots:
             if is_started(table.graph):
-                raise RuntimeError("optimizer {!r}: the pipeline was started, so rows of table {!r} cannot get a place "
-                                   "for its state any more; apply gradients before the first run of a session".format(
-                                       self._name, name))
+                raise OptimizerError("Optimizer {!r}: the pipeline has already started, so rows of table {!r} cannot "
+                                     "get space for its state. Apply gradients before the first run of a "
+                                     "session".format(self._name, name))
             slots[name] = HomeSlots(self)
         if slots[name].owner is not self:
-            raise ValueError("table {!r} is updated by optimizer {!r}, whose state lies in its rows, and cannot be by "
-                             "{!r}, too".format(name, slots[name].owner.get_name(), self._name))
+            raise OptimizerError("Table {!r} is updated by optimizer {!r}, whose state is in the rows of the table, "
+                                 "so {!r} cannot update it, too".format(name, slots[name].owner.get_name(), self._name))
         return slots[name]
 
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
@@ -222,15 +223,15 @@ def unique_name(name: str) -> str:
 def require_expansion(function: str, instead: str) -> None:
     """Raise ``ValueError`` if tables do not expand, as rows then have no handles."""
     if not Process.current().configuration.use_dynamic_expansion:
-        raise ValueError("{} is not compatible with this program: it needs dynamic expansion mode, "
-                         "init(use_dynamic_expansion=True); use {}".format(function, instead))
+        raise OptimizerError("{} is not compatible with this program: it needs dynamic expansion mode, "
+                             "init(use_dynamic_expansion=True). Use {}".format(function, instead))
 
 
 def refuse_expansion(function: str, instead: str) -> None:
     """Raise ``ValueError`` if tables expand, as they then have no variable."""
     if Process.current().configuration.use_dynamic_expansion:
-        raise ValueError("{} is not compatible with dynamic expansion mode, init(use_dynamic_expansion=True), whose "
-                         "tables have no variable; use {}".format(function, instead))
+        raise OptimizerError("{} is not compatible with dynamic expansion mode, init(use_dynamic_expansion=True), "
+                             "whose tables have no variable. Use {}".format(function, instead))
 
 
 def is_table_variable(variable: Any) -> bool:
@@ -244,7 +245,7 @@ def table_of(variable: tf.Variable) -> Table:
     for table in GraphState.of(variable.graph).tables.values():
         if table.variable is variable:
             return table
-    raise KeyError("{!r} is the variable of no table".format(variable.op.name))
+    raise OptimizerError("{!r} is not the variable of a table".format(variable.op.name))
 
 
 def note_slots(optimizer: tf.compat.v1.train.Optimizer, variables: Iterable[Any]) -> None:
@@ -270,9 +271,9 @@ def note_slots(optimizer: tf.compat.v1.train.Optimizer, variables: Iterable[Any]
 def _require_open(optimizer: tf.compat.v1.train.Optimizer, table: tf.Variable, slot: str) -> None:
     """Raise ``RuntimeError`` if it is too late for a new slot variable of a table."""
     if is_started(table.graph):
-        raise RuntimeError("optimizer {!r}: the pipeline was started, so table {!r} cannot get the slot variable "
-                           "{!r} any more; apply gradients before the first run of a session".format(
-                               optimizer.get_name(), table.op.name, slot))
+        raise OptimizerError("Optimizer {!r}: the pipeline has already started, so table {!r} cannot get the slot "
+                             "variable {!r}. Apply gradients before the first run of a session".format(
+                                 optimizer.get_name(), table.op.name, slot))
 
 
 def has_unique_indices(grad: tf.IndexedSlices) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from ascpipe.errors import OptimizerError
 from ascpipe.tf import internals
 from ascpipe.tf.graph.occurrences import factors_of, occurrences_of
 from ascpipe.tf.graph.rewiring import origin_of
@@ -66,7 +67,7 @@ def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Optiona
 
 def _checked(t_list: Sequence[Any]) -> List[Any]:
     if not isinstance(t_list, collections.abc.Sequence) or isinstance(t_list, str):
-        raise TypeError("t_list is {!r}, expected a list or tuple of gradients".format(t_list))
+        raise OptimizerError("Argument t_list is {!r}; expected a list or tuple of gradients".format(t_list))
     return list(t_list)
 
 

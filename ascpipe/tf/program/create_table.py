@@ -9,6 +9,7 @@ from tensorflow.python.ops import variables
 
 from ascpipe.checkpoint.paths import TAKEN_NAMES
 from ascpipe.disk.row_engine import MEMORY, RowEngineError, create_file
+from ascpipe.errors import ArgumentError, CallOrderError, TableError
 from ascpipe.errors.base import shown
 from ascpipe.tf import patches
 from ascpipe.tf.graph.features import TABLE_NAME_PATTERN, clean_table_name
@@ -61,7 +62,8 @@ class _TableName(Text):
     def _check(self, name: str, value: Any) -> None:
         super()._check(name, value)
         if not TABLE_NAME_PATTERN.match(value):
-            raise ValueError("argument {}: {} has other characters than 0-9 A-Z a-z _ and .".format(name, shown(value)))
+            raise ArgumentError("argument {}: {} has other characters than 0-9 A-Z a-z _ and ".format(
+                                    name, shown(value)))
 
 
 INITIALIZER = _Initializer()
@@ -127,24 +129,23 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     _require_consistent(device_vocabulary_size, host_vocabulary_size, ssd_vocabulary_size)
     _require_padding(padding_keys, padding_keys_mask, padding_keys_len, is_dp)
     if enable_merge and not expands:
-        raise RuntimeError("table {!r}: enable_merge needs dynamic expansion mode, init(use_dynamic_expansion=True)"
-                           .format(name))
+        raise TableError("Table {!r}: enable_merge needs dynamic expansion mode, "
+                         "asc.init(use_dynamic_expansion=True)".format(name))
     table_name = clean_table_name(name)
     if table_name.startswith(_RESERVED_PREFIX):
-        raise ValueError("table name {!r} is reserved: it begins with {!r}; choose another".format(
-            name, _RESERVED_PREFIX))
+        raise TableError("Table name {!r} is reserved because it begins with {!r}. Choose another name".format(
+                             name, _RESERVED_PREFIX))
     if table_name in TAKEN_NAMES:
-        raise ValueError("table name {!r} is reserved: every checkpoint has a file {!r} beside the folders of its "
-                         "tables; choose another".format(name, table_name))
+        raise TableError("Table name {!r} is reserved: every checkpoint has a file {!r} beside the folders of its "
+                         "tables. Choose another name".format(name, table_name))
     graph = tf.compat.v1.get_default_graph()
     state = GraphState.of(graph)
     if state.marked:
-        raise OSError("table {!r}: the start of this graph's pipeline was called for, tables are created before it{}"
-                      .format(name, ANEW))
+        raise CallOrderError("Table {!r} cannot be created after asc.start() of this graph{}".format(name, ANEW))
     tables = state.tables
     if table_name in tables:
-        raise ValueError("table name {!r} is taken already{}{}".format(
-            name, "" if name == table_name else " (as {!r})".format(table_name), ANEW))
+        raise TableError("Table name {!r} is already used{}{}".format(
+                             name, "" if name == table_name else " (as {!r})".format(table_name), ANEW))
     width = dim if isinstance(dim, int) else int(dim[0])
     if state.served is not None:
         first = row_initializer(emb_initializer, table_name, width, graph.seed)
@@ -188,7 +189,7 @@ def _number(process: Process, name: str, before: Sequence[str]) -> int:
 
 def _require_consistent(device: int, host: int, ssd: int) -> None:
     if ssd > 0 and host == 0:
-        raise ValueError("ssd_vocabulary_size {} needs a host_vocabulary_size".format(ssd))
+        raise TableError("ssd_vocabulary_size {} needs a host_vocabulary_size".format(ssd))
     if host > 0:
         Integer(device, MAX_VOCABULARY).check("host_vocabulary_size", host)
 
@@ -201,14 +202,15 @@ def _directories(table: str, paths: Sequence[str], row_bytes: int) -> Tuple[str,
         try:
             file = create_file(directory, row_bytes)
         except RowEngineError as error:
-            raise ValueError("table {!r}: ssd_data_path {!r}: {}".format(table, path, error.sentence())) from error
+            raise TableError("Table {!r}: ssd_data_path {!r} cannot be used. {}".format(
+                                 table, path, error.sentence())) from error
         os.close(file.fd)
         if file.file_system == MEMORY:
             _log.warning("table %r: ssd_data_path %r lies in memory, where rows that go there take as much as before; "
                          "name a directory on a disk", table, path)
         found.append(directory)
     if not found:
-        raise ValueError("table {!r}: ssd_vocabulary_size needs an ssd_data_path".format(table))
+        raise TableError("Table {!r}: ssd_vocabulary_size needs an ssd_data_path".format(table))
     return tuple(found)
 
 
@@ -219,12 +221,12 @@ def _share(rows: int, ranks: int) -> int:
 def _require_padding(keys: Any, mask: bool, length: Optional[int], is_dp: bool) -> None:
     if keys is None:
         if mask:
-            raise ValueError("padding_keys_mask=True without padding_keys")
+            raise TableError("padding_keys_mask=True needs padding_keys")
         return
     if not mask or length is None:
-        raise ValueError("padding_keys needs padding_keys_mask=True and a padding_keys_len of at least 1")
+        raise TableError("padding_keys needs padding_keys_mask=True and a padding_keys_len of at least 1")
     if is_dp:
-        raise ValueError("padding_keys cannot go with is_dp=True")
+        raise TableError("padding_keys cannot be combined with is_dp=True")
 
 
 def _padding_keys(keys: Union[int, Sequence[int], None]) -> Tuple[int, ...]:

@@ -5,6 +5,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
+from ascpipe.errors import ArgumentError, FeatureError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph import batch_structure
@@ -47,20 +48,21 @@ def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec],
     channel = TRAIN if kwargs.get("is_training", True) else EVAL
     dump_graph = kwargs.get("dump_graph", False)
     if (tgt_key_specs is None) == (args_index_list is None):
-        raise ValueError("give either tgt_key_specs or args_index_list with table_names, not {}".format(
-            "neither" if tgt_key_specs is None else "both"))
+        raise ArgumentError("Pass either tgt_key_specs, or args_index_list with table_names. The call has {}".format(
+                                "neither" if tgt_key_specs is None else "both"))
     if args_index_list is None:
         if table_names is not None:
-            raise RuntimeError("table_names goes with args_index_list; the specs in tgt_key_specs name their tables")
+            raise ArgumentError("table_names belongs to args_index_list. In tgt_key_specs, each FeatureSpec has the "
+                                "name of its table")
         specs = _require_specs(tgt_key_specs, channel)
         return _insert_function(channel, dump_graph, lambda batch: _find_by_spec(batch, specs))
     if table_names is None:
-        raise RuntimeError("args_index_list needs table_names")
+        raise ArgumentError("args_index_list needs table_names")
     check_all({"args_index_list": ListOf(Integer(0)), "table_names": ListOf(Text(1, 255))},
               {"args_index_list": args_index_list, "table_names": table_names})
     if len(args_index_list) != len(table_names):
-        raise ValueError("args_index_list has {} elements, table_names {}".format(
-            len(args_index_list), len(table_names)))
+        raise ArgumentError("args_index_list has {} elements, but table_names has {}".format(
+                                len(args_index_list), len(table_names)))
     places = [(FeatureSpec("{}_{}".format(table, place), table_name=table), place)
               for place, table in zip(args_index_list, table_names)]
     return _insert_function(channel, dump_graph, lambda batch: _find_by_place(batch, places))
@@ -71,10 +73,10 @@ def _require_specs(specs: Any, channel: int) -> List[FeatureSpec]:
         specs = [specs]
     ListOf(Instance(FeatureSpec)).check("tgt_key_specs", specs)
     if len(set(map(id, specs))) != len(specs):
-        raise ValueError("tgt_key_specs holds the same FeatureSpec twice")
+        raise FeatureError("tgt_key_specs has the same FeatureSpec twice")
     stamps = [spec.label for spec in specs if spec.is_timestamp]
     if len(stamps) > 1:
-        raise OSError("several timestamp features: {}; there may be one".format(", ".join(stamps)))
+        raise FeatureError("tgt_key_specs has several timestamp features: {}. Use only one".format(", ".join(stamps)))
     features = [spec for spec in specs if not spec.is_timestamp]
     for spec in features:
         for other in features:
@@ -82,9 +84,9 @@ def _require_specs(specs: Any, channel: int) -> List[FeatureSpec]:
                 require_same(spec.table_name, spec.thresholds, "features {!r}".format(spec.label), other.thresholds,
                              repr(other.label))
         if channel == TRAIN and spec.thresholds.evicts and not stamps:
-            raise ValueError("FeatureSpec {!r}: eviction_threshold={} needs the time of each training batch; add "
-                             "FeatureSpec(..., is_timestamp=True) to tgt_key_specs, a scalar above 0 in the batch"
-                             .format(spec.label, spec.eviction_threshold))
+            raise FeatureError("FeatureSpec {!r}: eviction_threshold={} needs the time of each training batch. Add "
+                               "FeatureSpec(..., is_timestamp=True) to tgt_key_specs, for a scalar above 0 in the "
+                               "batch".format(spec.label, spec.eviction_threshold))
     return list(specs)
 
 
@@ -149,8 +151,8 @@ def _find_by_spec(batch: Any, specs: List[FeatureSpec]) -> List[Found]:
             found.append((spec, ids))
     if all(spec.is_timestamp for spec, _ in found):
         features = [spec for spec in specs if not spec.is_timestamp] or specs
-        raise ValueError("the batch has none of the features. {}".format(
-            ". ".join(batch_structure.missing(batch, spec) for spec in features)))
+        raise FeatureError("The batch has none of the features. {}".format(
+                               ". ".join(batch_structure.missing(batch, spec) for spec in features)))
     return found
 
 
@@ -163,10 +165,11 @@ def _require_own_ids(batch: Any, specs: List[FeatureSpec]) -> None:
             continue
         other = taken.setdefault((spec.table_name, key), spec)
         if other is not spec and not key == spec.index_key == other.index_key:
-            raise ValueError("FeatureSpecs {!r} and {!r} of table {!r} would both take the ids {!r}: one of their "
-                             "index_keys, {!r} and {!r}, is missing, the batch is {}. Give each its index_key".format(
-                                 other.label, spec.label, spec.table_name, key, other.index_key, spec.index_key,
-                                 batch_structure.describe(batch)))
+            raise FeatureError("FeatureSpecs {!r} and {!r} of table {!r} would both use the ids {!r}, because one of "
+                               "their index_keys, {!r} and {!r}, is missing. The batch is {}. Pass the index_key of "
+                               "each".format(
+                                   other.label, spec.label, spec.table_name, key, other.index_key, spec.index_key,
+                                   batch_structure.describe(batch)))
 
 
 def _find_by_place(batch: Any, places: List[Tuple[FeatureSpec, int]]) -> List[Found]:
@@ -174,10 +177,10 @@ def _find_by_place(batch: Any, places: List[Tuple[FeatureSpec, int]]) -> List[Fo
     found = []
     for spec, place in places:
         if place >= len(tensors):
-            raise ValueError("args_index_list: place {} is beyond the end, the batch has {} tensors".format(
-                place, len(tensors)))
+            raise FeatureError("args_index_list: index {} is beyond the end; the batch has {} tensors".format(
+                                   place, len(tensors)))
         if not are_ids(tensors[place].dtype):
-            raise TypeError("args_index_list: tensor {} of the batch has dtype {}, ids are integers".format(
-                place, tensors[place].dtype.name))
+            raise FeatureError("args_index_list: tensor {} of the batch has dtype {}, but ids are integers".format(
+                                   place, tensors[place].dtype.name))
         found.append((spec, Ids.of(tensors[place])))
     return found

@@ -3,7 +3,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ascpipe.errors import ColumnError
+from ascpipe.errors import ColumnError, TableLookupError
 from ascpipe.tf import patches
 from ascpipe.tf.graph.ancestors import ops_behind
 from ascpipe.tf.graph.graph_state import GraphState
@@ -11,10 +11,10 @@ from ascpipe.tf.graph.stand_ins import StandIns
 
 _LOOKUP = "AscLookup"
 _WHY = (
-    "a Keras model has looked-up rows as its input, and fit, evaluate, predict or one of their kind shall run it. They "
-    "run a graph function of Keras, which trains the weights of the model and no table, and cannot drive a pipeline. "
-    "Call layers and models as functions of the rows, and train by an optimizer of tf.compat.v1.train in a loop of "
-    "session.run(), or in an Estimator: docs/tutorial/from-tensorflow.md, Keras")
+    "a Keras model has looked-up rows as its input, and fit, evaluate, predict or a similar method was called. Keras "
+    "would train only the weights of the model, not the tables, and cannot run a pipeline. Call layers and models as "
+    "functions of the rows, and train with an optimizer of tf.compat.v1.train in a loop of session.run(), or in an "
+    "Estimator: docs/tutorial/from-tensorflow.md, Keras")
 
 
 @patches.KERAS_DATA.by
@@ -36,8 +36,8 @@ def _require_no_rows(model: Any) -> None:
     for lookup in state.requests.lookups:
         name = lookup.table.table_name
         if lookup.rows in behind:
-            raise ColumnError(variables[name], _WHY) if name in variables else ValueError(
-                "table {!r}: {}".format(name, _WHY))
+            raise ColumnError(variables[name], _WHY) if name in variables else TableLookupError(
+                "Table {!r}: {}".format(name, _WHY))
     if any(op.type == _LOOKUP for op in behind):
-        raise ValueError("tables {}: {}".format(", ".join(sorted(map(repr, state.tables))), _WHY))
+        raise TableLookupError("Tables {}: {}".format(", ".join(sorted(map(repr, state.tables))), _WHY))
 

@@ -17,6 +17,7 @@ import tensorflow as tf
 from tensorflow.python.framework import smart_cond
 from tensorflow.python.ops import init_ops, init_ops_v2
 
+from ascpipe.errors import RowInitializerError
 from ascpipe.layout.initial_kinds import CONSTANT, NORMAL, POOL, TRUNCATED_NORMAL, UNIFORM
 
 _log = logging.getLogger(__name__)
@@ -70,8 +71,8 @@ def row_initializer(initializer: Any, table_name: str, dim: int, graph_seed: Opt
         return RowInitializer(POOL, 0.0, 0.0, seed, _sample_pool(initializer, table_name, dim, seed))
     kind, a, b = found
     if not (abs(a) <= _MAX_FLOAT and abs(b) <= _MAX_FLOAT):
-        raise ValueError("emb_initializer {} has parameters {} and {}, which are not finite float32".format(
-            type(initializer).__name__, a, b))
+        raise RowInitializerError("emb_initializer {} has parameters {} and {}, which are not finite float32 "
+                                  "values".format(type(initializer).__name__, a, b))
     return RowInitializer(kind, a, b, seed)
 
 
@@ -119,7 +120,7 @@ def _distribution(initializer: Any, dim: int) -> Optional[Tuple[int, float, floa
         high = 1.0 if initializer.maxval is None else initializer.maxval
         found = _of_numbers(UNIFORM, initializer.minval, high)
         if found is not None and found[1] > found[2]:
-            raise ValueError("emb_initializer: minval {} is bigger than maxval {}".format(*found[1:]))
+            raise RowInitializerError("emb_initializer: minval {} is bigger than maxval {}".format(*found[1:]))
         return found
     if isinstance(initializer, (init_ops.TruncatedNormal, init_ops_v2.TruncatedNormal)):
         return _of_numbers(TRUNCATED_NORMAL, initializer.mean, initializer.stddev)
@@ -165,12 +166,13 @@ def _constant_row(initializer: Any, dim: int) -> Optional[np.ndarray]:
     if values.size == 1:
         return None
     if values.size != dim:
-        raise ValueError("emb_initializer {} has {} values. A row of this table has {}: give one number, or as many as "
-                         "a row has; rows by their number do not exist, a row belongs to a key".format(
-                             type(initializer).__name__, values.size, dim))
+        raise RowInitializerError("emb_initializer {} has {} values, but a row of this table has {}. Pass one "
+                                  "number, or one number per column. Rows have no fixed order, because a row belongs "
+                                  "to a key".format(type(initializer).__name__, values.size, dim))
     row = values.astype(np.float32).reshape(1, dim)
     if not np.isfinite(row).all():
-        raise ValueError("emb_initializer {} has values that are not finite".format(type(initializer).__name__))
+        raise RowInitializerError("emb_initializer {} has values that are not finite".format(
+                                      type(initializer).__name__))
     return row
 
 
@@ -184,9 +186,9 @@ def _without_tensors(initializer: Any, table_name: str) -> Any:
     for name, tensor in tensors.items():
         value = smart_cond.smart_constant_value(tensor) if isinstance(tensor, tf.Tensor) else None
         if value is None:
-            raise ValueError("emb_initializer {} of table {!r}: {} is {}, whose value is known only when the graph "
-                             "runs; give a number or a constant".format(
-                                 type(initializer).__name__, table_name, name, tensor))
+            raise RowInitializerError("emb_initializer {} of table {!r}: {} is {}, whose value is known only when "
+                                      "the graph runs. Pass a number or a constant".format(
+                                          type(initializer).__name__, table_name, name, tensor))
         numbers[name] = value
     initializer = copy.copy(initializer)
     vars(initializer).update(numbers)
@@ -206,13 +208,14 @@ def _sample_pool(initializer: Any, table_name: str, dim: int, seed: int) -> np.n
     try:
         pool = _run(initializer, shape, seed)
     except Exception as error:  # an initializer of the program may raise anything
-        raise ValueError("emb_initializer {} of table {!r} gives no rows of shape {}: {}: {}".format(
-            kind, table_name, list(shape), type(error).__name__, error)) from error
+        raise RowInitializerError("emb_initializer {} of table {!r} cannot create rows of shape {}: {}: {}".format(
+                                      kind, table_name, list(shape), type(error).__name__, error)) from error
     if pool.shape != shape:
-        raise ValueError("emb_initializer {} of table {!r} gives shape {} for rows of shape {}".format(
-            kind, table_name, list(pool.shape), list(shape)))
+        raise RowInitializerError("emb_initializer {} of table {!r} returns the shape {} for rows of shape {}".format(
+                                      kind, table_name, list(pool.shape), list(shape)))
     if not np.isfinite(pool).all():
-        raise ValueError("emb_initializer {} of table {!r} gives values that are not finite".format(kind, table_name))
+        raise RowInitializerError("emb_initializer {} of table {!r} returns values that are not finite".format(
+                                      kind, table_name))
     _log.warning("table %r: emb_initializer %s is sampled once into a pool of %d rows, and each key begins with the "
                  "one that its hash picks; many keys begin alike", table_name, kind, shape[0])
     return pool

@@ -5,6 +5,7 @@ from typing import Any, Collection, Dict, List, Mapping, Optional, Union
 
 import tensorflow as tf
 
+from ascpipe.errors import CallOrderError, TableLookupError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.ancestors import ops_behind
@@ -75,9 +76,10 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, GivenIds], send_coun
     """
     ids = only_feature(hashtable, ids)
     if isinstance(ids, FeatureSpec) == modify_graph:
-        raise ValueError("table {!r}: {}".format(
-            hashtable.table_name, "modify_graph=True goes with a tensor of ids, not with a FeatureSpec" if modify_graph
-            else "a tensor of ids needs modify_graph=True; without it give a FeatureSpec"))
+        raise TableLookupError("Table {!r}: {}".format(
+                                   hashtable.table_name,
+                                   "modify_graph=True needs a tensor of ids, not a FeatureSpec" if modify_graph else
+                                   "a tensor of ids needs modify_graph=True. Otherwise pass a FeatureSpec"))
     return look_up(LookupRequest(
         hashtable, ids, batch, TRAIN if is_train else EVAL, is_grad=is_grad, default_value=serving_default_value,
         send_count=send_count, thresholds=checked_thresholds(access_and_evict_config), name=name))
@@ -105,7 +107,7 @@ def look_up(request: LookupRequest) -> tf.Tensor:
     if not isinstance(ids, FeatureSpec) and state.served is None:
         refuse_turns(table, ids.values)
     if state.tables.get(table.table_name) is not table:
-        raise ValueError("table {!r} was created in another graph, or before init()".format(table.table_name))
+        raise TableLookupError("Table {!r} was created in another graph, or before asc.init()".format(table.table_name))
     if state.served is not None:
         return state.served.look_up(request)
     if isinstance(ids, FeatureSpec):
@@ -140,55 +142,58 @@ def only_feature(table: Table, ids: Any) -> Union[FeatureSpec, Ids]:
     if not isinstance(ids, (list, tuple)):
         return ids if isinstance(ids, FeatureSpec) else Ids.of(ids)
     if len(ids) != 1 or not isinstance(ids[0], (FeatureSpec, *_TENSORS)):
-        raise ValueError("table {!r}: a lookup is of one feature; ids is a list of {}, expected one FeatureSpec or "
-                         "tensor. Call sparse_lookup for each".format(table.table_name, len(ids)))
+        raise TableLookupError("Table {!r}: ids is a list of {}; expected one FeatureSpec or tensor. Call "
+                               "asc.sparse_lookup() for each".format(table.table_name, len(ids)))
     return only_feature(table, ids[0])
 
 
 def _require_feature_of(table: Table, spec: FeatureSpec) -> None:
     if spec.table_name != table.table_name:
-        raise ValueError("FeatureSpec {!r} looks into table {!r}, not into {!r}. Give it table_name={!r}, or look it "
-                         "up in the table of its name".format(
-                             spec.label, spec.table_name, table.table_name, table.table_name))
+        raise TableLookupError("FeatureSpec {!r} belongs to table {!r}, not to {!r}. Pass table_name={!r} to it, or "
+                               "look it up in its own table".format(
+                                   spec.label, spec.table_name, table.table_name, table.table_name))
 
 
 def _require_send_count(table: Table, send_count: Optional[int], ranks: int) -> None:
     if send_count is None:
-        raise ValueError("table {!r}: static shapes (use_dynamic=False) need a send_count".format(table.table_name))
+        raise TableLookupError("Table {!r}: with static shapes (use_dynamic=False), pass send_count".format(
+                                   table.table_name))
     rows = min(table.shape.device_rows, table.shape.home_rows)
     if table.shape.home_rows > 0 and send_count * ranks > rows:
         each, share = (" from each of {} ranks".format(ranks), ", of each rank") if ranks > 1 else ("", "")
-        raise ValueError("table {!r}: send_count {}{} is more than device_vocabulary_size {} or host_vocabulary_size "
-                         "{}{}; with host rows both must hold the keys of a batch".format(
-                             table.table_name, send_count, each, table.shape.device_rows, table.shape.home_rows, share))
+        raise TableLookupError("Table {!r}: send_count {}{} is more than device_vocabulary_size {} or "
+                               "host_vocabulary_size {}{}. With host rows, both must be at least the number of keys "
+                               "in a batch".format(
+                                   table.table_name, send_count, each, table.shape.device_rows, table.shape.home_rows,
+                                   share))
 
 
 def _require_in_batch(spec: FeatureSpec, batch: Any) -> None:
     if batch is None:
-        raise RuntimeError("FeatureSpec {!r}: dynamic shapes need batch=, what iterator.get_next() returned".format(
-            spec.label))
+        raise TableLookupError("FeatureSpec {!r}: with dynamic shapes, pass batch=, the result of "
+                               "iterator.get_next()".format(spec.label))
     if isinstance(batch, Mapping) and not any(key in batch for key in spec.index_keys):
-        raise KeyError(missing(batch, spec))
+        raise TableLookupError(missing(batch, spec))
 
 
 def _table_lookup(state: GraphState, request: LookupRequest, spec: FeatureSpec) -> TableLookup:
     table = request.table
     channel = request.channel
     if state.started and channel == TRAIN:
-        raise RuntimeError("table {!r}: the pipeline was started, training lookups come before it".format(
-            table.table_name))
+        raise CallOrderError("Table {!r}: the pipeline has already started. Training lookups come before "
+                             "asc.start()".format(table.table_name))
     stream = state.stream_of(spec, channel)
     key = (table.table_name, channel)
     ticket = _ticket(state, stream, request.batch)
     if key not in state.lookups:
         if state.started:
-            raise RuntimeError("table {!r}: the pipeline was started, the first evaluation lookup comes before it"
-                               .format(table.table_name))
+            raise CallOrderError("Table {!r}: the pipeline has already started. The first evaluation lookup comes "
+                                 "before asc.start()".format(table.table_name))
         state.lookups[key] = new_lookup(table, channel, stream, ticket)
     lookup = state.lookups[key]
     if lookup.stream is not stream or lookup.ticket is not ticket:
-        raise ValueError("table {!r}: the lookups of the {} channel come from several get_next(); they are all of one "
-                         "batch".format(table.table_name, CHANNEL_NAMES[channel]))
+        raise TableLookupError("Table {!r}: the lookups of the {} channel depend on several get_next(). They must "
+                               "use one batch".format(table.table_name, CHANNEL_NAMES[channel]))
     return lookup
 
 
@@ -200,11 +205,11 @@ def _ticket(state: GraphState, stream: Stream, batch: Any) -> tf.Tensor:
     if len(tickets) == 1:
         return tickets[0]
     if batch is None:
-        raise ValueError("{} get_next() take batches of this insert function; say which with batch=".format(
-            len(tickets) or "no"))
-    raise ValueError("batch= comes from {} get_next() whose dataset was mapped with the insert function of this "
-                     "FeatureSpec; give what one iterator.get_next() returned, and make the iterator's initializer "
-                     "before sparse_lookup".format(len(tickets) or "no"))
+        raise TableLookupError("{} get_next() use batches of this insert function. Pass batch= to select one".format(
+                                   len(tickets) or "no"))
+    raise TableLookupError("batch= depends on {} get_next() whose dataset was mapped with the insert function of "
+                           "this FeatureSpec. Pass the result of one iterator.get_next(), and create the initializer "
+                           "of the iterator before asc.sparse_lookup()".format(len(tickets) or "no"))
 
 
 def _refuse_inputs_of_keras(table: Table, given: List[Any]) -> None:
@@ -212,11 +217,11 @@ def _refuse_inputs_of_keras(table: Table, given: List[Any]) -> None:
     tensors = tensors_of(given)
     placeholders = _sources_of(tensors, ("Placeholder",))
     if placeholders and (internals.is_in_layer_of_keras() or any(map(internals.is_of_keras, tensors))):
-        raise ValueError(
-            "table {!r}: its ids come from {!r}, an input of a Keras model. fit, evaluate and predict of Keras are not "
-            "supported: ids come from the iterator of a tf.data dataset, so that they are known before their step. "
-            "Call layers as functions of what iterator.get_next() returned, and train in a session or an Estimator: "
-            "docs/tutorial/first_program.md, Keras".format(table.table_name, placeholders[0].name))
+        raise TableLookupError("Table {!r}: its ids depend on {!r}, an input of a Keras model. Keras' fit, evaluate "
+                               "and predict are not supported, because ids must be known before their step. Read ids "
+                               "from the iterator of a tf.data dataset, call layers as functions of the result of "
+                               "iterator.get_next(), and train in a session or an Estimator: "
+                               "docs/tutorial/first_program.md, Keras".format(table.table_name, placeholders[0].name))
 
 
 def _get_nexts_of(tensors: List[tf.Tensor]) -> List[tf.Operation]:

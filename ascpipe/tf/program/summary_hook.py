@@ -13,7 +13,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 import tensorflow as tf
 
 from ascpipe.config import load_settings
-from ascpipe.errors import AscpipeError
+from ascpipe.errors import ArgumentError, AscpipeError, MissingFromGraphError
 from ascpipe.tf import patches
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.column_choice import Columns
@@ -56,11 +56,11 @@ class SummaryHook(tf.estimator.SessionRunHook):
     def __init__(self, save_steps: Optional[int] = None, save_secs: Optional[float] = None,
                  output_dir: Optional[str] = None, summary_writer: Any = None) -> None:
         if save_steps is not None and save_secs is not None:
-            raise ValueError("SummaryHook: save_steps={} and save_secs={}: give one of them".format(
-                save_steps, save_secs))
+            raise ArgumentError("SummaryHook has save_steps={} and save_secs={}. Pass one of them".format(
+                                    save_steps, save_secs))
         if (output_dir is None) == (summary_writer is None):
-            raise ValueError("SummaryHook: give one of output_dir, a folder, and summary_writer; of an Estimator "
-                             "output_dir=estimator.model_dir")
+            raise ArgumentError("SummaryHook needs either output_dir, a folder, or summary_writer. In an Estimator, "
+                                "pass output_dir=estimator.model_dir")
         self._save_steps = save_steps
         self._save_s = None if save_steps is not None else float(save_secs or _DEFAULT_S)
         self._folder = output_dir
@@ -75,7 +75,8 @@ class SummaryHook(tf.estimator.SessionRunHook):
         rank = Process.current().configuration.rank_id
         self._global_step = tf.compat.v1.train.get_global_step()
         if self._global_step is None:
-            raise RuntimeError("SummaryHook: the graph has no global step; call tf.train.get_or_create_global_step()")
+            raise MissingFromGraphError("SummaryHook needs a global step, which the graph does not have. Call "
+                                        "tf.train.get_or_create_global_step()")
         if self._folder is not None:
             folder = self._folder if rank == 0 else os.path.join(self._folder, "rank-{}".format(rank))
             self._writer = tf.compat.v1.summary.FileWriterCache.get(folder)

@@ -18,7 +18,7 @@ from ascpipe.checkpoint.paths import place_of
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.table_file import SUFFIX, TableFile, write_table_file
 from ascpipe.checkpoint.tree import why
-from ascpipe.errors import NotBuiltYetError
+from ascpipe.errors import NotBuiltYetError, ServingError, TableLookupError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals, patches
 from ascpipe.tf.clean_up import end_quietly, temporary_folder
@@ -80,8 +80,8 @@ class ServedTables(Served):
             "function is given".format(ids.label)))
         values = found.values
         if not are_ids(values.dtype):
-            raise ValueError("table {!r}: ids {!r} have dtype {}, ids are integers".format(
-                table.table_name, values.name, values.dtype.name))
+            raise TableLookupError("Table {!r}: ids {!r} have dtype {}, but ids are integers".format(
+                                       table.table_name, values.name, values.dtype.name))
         default_row = tf.zeros([]) if request.default_value is None else request.default_value
         handle = self._handle(table)
         gives_initial = self._gives_initial(table, request.unseen)
@@ -124,7 +124,8 @@ class ServedTables(Served):
         if name in self._handles:
             return self._handles[name]
         if self._closed:
-            raise RuntimeError("table {!r}: serving_tables() has ended; look up and export inside of it".format(name))
+            raise ServingError("Table {!r}: the block of asc.serving_tables() has ended. Look up and export inside "
+                               "the block".format(name))
         if name not in self._files:
             self._files[name] = self._write(table)
             self._written.append(name)
@@ -216,8 +217,8 @@ def served_from(prefix: str, folder: str, files: Files) -> Iterator[None]:
     """Do as ``serving_tables``, with the arguments of ``ServedTables``."""
     state = GraphState.of(tf.compat.v1.get_default_graph())
     if state.tables or state.served is not None:
-        raise RuntimeError("the default graph has tables already, or those of a checkpoint: serving_tables() comes "
-                           "before create_table(), in a graph of its own")
+        raise ServingError("The default graph already has tables, or tables of a checkpoint. Call "
+                           "asc.serving_tables() before asc.create_table(), in a separate graph")
     served = state.served = ServedTables(prefix, folder, files)
     try:
         yield

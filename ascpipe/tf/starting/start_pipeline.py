@@ -9,6 +9,7 @@ from typing import Any, Set
 import tensorflow as tf
 
 from ascpipe.control import trainer_link
+from ascpipe.errors import CallOrderError
 from ascpipe.layout import structs
 from ascpipe.layout.words import TRAIN
 from ascpipe.logs import counted
@@ -75,9 +76,10 @@ def start_asc_pipeline() -> None:
     if state.served is not None or state.marked:
         return
     if graph.finalized:
-        raise RuntimeError("the graph is finalized, and start_asc_pipeline() comes before that: a tf.train.Supervisor "
-                           "finalizes it when it is made, so call this before; a MonitoredSession or an Estimator does "
-                           "when its session begins, so call this in begin() of a hook")
+        raise CallOrderError("The graph is finalized, so the pipeline cannot be added. A tf.train.Supervisor "
+                             "finalizes the graph when it is created: call asc.start() before. A MonitoredSession or "
+                             "an Estimator finalizes it when its session begins: call asc.start() in begin() of a "
+                             "hook")
     require_startable(state)
     state.marked = True
     process.deferred.mark(graph, functools.partial(_start_graph, process), functools.partial(_is_next, process))

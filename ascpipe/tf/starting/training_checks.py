@@ -3,7 +3,7 @@ from typing import Any, Dict, List, Set
 
 import tensorflow as tf
 
-from ascpipe.errors import ColumnError, TableUseError, UntrainedTableError
+from ascpipe.errors import ColumnError, TableLookupError, TableUseError, UntrainedTableError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.ancestors import ops_behind, ops_differentiated
@@ -61,9 +61,9 @@ def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
     if not Process.current().is_plain:
         for (name, channel), lookup in state.lookups.items():
             if channel == TRAIN and not lookup.with_gradient:
-                raise RuntimeError(
-                    "table {!r} cannot be trained: all its training lookups have is_grad=False. If its rows shall stay "
-                    "as they are, look it up with is_train=False; else give one lookup is_grad=True".format(name))
+                raise TableLookupError("Table {!r} cannot be trained: all its training lookups have is_grad=False. "
+                                       "If its rows must not change, look it up with is_train=False. Otherwise set "
+                                       "is_grad=True in one lookup".format(name))
     if state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
         return  # the Estimator runs no training op here
     untrained = [table for name, table in state.tables.items() if not uses[name].updates()]

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 
 import tensorflow as tf
 
-from ascpipe.errors import ColumnError, TableUseError, UntrainedTableError
+from ascpipe.errors import ArgumentError, ColumnError, TableUseError, UntrainedTableError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.expansion import lookup_of
@@ -52,10 +52,10 @@ class Optimizer(tf.compat.v1.train.Optimizer):
     def __init__(self, dense: tf.compat.v1.train.Optimizer, sparse: Any, name: str = "Optimizer") -> None:
         super().__init__(use_locking=False, name=name)
         if not isinstance(dense, tf.compat.v1.train.Optimizer):
-            raise ValueError("dense is {!r}, expected a tf.compat.v1.train.Optimizer".format(dense))
+            raise ArgumentError("Argument dense is {!r}; expected a tf.compat.v1.train.Optimizer".format(dense))
         if not (isinstance(sparse, tf.compat.v1.train.Optimizer) or callable(sparse)):
-            raise ValueError("sparse is {!r}, expected a tf.compat.v1.train.Optimizer, or a function that makes an "
-                             "optimizer of ascpipe.tf.optimizers".format(sparse))
+            raise ArgumentError("Argument sparse is {!r}; expected a tf.compat.v1.train.Optimizer, or a function "
+                                "that creates an optimizer of asc.optimizers".format(sparse))
         self._dense = dense
         self._sparse = sparse
 
