@@ -48,4 +48,4 @@ def temporary_folder(prefix: str) -> Iterator[str]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)  # the block may have removed it
         if os.path.lexists(folder):
-            _log.warning("%s is left over; remove it", folder)
+            _log.warning("%s was not removed. Remove it", folder)

@@ -72,9 +72,9 @@ class TableEmbeddingColumn(_Sized, columns_v2.EmbeddingColumn):
         """
         _begin_use()
         if internals.makes_variables_by_itself(state_manager):
-            raise ColumnError(self.name, "a layer of TensorFlow 2, as in Estimators of tf.compat.v2, cannot have a "
-                              "table: use tf.compat.v1.estimator, tf.compat.v1.keras.layers.DenseFeatures or "
-                              "input_layer")
+            raise ColumnError(self.name, "layers of TensorFlow 2, which Estimators of tf.compat.v2 use, cannot have "
+                                         "a table. Use tf.compat.v1.estimator, "
+                                         "tf.compat.v1.keras.layers.DenseFeatures or input_layer")
         super().create_state(state_manager)
 
     def _old_get_dense_tensor_internal(self, *args: Any, **kwargs: Any) -> Any:

@@ -148,9 +148,10 @@ class _Plan:
                 reason = "{} buckets, below {}".format(self.buckets, choice.min_buckets)
             self._sizes = choice.sizes
         if reason is None and tf.distribute.has_strategy():
-            raise ColumnError(variable_name, "tables are no variables of tf.distribute: leave train_distribute and "
-                              "eval_distribute out of RunConfig; several processes train tables by "
-                              "ascpipe run --ranks, or let this column be TensorFlow's by a larger min_buckets")
+            raise ColumnError(variable_name, "tables cannot be variables of tf.distribute. Remove train_distribute "
+                                             "and eval_distribute from RunConfig; to train tables with several "
+                                             "processes, use `ascpipe run --ranks`. To keep this column in "
+                                             "TensorFlow, raise min_buckets")
         columns.told.setdefault(variable_name, reason or "")
         return reason is None
 
@@ -185,18 +186,19 @@ class _Plan:
 
     def _why_not(self) -> Optional[str]:
         if getattr(self.column, "ckpt_to_load_from", None) is not None:
-            return "its rows come from ckpt_to_load_from; a table begins by warm_start_from or ascpipe.tf.warm_start"
+            return ("its rows are loaded from ckpt_to_load_from; a table is loaded by warm_start_from or "
+                    "asc.warm_start()")
         if isinstance(self.initializer, init_ops.Constant) and tf.TensorShape([self.buckets, self.dim]) == \
                 tf.TensorShape(getattr(self.initializer.value, "shape", None)):
-            return "its initializer gives each bucket a row of its own"
+            return "its initializer gives each bucket its own row"
         if not is_initializer(self.initializer):
-            return "its initializer is {!r}, no instance of a class of initializers".format(self.initializer)
+            return "its initializer is {!r}, not an instance of an initializer class".format(self.initializer)
         return None
 
     def _device_rows(self, variable_name: str, sizes: TableSizes) -> int:
         if sizes.device is not None:
             return min(sizes.device, self.buckets)
         if self.buckets > MAX_BUCKETS_WITHOUT_SIZE:
-            raise ColumnError(variable_name, "it has {} buckets, and no size is given: give device_vocabulary_size, "
-                              "the rows that its table holds at a time".format(self.buckets))
+            raise ColumnError(variable_name, "it has {} buckets and no size. Pass device_vocabulary_size, the number "
+                                             "of rows that its table holds on the device".format(self.buckets))
         return self.buckets

@@ -65,8 +65,8 @@ def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
     there = [key for key in spec.index_keys if _by_name(batch, key, spec) is not None]
     if len(set(there)) > 1 and tuple(there) not in _warned:
         _warned.add(tuple(there))
-        _log.warning("FeatureSpec %r takes the ids %r of the batch; it also has %r, as the table is called. "
-                     "Give index_key=%r, or the other", spec.label, there[0], there[1], there[0])
+        _log.warning("FeatureSpec %r uses the ids %r of the batch, which also has %r, the name of the table. Pass "
+                     "index_key=%r, or the other name", spec.label, there[0], there[1], there[0])
     return there[0] if there else None
 
 

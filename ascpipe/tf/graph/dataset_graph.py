@@ -226,7 +226,7 @@ class DatasetGraph:
         if name not in self._functions:
             function = internals.function_in(self._graph, name)
             if function is None:
-                raise ValueError("the graph has no function {!r}".format(name))
+                raise ValueError("The graph has no function {!r}".format(name))
             self._functions[name] = function.definition
         return self._functions[name]
 

@@ -143,7 +143,7 @@ class _Change:
         if not self._sums:
             return None
         if Process.current().configuration.rank_size > 1:
-            return "several ranks exchange these sums. Leave gradients of tables as they are"
+            return "several ranks exchange these sums. Do not change gradients of tables"
         if self._state.started and any(
                 internals.order_of(reader.op) <= GradientState.of(self._state).checked_version for reader in readers):
             return "a session ran these ops before gradients were applied. Apply gradients before the first run"
@@ -156,8 +156,8 @@ class _Change:
             return
         warned.add(name)
         _log.warning(
-            "table %r: the program clips or changes its gradient, and results differ from TensorFlow's where ids "
-            "repeat in a batch. The change sees the sum of each key, not each occurrence, because %s", name, why)
+            "table %r: the program clips or changes its gradient, and results differ from TensorFlow if ids repeat "
+            "in a batch. The change applies to the sum of each key, not to each occurrence, because %s", name, why)
 
 
 def _readers(state: GraphState, summing: tf.Operation) -> List[_Reader]:

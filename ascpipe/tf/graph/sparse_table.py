@@ -94,10 +94,12 @@ class Table:
 def _no_tensor(table: Table, dtype: Any = None, name: Optional[str] = None, as_ref: bool = False) -> tf.Tensor:
     """Raise ``TableUseError``, because an op of TensorFlow, such as ``tf.nn.embedding_lookup``, was given a table."""
     plain = Process.is_initialised() and Process.current().is_plain
-    raise TableUseError(table.table_name, "an op of TensorFlow cannot read it. Look up ids by {}sparse_lookup(table, "
-                        "ids{}) in the place of tf.nn.embedding_lookup{}".format(*(
-                            ("ascpipe.tf.", "", ", and by ascpipe.tf.lookup_sparse(table, ids, weights, combiner) in "
-                             "that of tf.nn.embedding_lookup_sparse") if plain else ("", ", modify_graph=True", ""))))
+    raise TableUseError(
+        table.table_name, "a TensorFlow op cannot read it. Instead of tf.nn.embedding_lookup, call "
+        "asc.sparse_lookup(table, ids{}){}".format(
+            "" if plain else ", modify_graph=True",
+            "; instead of tf.nn.embedding_lookup_sparse, call asc.lookup_sparse(table, ids, weights, combiner)"
+            if plain else ""))
 
 
 tf.register_tensor_conversion_function(Table, _no_tensor)

@@ -111,8 +111,9 @@ class TableLookup:
         # The first lookup of sparse ids selects the form of the rows.
         known = self._sparse[spec]
         if known is not None and known != values_alone:
-            raise CombinerError(self.table.table_name, "FeatureSpec {!r} is looked up by sparse_lookup() and by "
-                                "lookup_sparse(); give each its own, FeatureSpec(another name, index_key={!r})".format(
+            raise CombinerError(self.table.table_name, "FeatureSpec {!r} is used by asc.sparse_lookup() and by "
+                                                       "asc.lookup_sparse(). Use a separate FeatureSpec(another "
+                                                       "name, index_key={!r}) for one of them".format(
                                     spec.label, spec.index_key))
         if known is not None:
             return

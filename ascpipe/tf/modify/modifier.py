@@ -216,7 +216,7 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
         get_next = _source(id_graph([time]), "{!r} in the collection {}".format(time.name, TIMESTAMP))
         iterator = found.get(state.datasets.iterator(get_next))
         if iterator is None:
-            _log.warning("%r in the collection %s is of batches that no lookup takes: left out", time.name, TIMESTAMP)
+            _log.warning("%r in the collection %s is ignored: no lookup uses its batches", time.name, TIMESTAMP)
         elif not any(time is other for other in iterator.times):
             iterator.times.append(time)
             if len(iterator.times) > 1:

@@ -30,7 +30,7 @@ def warn_of_unknown_tables(state: GraphState) -> None:
     for stream in state.streams():
         for feature in stream.features:
             if feature.spec.table_name not in state.tables:
-                _log.warning("FeatureSpec %r looks into table %r, which was not created: left out",
+                _log.warning("FeatureSpec %r is ignored: its table %r was not created",
                              feature.spec.label, feature.spec.table_name)
 
 
@@ -46,9 +46,9 @@ def warn_of_short_run_ahead(state: GraphState, wanted: int) -> None:
             ahead = state.datasets.run_ahead(get_next)
             if ahead is not None and ahead < wanted:
                 _log.warning(
-                    "tables %s have host rows, but only %d batches are read ahead of training, and plans can make use "
-                    "of %d: rows that are needed soon may leave the device and come back. Add .prefetch(%d) after "
-                    "dataset.map(get_asc_insert_func(...))", ", ".join(map(repr, hosted)), ahead, wanted, wanted)
+                    "tables %s have host rows, but only %d batches are read ahead of training; plans can use %d. Rows "
+                    "that are needed soon may be swapped out and in again. Add .prefetch(%d) after dataset.map() of "
+                    "the insert function", ", ".join(map(repr, hosted)), ahead, wanted, wanted)
 
 
 def _require_a_table_each(state: GraphState) -> None:

@@ -37,7 +37,7 @@ def join(pipeline: Pipeline, state: GraphState) -> None:
     rings = [_ring_for(pipeline, shape, trained) for shape in shapes]
     shared = [ring.number for shape, ring in zip(shapes, rings) if ring is not None and shape.channel == TRAIN]
     if len(set(shared)) < len(shared):
-        raise _not_together("{} datasets train what one dataset of the graphs before trained together".format(
+        raise _not_together("{} datasets train tables that one dataset of earlier graphs trained together".format(
             len(shared)))
     begun = {number for shape in shapes if shape.channel == TRAIN for number in shape.tables} - trained
     _require_empty(pipeline, begun)

@@ -9,7 +9,7 @@ from typing import Any, Set
 import tensorflow as tf
 
 from ascpipe.control import trainer_link
-from ascpipe.errors import CallOrderError
+from ascpipe.errors import CallOrderError, api_names
 from ascpipe.layout import structs
 from ascpipe.layout.words import TRAIN
 from ascpipe.logs import counted
@@ -224,6 +224,6 @@ def _warn_of_early_run(session: Any) -> None:
             _ran_before.add(session)
     elif session in _ran_before:
         _ran_before.discard(session)
-        _log.warning("a session ran before start_asc_pipeline() or modify_graph_and_start_emb_cache() was called for "
-                     "its graph: it keeps ops as they were then, so its lookups fail. Call these before its first "
-                     "run, or make the session after it")
+        _log.warning(api_names.in_names_of_program(
+            "a session ran before asc.start() was called for its graph. The session keeps the ops of that time, so its "
+            "lookups fail. Call asc.start() before the first run of the session, or create the session after it"))

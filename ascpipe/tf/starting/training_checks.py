@@ -17,8 +17,8 @@ from ascpipe.tf.graph.table_uses import TableUses
 from ascpipe.tf.graph.untrained import how_to_train
 from ascpipe.tf.running.process import Process
 
-_SHARED_BY_NAME = ("; a tower that evaluates has the table of the one that trains where their variables have one name: "
-                   "variable_scope(NAME, reuse=tf.compat.v1.AUTO_REUSE)")
+_SHARED_BY_NAME = ("; a tower that evaluates uses the table of the training tower if their variables have the same "
+                   "name: variable_scope(NAME, reuse=tf.compat.v1.AUTO_REUSE)")
 #: Prefixes of types of ops that update a variable. ``_ASSIGNS`` also initialize or restore it.
 _UPDATES = ("Apply", "AssignAdd", "AssignSub", "ResourceApply", "ResourceScatter", "ResourceSparseApply", "Scatter",
             "SparseApply")
@@ -51,9 +51,10 @@ def _require_common_cycles(state: GraphState) -> None:
         other = first.setdefault(known.optimizer, table)
         lookups = [state.lookups[(each.table_name, TRAIN)] for each in (table, other)]
         if lookups[0].ticket is not lookups[1].ticket:
-            raise TableUseError(name_of(state, table), "one optimizer of accumulate() trains it and table {!r}, which "
-                                "have ids of two datasets, so their cycles end at different batches. Give each dataset "
-                                "an optimizer. Nothing was trained".format(name_of(state, other)))
+            raise TableUseError(name_of(state, table), "one optimizer of accumulate() trains it and table {!r}, "
+                                                       "whose ids come from two datasets, so their cycles end at "
+                                                       "different batches. Use one optimizer for each dataset. "
+                                                       "Nothing was trained".format(name_of(state, other)))
 
 
 def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
@@ -91,10 +92,11 @@ def _require_trained_column(state: GraphState, variable: str, table: Table) -> N
     reads_beside = state.mode is None and stand_in.variable.graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP)
     if is_differentiated or reads_beside and table.table_name not in stand_ins.unreached and _ends_of(
             state, table).isdisjoint(ops_behind(_losses(state, table.variable.graph))):
-        raise ColumnError(variable, "its table {!r} is looked up {}, and no optimizer updates it: gradients of "
-                          "tables come from tf.gradients(), and from compute_gradients() and minimize() of optimizers "
-                          "of tf.compat.v1.train, of all trainable variables or of a var_list that has this one. What "
-                          "shall stay as it began is a column with trainable=False{}".format(
+        raise ColumnError(variable, "its table {!r} is looked up {}, but no optimizer updates it. Gradients of "
+                                    "tables come from tf.gradients(), and from compute_gradients() and minimize() of "
+                                    "optimizers of tf.compat.v1.train, for all trainable variables or a var_list "
+                                    "with this one. To keep its values, create the column with "
+                                    "trainable=False{}".format(
                               table.table_name, *(("in training", "") if is_differentiated else (
                                   "beside an optimizer", _SHARED_BY_NAME))))
 
