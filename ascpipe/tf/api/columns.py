@@ -106,12 +106,13 @@ def _warn_of_reads(state: GraphState) -> None:
                 others.setdefault(op.type, set()).add(name)
     process = Process.current()
     if normed and process.is_first("norms"):
-        _log.warning("the loss takes tf.nn.l2_loss of %s, of which a table has the rows: it is 0 here, so they are not "
-                     "regularised (deepctr: l2_reg_linear). TensorFlow takes the norm of all rows in each step",
+        _log.warning("the loss contains tf.nn.l2_loss of %s, whose rows are in tables. It is 0 here, so they are not "
+                     "regularized (deepctr: l2_reg_linear). TensorFlow would use the norm of all rows in each step",
                      ", ".join(sorted(normed)))
     if others and process.is_first("reads"):
-        _log.warning("ops of the types %s read %s, of which a table has the rows, and find none: sums and averages "
-                     "(ExponentialMovingAverage) of these variables are empty, and assignments change no row",
+        _log.warning("ops of the types %s read %s, whose rows are in tables, so the ops find no rows: sums and "
+                     "averages (ExponentialMovingAverage) of these variables are empty, and assignments change "
+                     "nothing",
                      ", ".join(sorted(others)), ", ".join(sorted(set().union(*others.values()))))
 
 

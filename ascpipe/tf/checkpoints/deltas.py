@@ -47,7 +47,7 @@ def parent_of(tips: Dict[str, Tip], directory: str, base: str, step: Optional[in
     reason = _obstacle(tip, directory, place_of_save(directory, base, step))
     if reason is None and tip is not None:
         loaded = [name for name, at in tables.items() if int(at.header["cut_granted"]) != tip.loads[name]]
-        reason = "table {} was loaded since".format(loaded[0]) if loaded else None
+        reason = "table {} was loaded after it".format(loaded[0]) if loaded else None
     if reason is not None:
         _say_whole(os.path.join(directory, base) if tip is None else tip.prefix, reason)
         return None
@@ -56,14 +56,14 @@ def parent_of(tips: Dict[str, Tip], directory: str, base: str, step: Optional[in
 
 def _obstacle(tip: Optional[Tip], directory: str, place: Place) -> Optional[str]:
     if tip is None:
-        return "nothing was saved under that name in this training"
+        return "nothing was saved under that name in this session"
     if tip.deltas >= MAX_DELTAS:
-        return "{} deltas stand upon each other already".format(tip.deltas)
+        return "there are already {} deltas in a chain".format(tip.deltas)
     for name in place.names:
         if os.path.lexists(os.path.join(directory, name)):
-            return "a delta does not replace {}".format(name)
+            return "a delta cannot replace {}".format(name)
     if tip.link not in [found.link for found in complete_checkpoints(directory)]:
-        return "it is not there any more as it was saved"
+        return "it was changed or removed since it was saved"
     return None
 
 
@@ -107,7 +107,7 @@ def loads_of(tables: Dict[str, TableState]) -> Dict[str, int]:
 
 
 def _say_whole(prefix: str, reason: str) -> None:
-    _log.info("a full checkpoint is saved, not a delta upon %s: %s", prefix, reason)
+    _log.info("a full checkpoint is saved instead of a delta to %s: %s", prefix, reason)
 
 
 def _changes(tip: Tip, name: str, at: TableState, threshold: int) -> Changes:

@@ -66,7 +66,8 @@ def export_tables(prefix: str, table_list: Optional[Sequence[str]] = None, *, wi
         names = list(dict.fromkeys(table_list or checkpoint.tables))
         unknown = [name for name in names if name not in checkpoint.tables]
         if unknown:
-            _log.warning("not exported, as checkpoint %s has no such table: %s; it has %s", prefix, ", ".join(unknown),
+            _log.warning("not exported, because checkpoint %s has no such table: %s; it has "
+                         "%s", prefix, ", ".join(unknown),
                          ", ".join(checkpoint.tables))
         with contextlib.closing(open_tree(prefix)) as tree:
             return [_export(checkpoint, tree, name, with_dict) for name in names if name in checkpoint.tables]
@@ -120,5 +121,5 @@ def _write(tree: Tree, table: str, name: str, write: Callable[[BinaryIO], None])
         finally:
             disk.close(folder)
     except OSError as error:
-        raise CheckpointError("table {!r} was not exported to {}: {}. The checkpoint is as it was; mend the cause and "
-                              "export again".format(table, os.path.join(tree.path, table, name), why(error))) from error
+        raise CheckpointError("Table {!r} was not exported to {}: {}. The checkpoint is unchanged. Remove the "
+                              "cause and export again".format(table, os.path.join(tree.path, table, name), why(error))) from error

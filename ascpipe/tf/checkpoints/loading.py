@@ -72,8 +72,9 @@ def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: s
     reason = _missing(checkpoint, saved_name)
     if reason is not None:
         raise CheckpointMismatchError(
-            checkpoint.prefix, saved_name, "{}; the checkpoint has {}. Name in vars_to_warm_start what it has, and in "
-            "var_name_to_prev_var_name what has another name there".format(
+            checkpoint.prefix, saved_name, "{}; the checkpoint has {}. Use names of the checkpoint in "
+                                           "vars_to_warm_start, and map names that differ in "
+                                           "var_name_to_prev_var_name".format(
                 reason, ", ".join(sorted(checkpoint.tables)) or "no table"))
     spec = checkpoint.tables[saved_name]
     load = _checked(checkpoint, shape, slots, spec, ["{}/{}".format(saved_name, slot.name) for slot in slots])
@@ -132,14 +133,14 @@ def _missing(checkpoint: Checkpoint, name: str) -> Optional[str]:
     spec = checkpoint.tables.get(name)
     if spec is None:
         return "is not in it"
-    return "has no key in it" if spec.rows + spec.candidates == 0 and not checkpoint.verified else None
+    return "has no keys in the checkpoint" if spec.rows + spec.candidates == 0 and not checkpoint.verified else None
 
 
 def _checked(checkpoint: Checkpoint, shape: TableShape, slots: Slots, spec: TableSpec,
              allow_missing: Collection[str], advice: Advice = name_it) -> Load:
     if spec.dim != shape.dim:
-        raise CheckpointMismatchError(checkpoint.prefix, spec.name, "has rows of {} floats there and of {} in this "
-                                      "program".format(spec.dim, shape.dim))
+        raise CheckpointMismatchError(checkpoint.prefix, spec.name, "has rows of {} floats in the checkpoint and of "
+                                                                    "{} in this program".format(spec.dim, shape.dim))
     saved = _places(spec.dim, spec.slots)
     columns: Columns = [(0, 0, spec.dim)]
     fresh: Fresh = []
@@ -148,13 +149,14 @@ def _checked(checkpoint: Checkpoint, shape: TableShape, slots: Slots, spec: Tabl
             found, saved_width = saved[slot.name]
             if saved_width != width:
                 raise CheckpointMismatchError(
-                    checkpoint.prefix, spec.name, "has {} floats of the optimizer slot {} there and {} in this program"
+                    checkpoint.prefix, spec.name, "has {} floats of the optimizer slot {} in the checkpoint and {} "
+                                                  "in this program"
                     .format(saved_width, slot.name, width))
             columns.append((found, column, width))
             continue
         if spec.rows and "{}/{}".format(spec.name, slot.name) not in allow_missing:
             raise CheckpointMismatchError(
-                checkpoint.prefix, spec.name, "has the optimizer slots {} there, not {}; {}".format(
+                checkpoint.prefix, spec.name, "has the optimizer slots {} in the checkpoint, not {}; {}".format(
                     ", ".join(saved) or "(none)", slot.name, advice("{}/{}".format(spec.name, slot.name))))
         fresh.append((column, width, slot.initial or 0.0))
     return Load(shape, slots, checkpoint, spec, columns, fresh)
@@ -182,7 +184,8 @@ def _load(pipeline: Pipeline, held: Hold, load: Load) -> None:
         written = _fill(pipeline, held, at, load)
     except BaseException:
         end_quietly(functools.partial(held.give_up_load, number), "table {!r}".format(name))
-        _log.error("table %r could not be read from %s and is empty now; restore a checkpoint before training goes on",
+        _log.error("table %r could not be read from %s and is now empty. Restore a checkpoint before you continue "
+                   "training",
                    name, load.checkpoint.prefix)
         raise
     threshold, counting, now = _policies(at, spec)

@@ -27,9 +27,9 @@ class MissingError(NoCheckpointError, tf.errors.NotFoundError, ValueError):
 def name_it(missing: str) -> str:
     """Return the advice for a program that calls ``restore``."""
     if not missing:
-        return ("If all tables shall begin empty, name them in allow_missing; to restore some variables alone, use a "
-                "Saver with a var_list of them")
-    return "if it shall begin {}, name {!r} in allow_missing".format(_begins(missing), missing)
+        return ("To start with empty tables, list them in allow_missing. To restore only some variables, use a Saver "
+                "with a var_list")
+    return "to start it {}, add {!r} to allow_missing".format(_begins(missing), missing)
 
 
 def advice_for(state: GraphState, graph: tf.Graph, prefix: str) -> Advice:
@@ -43,17 +43,17 @@ def advice_for(state: GraphState, graph: tf.Graph, prefix: str) -> Advice:
 
 
 def _begin_elsewhere(of_columns: Collection[str], prefix: str, missing: str) -> str:
-    elsewhere = ("{} another model_dir or checkpoint_dir. To begin the training there with what {} has, name its "
-                 "variables{} in warm_start_from=tf.estimator.WarmStartSettings(...) or in ascpipe.tf.warm_start() "
+    elsewhere = ("{} another model_dir or checkpoint_dir. To start the training there from the values of {}, list "
+                 "its variables{} in warm_start_from=tf.estimator.WarmStartSettings(...) or in asc.warm_start() "
                  "(docs/how-to/warm_start.md)")
     if not missing:
-        return ("A program without tables trained this model: its embeddings are variables, which tables cannot take. "
-                "{}".format(elsewhere.format("Use", prefix, "")))
+        return ("A program without tables trained this model: its embeddings are variables, which tables cannot "
+                "load. {}".format(elsewhere.format("Use", prefix, "")))
     text = elsewhere.format("use", prefix, " and tables")
     if missing in of_columns:
         return text
-    return "{}; or set ASCPIPE_ALLOW_MISSING={}, and it begins {}".format(text, missing, _begins(missing))
+    return "{}; or set ASCPIPE_ALLOW_MISSING={}, and it starts {}".format(text, missing, _begins(missing))
 
 
 def _begins(missing: str) -> str:
-    return "anew" if "/" in missing else "empty"
+    return "from its initializer" if "/" in missing else "empty"

@@ -98,8 +98,9 @@ class Saver(tf.compat.v1.train.Saver):
                                    "global_step": global_step, "meta_graph_suffix": meta_graph_suffix})
         process = Process.current()
         if not state.is_live(sess):
-            raise NotSavedError(save_path, "this session reads the tables of a checkpoint that it has restored, and "
-                                "without their optimizer slots; copy that checkpoint, or save where they are trained",
+            raise NotSavedError(save_path, "this session reads the tables of a restored checkpoint, without their "
+                                           "optimizer slots. Copy that checkpoint, or save in the session that "
+                                           "trains them",
                                 0, 0, "Nothing was written.")
         latest_filename = latest_filename or "checkpoint"
         directory, base = os.path.split(save_path)
@@ -243,8 +244,8 @@ def _has_tables(saver: tf.compat.v1.train.Saver, state: GraphState, graph: tf.Gr
     if missing:
         if not tensorflow_part.is_of_variables_alone(saver, state):
             raise NoTablesError(prefix, advice_for(state, graph, prefix)(""))
-        _log.info("%s has no tables: the variables in the var_list of this Saver are restored, and the tables stay as "
-                  "they are", prefix)
+        _log.info("%s has no tables: the variables in the var_list of this Saver are restored, and the tables are "
+                  "not changed", prefix)
     return False
 
 
@@ -298,4 +299,4 @@ def _remove(prefix: str) -> None:
     except NoCheckpointError:
         return  # removed already
     except CheckpointError as error:
-        _log.warning("old checkpoint not removed: %s", error)
+        _log.warning("an old checkpoint was not removed: %s", error)

@@ -87,7 +87,7 @@ def require_place_of_saves(graph: tf.Graph, save_path: str) -> None:
     with contextlib.suppress(NoCheckpointError):  # the first save creates the directory
         disk.close(open_place(place))
         if not os.access(place.directory, os.W_OK | os.X_OK):
-            raise CheckpointPathError(place.directory, "it cannot be written to")
+            raise CheckpointPathError(place.directory, "it is not writable")
 
 
 @patches.SUPERVISOR_INIT.by

@@ -129,7 +129,7 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
             finally:
                 begun.is_under_way = False
     if not sources:
-        _log.warning("warm start from %s: it begins no table; this graph has %s", ckpt_to_initialize_from,
+        _log.warning("warm start from %s: it initializes no table; this graph has %s", ckpt_to_initialize_from,
                      ", ".join(state.tables) or "none")
     return functools.partial(_load, state, sources, allow_unverified)
 
@@ -253,16 +253,16 @@ def _selected(state: GraphState, wanted: Any) -> Tuple[Dict[str, bool], Any]:
 def _require_table(prefix: str, before: str, variable: str, vocabularies: Any) -> None:
     """Raise ``ColumnError`` if a checkpoint cannot have the table of a column's variable."""
     if variable in (vocabularies or {}):
-        raise ColumnError(variable, "a VocabInfo gives its rows another order, and those of a table are found by their "
-                          "ids: leave it out where new words only follow the old ones, or let this column be "
-                          "TensorFlow's by a larger min_buckets")
+        raise ColumnError(variable, "a VocabInfo reorders its rows, but rows of a table are found by their ids. Omit "
+                                    "it if new words only follow the old ones; otherwise raise min_buckets to keep "
+                                    "this column in TensorFlow")
     if not checkpoint_management.checkpoint_exists_internal(prefix):
         return  # it has only tables
     shapes = tf.train.load_checkpoint(prefix).get_variable_to_shape_map()
     if shapes.get(before, [0])[0]:
-        raise ColumnError(variable, "the checkpoint {} has {} rows of {!r} as TensorFlow keeps them, and no table: a "
-                          "warm start takes tables from a training with tables, or leave this one out of "
-                          "vars_to_warm_start".format(prefix, shapes[before][0], before))
+        raise ColumnError(variable, "the checkpoint {} has {} rows of {!r} as a TensorFlow variable, not as a table. "
+                                    "A warm start loads tables from checkpoints of programs with tables; remove this "
+                                    "one from vars_to_warm_start".format(prefix, shapes[before][0], before))
 
 
 def _is_slot_in(expression: str, state: GraphState, variable: str) -> bool:
@@ -278,7 +278,7 @@ def _names(expression: str, variable: str, slot: str = "") -> bool:
 def _variables_in_scope(scope: str) -> List[tf.Variable]:
     found = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, scope)
     if not found:
-        _log.warning("vars_to_warm_start: %r is no table and begins no variable's name", scope)
+        _log.warning("vars_to_warm_start: %r is neither a table nor the prefix of a variable's name", scope)
     return found
 
 
@@ -293,6 +293,6 @@ def _load(state: GraphState, sources: Dict[str, Source], allow_unverified: bool,
     rows = load_tables(state, Process.current().running_pipeline(), sources,
                        functools.partial(state.attach, session), allow_unverified=allow_unverified)
     for name, count in rows.items():
-        _log.info("table %r begins with %d rows: those of %r in %s", name, count, sources[name].name,
+        _log.info("table %r starts with %d rows, from %r in %s", name, count, sources[name].name,
                   sources[name].prefix)
     return rows

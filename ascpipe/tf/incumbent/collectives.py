@@ -62,7 +62,7 @@ def reduce_scatter(tensor: Any, reduction: str, rank_size: int, *args: Any, **kw
     # Horovod's reducescatter supports only sums and means.
     reduced = allreduce(tensor, reduction)
     rows = tf.shape(reduced)[0]
-    text = "reduce_scatter: the ranks, and the first dimension, which they do not divide:"
+    text = "reduce_scatter: the number of ranks must divide the first dimension:"
     with tf.control_dependencies([tf.debugging.Assert(tf.equal(rows % joined.size, 0), [text, joined.size, rows])]):
         part = rows // joined.size
     mine = reduced[part * joined.rank:part * (joined.rank + 1)]
@@ -96,10 +96,10 @@ def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv
     if joined is None:
         arrived = sent
         truly = counts
-        text = "all_to_all_v: the one rank sends and receives another number of elements:"
+        text = "all_to_all_v: the only rank must send and receive the same number of elements:"
     else:
         arrived, truly = joined.module.alltoall(sent, splits=counts)
-        text = "all_to_all_v: ranks send other numbers of elements than this one receives:"
+        text = "all_to_all_v: ranks send numbers of elements that differ from what this rank receives:"
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(tf.equal(truly, received)),
                                                       [text, truly, received], summarize=size)]):
         parts = tf.split(arrived, received) if size > 1 else [tf.identity(arrived)]
@@ -132,7 +132,7 @@ def all_to_all_v_c(send_data: Any, send_count_matrix: Any, rank: int, *args: Any
     if joined is None:
         return sent
     arrived, truly = joined.module.alltoall(sent, splits=counts[rank])
-    text = "all_to_all_v_c: ranks send other numbers of elements than the matrix of this one says:"
+    text = "all_to_all_v_c: other ranks send numbers of elements that differ from the matrix of this rank:"
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(tf.equal(truly, counts[:, rank])),
                                                       [text, truly, counts[:, rank]], summarize=size)]):
         return tf.identity(arrived)

@@ -9,7 +9,7 @@ __all__ = ["Adagrad", "Ftrl", "GradientDescent", "LazyAdam", "accumulate"]
 
 #: Suggestions for TensorFlow's names, in lower case and without "optimizer".
 _INSTEAD = {"sgd": "GradientDescent", "followtheregularizedleader": "Ftrl"}
-_LAZY = "LazyAdam, which is Adam that moves the rows of a batch only"
+_LAZY = "LazyAdam, an Adam that updates only the rows of a batch"
 _OF_TENSORFLOW = {
     "momentum": "MomentumOptimizer", "rmsprop": "RMSPropOptimizer", "adadelta": "AdadeltaOptimizer",
     "proximaladagrad": "ProximalAdagradOptimizer", "proximalgradientdescent": "ProximalGradientDescentOptimizer"}

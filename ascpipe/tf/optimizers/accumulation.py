@@ -69,11 +69,11 @@ def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = 
     grows = configuration.use_dynamic_expansion
     for is_so, what, instead in (
             (grows and not isinstance(optimizer, OptimizerByAddress),
-             "{} and tables that grow".format(type(optimizer).__name__), "use LazyAdam, Adagrad or GradientDescent of "
-             "ascpipe.tf.optimizers"),
+             "{} and tables that grow".format(type(optimizer).__name__), "use LazyAdam, Adagrad or GradientDescent "
+                                                                         "of asc.optimizers"),
             (configuration.use_static, "init(use_dynamic=False)", "leave use_dynamic out"),
             (configuration.rank_size > 1, "{} ranks".format(configuration.rank_size),
-             "take larger batches, or train by one rank")):
+             "use larger batches, or train with one rank")):
         if is_so:
             raise NotBuiltYetError("accumulate() with {}".format(what), instead)
     kind = _AccumulatedByAddress if grows else _Accumulated
@@ -139,8 +139,8 @@ class _Accumulated(CustomizedOptimizer):
         name = table_of(table).table_name
         accumulated = GradientState.of(GraphState.of(table.graph)).accumulated
         if name in accumulated:
-            raise TableUseError(name, "its gradients are accumulated twice, by {!r} and {!r}. Minimize the sum of the "
-                                "losses that it is trained by, once. Nothing was trained".format(
+            raise TableUseError(name, "its gradients are accumulated twice, by {!r} and {!r}. Minimize the sum of "
+                                      "its losses once. Nothing was trained".format(
                                     accumulated[name].optimizer.get_name(), self.get_name()))
         accumulated[name] = Accumulation(self, self._steps)
 

@@ -16,10 +16,10 @@ from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.stand_ins import name_of
 
 _WRITE = ("Keep its indices and change its values: tf.IndexedSlices(f(gradient.values), gradient.indices, "
-          "gradient.dense_shape) in the place of f(gradient)")
-_DECAY = "; weight decay adds factor * tf.gather(table.variable, gradient.indices) to the values"
-_OVER_RANKS = (". Where the gradients of several ranks are reduced, as by hvd.DistributedOptimizer, use "
-               "ascpipe.tf.DistributedOptimizer, which leaves tables alone")
+          "gradient.dense_shape) instead of f(gradient)")
+_DECAY = "; for weight decay, add factor * tf.gather(table.variable, gradient.indices) to the values"
+_OVER_RANKS = (". To reduce the gradients of several ranks, as hvd.DistributedOptimizer does, use "
+               "asc.DistributedOptimizer, which excludes tables")
 _NOTHING = ". Nothing was trained"
 
 
@@ -48,13 +48,14 @@ def _require(state: GraphState, optimizer: str, table: Table, gradient: Any) -> 
     elif table.shape.expands:
         tensor = tf.convert_to_tensor(gradient)
         if not _is_of_local_rows(state, table, tensor):
-            raise TableUseError(name_of(state, table), "{}the tensor {!r} as its gradient, which is not made of the "
-                                "gradient of its rows{}".format(what, tensor.name, _NOTHING))
+            raise TableUseError(name_of(state, table), "{}the tensor {!r} as its gradient, which is not computed "
+                                                       "from the gradient of its "
+                                                       "rows{}".format(what, tensor.name, _NOTHING))
     else:
         tensor = tf.convert_to_tensor(gradient)
         raise TableUseError(name_of(state, table), "{}the dense tensor {!r} ({}) as its gradient. The rows of its "
-                            "variable hold other keys in each step, so a dense gradient would change rows of keys that "
-                            "are not in the batch. {}{}{}".format(
+                                                   "variable belong to other keys in each step, so a dense gradient "
+                                                   "would change rows of keys that are not in the batch. {}{}{}".format(
                                 what, tensor.name, tensor.op.type, _WRITE, _DECAY, _NOTHING))
 
 
@@ -63,16 +64,16 @@ def _why_not(state: GraphState, table: Table, origin: tf.Tensor) -> Optional[str
     slots = slots_summed_by(origin)
     if slots is None:
         return ("a gradient whose row numbers come from {!r} (op {}), not from the gradient of this step's lookups. "
-                "They name rows within one step only, so they cannot be kept, fed, computed or taken from another "
-                "process. {}{}".format(origin.name, origin.op.type, _WRITE, _OVER_RANKS))
+                "Row numbers are valid only within one step, so they cannot be kept, fed, computed or taken from "
+                "another process. {}{}".format(origin.name, origin.op.type, _WRITE, _OVER_RANKS))
     sources = origins_of(slots)  # within the branch of a conditional, a tensor has another name
     for (name, channel), lookup in state.lookups.items():
         theirs = lookup.places if isinstance(lookup, ExpansionLookup) else lookup.plan[0]
         if all(theirs is source for source in sources):
             if name != table.table_name:
-                return "a gradient of table {!r}: pairs of gradients and variables are mixed up".format(
+                return "a gradient of table {!r}: the pairs of gradients and variables are mixed up".format(
                     name_of(state, lookup.table))
-            return None if channel == TRAIN else "a gradient of lookups that evaluate, which train nothing"
+            return None if channel == TRAIN else "a gradient of evaluation lookups, which train nothing"
     return "a gradient of lookups in another graph"
 
 

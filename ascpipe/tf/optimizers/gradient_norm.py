@@ -82,8 +82,9 @@ def _half_square(gradient: Any) -> tf.Tensor:
     factors = factors_of(gradient.values, summing)
     if factors is None:
         if not Process.current().is_plain:  # in plain programs, this op is later rewired to read occurrences
-            _log.warning("global_norm: the gradient %r of a table was changed by something else than a scalar; in the "
-                         "norm each of its rows counts once, also where its key is several times in the batch",
+            _log.warning("global_norm: the gradient %r of a table was changed by an op other than a product with a "
+                         "scalar. In the norm, each of its rows counts once, even if its key occurs several times in "
+                         "the batch",
                          summing.name)
         return tf.nn.l2_loss(gradient.values)
     half = tf.nn.l2_loss(occurrences_of(summing).values)

@@ -53,7 +53,7 @@ class _Dim(Rule):
     def _check(self, name: str, value: Any) -> None:
         if isinstance(value, tf.TensorShape):
             if value.rank != 1 or value[0].value is None:
-                raise wrong_type(name, value, "int or a TensorShape of one number")
+                raise wrong_type(name, value, "an int or a TensorShape of one number")
             value = value[0].value
         Integer(1, MAX_DIM).check(name, value)
 
@@ -154,8 +154,8 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         variable = None
     else:
         if device_vocabulary_size == 1 and not expands:
-            _log.warning("table %r has room for one key at a time: device_vocabulary_size is 1, as it is where it is "
-                         "left out. Give the rows that it holds at a time", table_name)
+            _log.warning("table %r has space for one key: device_vocabulary_size is 1, which is also its default. "
+                         "Pass the maximum number of rows on the device", table_name)
         process.expect_pipeline()
         first = row_initializer(emb_initializer, table_name, width, graph.seed)
         number = _number(process, table_name, list(tables))
@@ -206,8 +206,8 @@ def _directories(table: str, paths: Sequence[str], row_bytes: int) -> Tuple[str,
                                  table, path, error.sentence())) from error
         os.close(file.fd)
         if file.file_system == MEMORY:
-            _log.warning("table %r: ssd_data_path %r lies in memory, where rows that go there take as much as before; "
-                         "name a directory on a disk", table, path)
+            _log.warning("table %r: ssd_data_path %r is in memory, so rows there use as much memory as before. Use a "
+                         "directory on a disk", table, path)
         found.append(directory)
     if not found:
         raise TableError("Table {!r}: ssd_vocabulary_size needs an ssd_data_path".format(table))

@@ -48,8 +48,8 @@ def lookup_sparse(request: LookupRequest, weights: Optional[Ids], combiner: str,
 def _ids_of(table: Table, spec: FeatureSpec, batch: Any) -> Ids:
     """Return the ids of a feature from a batch, whose rows are bags."""
     found = require_ids(batch, spec, RuntimeError(
-        "FeatureSpec {!r}: lookup_sparse needs batch=, what iterator.get_next() returned".format(spec.label)))
+        "FeatureSpec {!r}: pass batch= to asc.lookup_sparse(), the result of iterator.get_next()".format(spec.label)))
     if found.is_dense:
-        raise CombinerError(table.table_name, "the ids of FeatureSpec {!r} are a dense Tensor in the batch, expected a "
-                            "SparseTensor or RaggedTensor, whose rows are bags".format(spec.label))
+        raise CombinerError(table.table_name, "the ids of FeatureSpec {!r} are a dense Tensor in the batch; expected "
+                                              "a SparseTensor or RaggedTensor, whose rows are bags".format(spec.label))
     return found

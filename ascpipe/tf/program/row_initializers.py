@@ -216,8 +216,8 @@ def _sample_pool(initializer: Any, table_name: str, dim: int, seed: int) -> np.n
     if not np.isfinite(pool).all():
         raise RowInitializerError("emb_initializer {} of table {!r} returns values that are not finite".format(
                                       kind, table_name))
-    _log.warning("table %r: emb_initializer %s is sampled once into a pool of %d rows, and each key begins with the "
-                 "one that its hash picks; many keys begin alike", table_name, kind, shape[0])
+    _log.warning("table %r: emb_initializer %s is sampled once into a pool of %d rows. The hash of a key selects its "
+                 "initial row, so many keys start with equal rows", table_name, kind, shape[0])
     return pool
 
 

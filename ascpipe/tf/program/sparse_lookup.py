@@ -24,8 +24,8 @@ from ascpipe.tf.validation import Instance, Integer, Numbers, Text, boolean, che
 
 _log = logging.getLogger(__name__)
 
-_NO_BATCH = ("FeatureSpec {!r}: a key without a row gives its initial row in evaluation, which is computed from the "
-             "key: give batch=, what iterator.get_next() returned, or a default_value in numbers")
+_NO_BATCH = ("FeatureSpec {!r}: in evaluation, a key without a row has its initial row, which is computed from the "
+             "key. Pass batch=, the result of iterator.get_next(), or a default_value of numbers")
 _TENSORS = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)
 
 

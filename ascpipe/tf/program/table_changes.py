@@ -100,7 +100,7 @@ class EvictHook(tf.estimator.SessionRunHook):
         state = GraphState.of(tf.compat.v1.get_default_graph())
         self._evict = eviction_op(state)
         if self._evict is None:
-            _log.warning("EvictHook does nothing: the graph trains no table whose features have an eviction_threshold")
+            _log.warning("EvictHook does nothing: the graph trains no table with an eviction_threshold")
         if self._steps is not None:
             self._global_step = tf.compat.v1.train.get_global_step()
             if self._global_step is None:

@@ -184,9 +184,9 @@ def _require_open(state: GraphState, table: Table, channel: int) -> None:
     if state.started or state.requests.done:
         for variable, stand_in in StandIns.of(state).items():
             if stand_in.table is table:
-                raise ColumnError(variable, "the pipeline of this graph was started, by start() or the first run of a "
-                                  "session, and then another layer reads the column: build all towers, also those that "
-                                  "evaluate, before that")
+                raise ColumnError(variable, "the pipeline of this graph was started by asc.start() or the first run "
+                                            "of a session, and then another layer reads the column. Build all "
+                                            "towers, also those that evaluate, before that")
         raise CallOrderError("Table {!r}: the pipeline has already started. Lookups of the {} channel with "
                              "modify_graph=True come before asc.start()".format(*words))
     if key in state.requests.merged:

@@ -220,12 +220,12 @@ class Follower:
         waited = lines.waited_s()
         if min(silence_s, waited) >= self._limit_s + _LATER_S:
             raise tf.errors.FailedPreconditionError(
-                None, None, "{}: rank 0 has not said how {} has ended, and no rank has made progress with it for "
-                "{:g} s (wait_timeout_s). What was saved before is whole; restart all ranks from the last "
-                "checkpoint".format(
+                None, None, "{}: rank 0 has not reported the result of {}, and no rank has made progress with it for "
+                            "{:g} s (wait_timeout_s). Earlier checkpoints are complete. Restart all ranks from the "
+                            "last checkpoint".format(
                     RANKS_LATE.code, name, self._limit_s))
         if lines.is_due():
-            _log.warning("this rank has waited %.0f s for rank 0 to say that %s is saved", waited, name)
+            _log.warning("this rank has waited %.0f s for rank 0 to report that %s is saved", waited, name)
 
     def _has_ended(self, name: str) -> bool:
         with self._changed:
@@ -260,7 +260,7 @@ class Follower:
             if said is not None:
                 answer(number, said)
         except Exception as error:  # noqa: BLE001  (any error: rank 0 raises it)
-            _log.error("rank 0 asked for a %s, which has failed: %s", what["what"], error)
+            _log.error("rank 0 requested a %s, which failed: %s", what["what"], error)
             refuse(number, error)
         finally:
             native.call("asc_ranks_resume", number, int(changes and done))

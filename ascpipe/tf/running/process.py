@@ -169,7 +169,7 @@ def terminate_config_initializer() -> None:
     process = Process.take_current()
     atexit.unregister(terminate_config_initializer)
     if process is None:
-        _log.warning("terminate_config_initializer: nothing to end, init() was not called")
+        _log.warning("terminate_config_initializer: nothing to shut down, because init() was not called")
         return
     process.close()
 

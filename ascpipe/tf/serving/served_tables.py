@@ -73,11 +73,11 @@ class ServedTables(Served):
         table = request.table
         ids = request.ids
         if request.channel == TRAIN:
-            raise NotBuiltYetError("sparse_lookup(is_train=True) of table {!r} in a graph that is exported".format(
-                table.table_name), "give is_train=False in all modes but TRAIN, and export those")
+            raise NotBuiltYetError("asc.sparse_lookup(is_train=True) of table {!r} in a graph that is exported".format(
+                table.table_name), "pass is_train=False in all modes but TRAIN, and export those")
         found = ids if not isinstance(ids, FeatureSpec) else require_ids(request.batch, ids, RuntimeError(
-            "FeatureSpec {!r}: in a graph that is exported its ids are those of batch=, the features that the model "
-            "function is given".format(ids.label)))
+            "FeatureSpec {!r}: in a graph that is exported, pass batch=, the features that the model function "
+            "received".format(ids.label)))
         values = found.values
         if not are_ids(values.dtype):
             raise TableLookupError("Table {!r}: ids {!r} have dtype {}, but ids are integers".format(
@@ -174,11 +174,13 @@ class ServedTables(Served):
         spec = checkpoint.tables.get(table.table_name)
         if spec is None:
             raise CheckpointMismatchError(
-                self._prefix, name, "is not in it, so it cannot be exported{}; it has {}".format(
+                self._prefix, name, "is not in the checkpoint, so it cannot be exported{}; the checkpoint has "
+                                    "{}".format(
                     "" if table.is_save else " (the program says is_save=False)",
                     ", ".join(sorted(checkpoint.tables)) or "no table"))
         if spec.dim != table.emb_size:
-            raise CheckpointMismatchError(self._prefix, name, "has rows of {} floats there and of {} in this program"
+            raise CheckpointMismatchError(self._prefix, name, "has rows of {} floats in the checkpoint and of {} in "
+                                                              "this program"
                                           .format(spec.dim, table.emb_size))
         try:
             os.makedirs(self._folder, exist_ok=True)
@@ -188,8 +190,8 @@ class ServedTables(Served):
             finally:
                 disk.close(directory)
         except OSError as error:
-            raise CheckpointError("table {!r} was not exported to {}: {}. The checkpoint is as it was; mend the cause "
-                                  "and export again".format(name, self._folder, why(error))) from error
+            raise CheckpointError("Table {!r} was not exported to {}: {}. The checkpoint is unchanged. Remove the "
+                                  "cause and export again".format(name, self._folder, why(error))) from error
 
 
 @contextlib.contextmanager
