@@ -122,4 +122,5 @@ def _write(tree: Tree, table: str, name: str, write: Callable[[BinaryIO], None])
             disk.close(folder)
     except OSError as error:
         raise CheckpointError("Table {!r} was not exported to {}: {}. The checkpoint is unchanged. Remove the "
-                              "cause and export again".format(table, os.path.join(tree.path, table, name), why(error))) from error
+                              "cause and export again".format(
+                                  table, os.path.join(tree.path, table, name), why(error))) from error
