@@ -142,11 +142,12 @@ def check_own_name() -> None:
     try:
         address = socket.gethostbyname(name)
     except OSError as error:
-        raise RanksError("this machine's name, {}, has no address ({}): other machines would not reach Horovod. Add a "
-                         "line with the address that they use to /etc/hosts".format(name, error)) from error
+        raise RanksError("the name of this machine, {}, has no address ({}), so other machines cannot reach Horovod. "
+                         "Add a line with the address that they use to /etc/hosts".format(name, error)) from error
     if address.startswith("127."):
-        raise RanksError("this machine's name, {}, leads to {}: other machines would not reach Horovod, which listens "
-                         "there. In /etc/hosts, give the name the address that they use".format(name, address))
+        raise RanksError("the name of this machine, {}, resolves to {}, so other machines cannot reach Horovod, "
+                         "which listens there. In /etc/hosts, map the name to the address that other machines "
+                         "use".format(name, address))
 
 
 def leave_cause(text: str) -> None:

@@ -88,8 +88,8 @@ def _refuse_where_a_daemon_lives() -> None:
 
     living = running_daemons()
     if living:
-        raise DaemonError("nothing was removed: {} still. End it first: ascpipe stop --name, or its training "
-                          "program".format(", ".join("daemon {!r}, pid {}, runs".format(
+        raise DaemonError("nothing was removed: {} still. Stop it first with ascpipe stop --name, or end its "
+                          "training program".format(", ".join("daemon {!r}, pid {}, runs".format(
                               name, owner_of(names.RunDir(name))["pid"]) for name in living)))
 
 

@@ -32,7 +32,7 @@ def command(table: str, keys: Tuple[int, ...], name: Optional[str], as_json: boo
     newest = max(one["as_of"] for one in seen)
     lines = ["table {!r} after batch {}{}".format(
         table, printing.ticket_text(newest),
-        "" if threshold < 0 else ", a key has a row from {} occurrences on".format(threshold))]
+        "" if threshold < 0 else ", keys get a row after {} occurrences".format(threshold))]
     printing.show(lines, [("", _COLUMNS, [_row(one) for one in seen])])
 
 

@@ -89,7 +89,7 @@ def added(file: IO[str], run: names.RunDir) -> Iterator[str]:
 def _log_in(folder: str, name: str) -> str:
     there = sorted(found[:-len(_ENDING)] for found in os.listdir(folder) if found.endswith(_ENDING))
     if name not in there:
-        raise click.BadParameter("{} has no log of {!r}; it has those of {}".format(
+        raise click.BadParameter("{} has no log of {!r}; it has logs of {}".format(
             folder, name, ", ".join(there) or "nothing"), param_hint="--worker")
     return os.path.join(folder, name + _ENDING)
 

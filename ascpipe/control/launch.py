@@ -91,8 +91,8 @@ class Launching:
         told = self._told(timeout_s)
         process = self._process
         if process.is_late:
-            told = {"text": "a signal has stopped it, or its program cannot be read: it had not begun after {:g} s, "
-                            "and was killed".format(BEGIN_S)}
+            told = {"text": "its program did not start within {:g} s, because a signal stopped it or its files "
+                            "cannot be read. It was killed".format(BEGIN_S)}
         if not told.get("ready"):
             reap(process, patience_s=0.0 if "text" in told else _LAST_WORDS_S)
             if "code" in told:
@@ -112,7 +112,7 @@ class Launching:
     def _how_it_ended(self) -> str:
         log = names.run_dir(self._name).log
         return "exit code {}, {}".format(
-            self._process.returncode, "see " + log if os.path.exists(log) else "and it has left no log")
+            self._process.returncode, "see " + log if os.path.exists(log) else "and it left no log")
 
     def _told(self, timeout_s: float) -> Dict[str, Any]:
         try:
@@ -130,10 +130,10 @@ def _read_all(fd: int, timeout_s: float, stops: Stops) -> Dict[str, Any]:
     while True:
         while not poll.poll(1000.0 * max(0.0, min(_LOOK_S, deadline - time.monotonic()))):
             if stops.seconds() >= STOPPED_S:
-                return {"text": "a signal has stopped it for {:g} s while it began, and it was killed".format(
+                return {"text": "a signal stopped it for {:g} s during its start, and it was killed".format(
                     STOPPED_S)}
             if time.monotonic() >= deadline:
-                return {"text": "not ready within {:g} s".format(timeout_s)}
+                return {"text": "it was not ready within {:g} s".format(timeout_s)}
         piece = os.read(fd, 65536)
         if not piece:
             break

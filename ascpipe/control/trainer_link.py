@@ -110,7 +110,7 @@ class TrainerLink:
         self._require_ours(verb)
         if self._closed or not self._started:
             raise errors.WrongStateError(verb, "closed" if self._closed else "registered",
-                                  "streams and tables are added to a session that was started")
+                                  "streams and tables can be added only after the session has started")
         sizes, fds = self._ask_for_segments(body, 1)
         return fds[0], int(sizes["bytes"])
 
@@ -129,7 +129,7 @@ class TrainerLink:
         self._fds.extend(fds)
         wanted += 1 if sizes.get("exchange_spans_bytes") else 0
         if message.get("verb") != "segments" or len(fds) != wanted:
-            raise errors.MessageError("the daemon sent {} descriptors, expected {}".format(len(fds), wanted))
+            raise errors.MessageError("the daemon sent {} descriptors; expected {}".format(len(fds), wanted))
         return sizes, fds
 
     def close_segments(self) -> None:
@@ -306,7 +306,7 @@ def _expect(sock: socket.socket, name: str, verb: str) -> None:
     except errors.MessageTimeoutError:
         raise errors.NoAnswerError(name, "connect", _LIFELINE_TIMEOUT_S) from None
     if body.get("verb") != verb:
-        raise errors.PeerRefusedError("the daemon said {!r}, expected {!r}".format(body.get("verb"), verb))
+        raise errors.PeerRefusedError("the daemon sent {!r}; expected {!r}".format(body.get("verb"), verb))
 
 
 def _pieces(sizes: Dict[str, Any], fds: Sequence[int]) -> Segments:

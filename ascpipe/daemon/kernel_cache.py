@@ -87,8 +87,9 @@ def require_writable(folder: str) -> None:
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise refused(folder, OSError(error.errno, "it has no library of kernels for this processor and Python, "
-                      "which `ascpipe warmup` makes, and cannot be written to: {}".format(error.strerror))) from error
+        raise refused(folder, OSError(error.errno, "it has no kernel library for this processor and Python, which "
+                                                   "`ascpipe warmup` builds, and is not writable: "
+                                                   "{}".format(error.strerror))) from error
 
 
 def clear(path: str) -> None:
@@ -125,8 +126,8 @@ def compiles_first(folder: str, environment: Mapping[str, str]) -> str:
     """Return a notice that the first daemon will compile; empty if kernels exist or are not compiled."""
     if not may_link(environment) or library(folder, environment) or count(folder):
         return ""
-    text = ("ascpipe: {}the kernels of the workers are compiled now, once for this version, into {}. The first batch "
-            "waits for that: a minute or two, longer on a busy machine. `ascpipe warmup` does it beforehand")
+    text = ("ascpipe: {}the kernels of the workers are being compiled, once for this version, into {}. The first "
+            "batch waits a minute or two for it, longer on a busy machine. `ascpipe warmup` compiles them in advance")
     return text.format(why_none_fits(os.listdir(installed_folder()), described_processor()), folder)
 
 
@@ -142,9 +143,9 @@ def why_none_fits(names: Sequence[str], processor: Mapping[str, str]) -> str:
     flags = processor.get("flags", "").split()
     if not levels_of(flags):
         least = list(LEVELS)[-1]
-        return "the compiled kernels of this package need a processor of {}, and this one lacks {}: ".format(
+        return "the compiled kernels of this package need a processor of level {}, and this one lacks {}: ".format(
             least, " ".join(sorted(set(LEVELS[least].flags) - set(flags))))
-    return "the compiled kernels of this package are for other sources or another Python than these: "
+    return "the compiled kernels of this package were built from other sources or for another Python: "
 
 
 @functools.lru_cache(maxsize=None)

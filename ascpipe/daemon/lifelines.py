@@ -126,9 +126,9 @@ class Lifelines:
         for fd, line in self._waiting.items():
             if line.token == token:
                 if line.pid not in (0, pid):
-                    raise PeerRefusedError("it says pid {}, the kernel says {}".format(pid, line.pid))
+                    raise PeerRefusedError("it reports pid {}, but the kernel reports {}".format(pid, line.pid))
                 return self._waiting.pop(fd)
-        raise PeerRefusedError("no lifeline with this token; connect {} first".format(self._path))
+        raise PeerRefusedError("there is no lifeline with this token. Connect {} first".format(self._path))
 
     def close(self) -> None:
         """Close all connections.  The socket file is removed with the run directory."""

@@ -149,10 +149,10 @@ class Daemon:
             batches = self._memory.batches_of(ended.generation) if self._memory is not None else []
             if batches:
                 ended = dataclasses.replace(ended, cause="{}, at work on {}".format(ended.cause, " and ".join(batches)))
-            self._log.warning("%s (pid %d) ended: %s", ended.worker.sentence, ended.pid, ended.cause)
+            self._log.warning("%s (pid %d) exited: %s", ended.worker.sentence, ended.pid, ended.cause)
             if ended.broken_kernels:
                 if ended.generation > self._cleared_after:  # otherwise it started before the kernels were cleared
-                    self._log.warning("compiled kernels in %s are broken and will be made again", self._cache_dir)
+                    self._log.warning("compiled kernels in %s are damaged and will be recompiled", self._cache_dir)
                     kernel_cache.clear(self._cache_dir)
                     self._cleared_after = self._newest
                 ended = dataclasses.replace(ended, retry=True)
@@ -162,7 +162,7 @@ class Daemon:
         """Exit because trainers cannot find the daemon; with a trainer, exit when it leaves."""
         if path != self._lost:
             self._lost = path
-            self._log.error("%s was removed, or is another daemon's; this one ends%s", path,
+            self._log.error("%s was removed, or belongs to another daemon; this daemon exits%s", path,
                             "" if self._session.connected_pid is None else " with its trainer")
         self._handle(events.RunDirLost())
 
@@ -212,8 +212,8 @@ class Daemon:
 
     def _end_workers(self, action: events.EndWorkers) -> None:
         for pid in self._supervisor.end_all():
-            self._log.error("a worker (pid %d) was killed and has not ended: it waits for a disk; it ends when that "
-                            "answers, and touches nothing of later sessions", pid)
+            self._log.error("a killed worker (pid %d) has not exited, because it waits for a disk. It exits when the "
+                            "disk responds, and does not affect later sessions", pid)
 
     def _exit(self, action: events.Exit) -> None:
         self._is_over = True

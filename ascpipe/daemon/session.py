@@ -158,8 +158,8 @@ class Session:
             raise errors.WrongStateError(verb, self._life.state, "no trainer is registered")
         if not secrets.compare_digest(self._trainer.token or b"", token):
             raise errors.PeerRefusedError(
-                "{} does not come from the trainer that is registered (pid {}, since {}): it has another token. Its "
-                "session is as before; only it may change or end it, 'ascpipe stop' ends the daemon".format(
+                "{} does not come from the registered trainer (pid {}, since {}): it has another token. The session "
+                "is not affected; only its trainer may change or end it. `ascpipe stop` stops the daemon".format(
                     verb, self.pid, self._since))
         return self._trainer
 
@@ -169,5 +169,5 @@ class Session:
             raise self._life.error
         if self._life.state != SERVING or self.memory is None:
             raise errors.WrongStateError(verb, self._life.state,
-                                         "streams and tables are added to a session that was started")
+                                         "streams and tables can be added only after the session has started")
         return self.memory, trainer

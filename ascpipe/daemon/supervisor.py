@@ -153,7 +153,7 @@ class Supervisor:
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[channel], start_new_session=True, cwd="/",
             env=self._environment)
         if child.is_late:
-            process.hung = "its program had not begun after {:g} s, and it was killed".format(BEGIN_S)
+            process.hung = "its program did not start within {:g} s, and it was killed".format(BEGIN_S)
         return child
 
     def _open_log(self, name: str) -> int:
@@ -168,7 +168,7 @@ class Supervisor:
         try:
             fdsocket.send(self._processes[worker].channel, body, fds)
         except MessageTimeoutError:  # its successor gets the message
-            self.end_hung(worker, "it did not read what it was sent, and was ended")
+            self.end_hung(worker, "it did not read its messages, and was killed")
         except MessageError:
             pass
 
@@ -321,7 +321,7 @@ def bound_processors(settings: Settings) -> Dict[Worker, int]:
     for processor in wanted:
         if processor not in allowed:
             raise ConfigError("bind_cpu", "the settings", settings.bind_cpu,
-                              "processor {} is not one that this process may run on: {}".format(
+                              "processor {} is not allowed for this process: {}".format(
                                   processor, ",".join(map(str, sorted(allowed)))))
     workers = workers_of(settings)
     return {worker: wanted[place % len(wanted)] for place, worker in enumerate(workers)} if wanted else {}

@@ -192,5 +192,5 @@ def _start(environment: Mapping[str, str]) -> _Begun:
 
 def _expected(verb: str, body: Dict[str, Any]) -> Dict[str, Any]:
     if body.get("verb") != verb:
-        raise MessageError("the template said {!r}, expected {!r}".format(body.get("verb"), verb))
+        raise MessageError("the template sent {!r}; expected {!r}".format(body.get("verb"), verb))
     return body

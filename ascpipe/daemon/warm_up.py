@@ -65,7 +65,7 @@ def warm_up(cache_dir: str) -> Warm:
 def _link(folder: str, environment: Mapping[str, str]) -> str:
     """Build the library.  Return the reason if that fails."""
     if not kernel_cache.may_link(environment):
-        return "kernels with bounds checks, or not compiled, are wanted"
+        return "kernels with bounds checks, or without compilation, are requested"
     code, reason = _run((*_LINKING, folder, kernel_cache.level()), folder)
     return reason if code else ""
 

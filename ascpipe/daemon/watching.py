@@ -56,7 +56,7 @@ class Watch:
         self._look_at = now + _WATCH_S
         self._exporter.look(now)
         if self._supervisor.renew_template(now):
-            _log.warning("the template has ended and is begun again")
+            _log.warning("the template exited and is restarted")
         waited_for = awaited()
         self._look_for_hangs(waited_for, now)
         self._look_at_disks(memory, now, is_awaited=DISK_WORKER in waited_for and DISK_WORKER not in self.hanging)
@@ -71,17 +71,20 @@ class Watch:
         for name, seconds in self.hanging.items():
             if name == TEMPLATE:  # workers can start without it, but may be waiting for it
                 if seconds >= NAMED_AFTER_S:
-                    _log.warning("the template (pid %d) has not moved for %.0f s and is ended", watched[name].pid,
+                    _log.warning("the template (pid %d) has made no progress for %.0f s and is "
+                                 "killed", watched[name].pid,
                                  seconds)
                     self._supervisor.end_hung(name, "")
             elif self._patience_s and seconds >= self._patience_s:
                 self._supervisor.end_hung(
-                    name, "it did not move for {:.0f} s and was ended (worker_patience_s)".format(seconds))
+                    name, "it made no progress for {:.0f} s and was killed (worker_patience_s)".format(seconds))
             elif seconds >= NAMED_AFTER_S and watched[name].pid not in self._named:
                 self._named.add(watched[name].pid)
                 _log.warning(
-                    "%s (pid %d) has not moved for %.0f s: it %s", getattr(name, "sentence", name), watched[name].pid,
-                    seconds, "is stopped" if watched[name].is_stopped else "is waited for and uses no processor time")
+                    "%s (pid %d) has made no progress for %.0f s: it "
+                    "%s", getattr(name, "sentence", name), watched[name].pid,
+                    seconds, "is stopped" if watched[name].is_stopped else "uses no processor time while a step "
+                                                                           "waits for it")
 
     def _look_at_disks(self, memory: Optional[SessionMemory], now: float, *, is_awaited: bool) -> None:
         disks = [] if memory is None else statistics.disks(memory)
@@ -91,6 +94,6 @@ class Watch:
         if seconds:
             self.hanging[DISK_WORKER] = seconds
         if before < NAMED_AFTER_S <= seconds:
-            _log.warning("no row was read from disk or written for %.0f s while a step waits for rows; "
-                         "operations under way: %s", seconds, self._silence.sentence(disks))
+            _log.warning("no row was read from disk or written for %.0f s while a step waits for rows; operations in "
+                         "flight: %s", seconds, self._silence.sentence(disks))
         self.silent = self._silence.verdict(disks, self._disk_patience_s)

@@ -34,8 +34,8 @@ class WorkerEnds:
         """Return a text if the OOM killer has killed a process of our control group since the last call."""
         before, self._oom_kills = self._oom_kills, memory.oom_kills() or 0
         return "" if self._oom_kills <= before else (
-            " as memory ran out: the control group is at its limit, and the kernel has ended {} of its processes in all"
-            .format(self._oom_kills))
+            " because memory ran out: the control group is at its limit, and the kernel has killed {} of its "
+            "processes in total".format(self._oom_kills))
 
     def no_room_for_kernels(self, worker: Worker) -> DirectoryFullError:
         """Return the error of a worker that had no room for compiled kernels."""

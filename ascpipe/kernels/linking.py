@@ -197,7 +197,7 @@ def _lower(kernels: Sequence[compiled.Kernel], folder: str, jobs: int) -> None:
     finally:
         codes = [_ended(child) for child in children]
     if any(codes):
-        raise RuntimeError("a process that compiles kernels ended with {}".format(max(codes)))
+        raise RuntimeError("a process that compiles kernels exited with {}".format(max(codes)))
 
 
 def _lower_some(kernels: Sequence[compiled.Kernel], numbers: Sequence[int], folder: str) -> None:

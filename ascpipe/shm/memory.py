@@ -112,7 +112,7 @@ def shm_room(shm_dir: str) -> Room:
     except OSError as error:
         return Room(0, 0, "{}: {}".format(shm_dir, error.strerror))
     if not os.access(shm_dir, os.W_OK | os.X_OK):  # mounted read-only, or no permission
-        return Room(0, 0, "{} may not be written to".format(shm_dir))
+        return Room(0, 0, "{} is not writable".format(shm_dir))
     free = status.f_bavail * status.f_frsize
     total = status.f_blocks * status.f_frsize
     return Room(free, total, "{} has {:.2f} of {:.2f} GiB free".format(shm_dir, free / _GIB, total / _GIB))

@@ -18,7 +18,7 @@ _FETCH_AHEAD = 1  # see docs/internals/adr/0045-rows-on-disk.md
 _KINDS = {array.name: array.kind for array in ARRAYS}
 
 #: content of a disk slot; see ``Damage`` in ``tfops/src/disk/row_format.h``
-_DAMAGES = {-1: "nothing that was ever written", -2: "torn bytes", -3: "a row of another key", -4: "an older row",
+_DAMAGES = {-1: "data that was never written", -2: "torn bytes", -3: "a row of another key", -4: "an older row",
             0: "all disk slots are in use"}
 
 

@@ -180,7 +180,7 @@ def test_an_evaluation_left_half_read_changes_nothing_by_all_ranks_and_is_an_err
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])
 def test_a_rank_whose_daemon_is_killed_ends_all_with_an_error(ran, tmp_path, swept, rank):
     run = ran(tmp_path / "run", "supervisor", rank, steps=MANY)
-    require_error(run, "E110", "supervisor", "is gone", of=[rank], at=range(AT, MANY))
+    require_error(run, "E110", "supervisor", "died", of=[rank], at=range(AT, MANY))
     require_error(run, "rank {}".format(rank), of=[1 - rank], at=range(AT, MANY))
 
 

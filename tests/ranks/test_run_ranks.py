@@ -58,7 +58,7 @@ def test_the_rank_that_fails_is_named_with_its_cause_and_its_exit_code(script, t
     assert got == code, err
     first, *others = ours(err)
     assert first == "rank 1 {}; what ranks said of it, the first one first:".format(words)
-    assert others == ["  nothing; see their output above" if cause is None else "  rank 1: " + cause]
+    assert others == ["  none; see their output above" if cause is None else "  rank 1: " + cause]
 
 
 def test_an_error_of_a_step_is_told_before_those_that_it_causes(script):
