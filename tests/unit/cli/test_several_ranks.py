@@ -103,7 +103,7 @@ def test_horovod_is_asked_for_before_anything_begins(monkeypatch):
 
 
 @pytest.mark.parametrize("code, text", [
-    (7, "ended with exit code 7"), (137, "was ended by SIGKILL"), (255, "ended with exit code 255")])
+    (7, "exited with code 7"), (137, "was killed by SIGKILL"), (255, "exited with code 255")])
 def test_how_a_rank_ended_is_told_by_the_signal_s_name(code, text):
     assert several_ranks._ending(code) == text
 

@@ -56,7 +56,7 @@ Status LookupSource::BadRestore(const std::string& op, const std::int32_t* resto
 Status LookupSource::UseFixed(const std::string& op) {
   if (fixed_->dim() != source_.dim) {
     return Refuse(Code::kInvalidArgument, op, ": rows of ", source_.dim,
-                  " floats cannot stand beside those of a checkpoint, which has ", fixed_->dim());
+                  " floats cannot be read together with a checkpoint that has ", fixed_->dim());
   }
   source_.homes = fixed_->embeddings();
   source_.home_count = fixed_->count();
@@ -73,7 +73,7 @@ Status LookupSource::FindHomes(tensorflow::OpKernelContext* ctx, int table) {
   }
   if (found->device().dim() != source_.dim) {
     return Refuse(Code::kInvalidArgument, op, ": rows of ", source_.dim,
-                  " floats cannot stand beside home rows of table '", found->name(), "', which has dim ",
+                  " floats cannot be read together with home rows of table '", found->name(), "', which has dim ",
                   found->device().dim());
   }
   if (found->is_on_disk()) {
