@@ -47,10 +47,10 @@ def test_each_rank_is_told_its_number_and_gets_the_arguments(script):
 
 
 @pytest.mark.parametrize("text, code, words, cause", [
-    ("raise ValueError('the disk is full\\nand more')", 1, "ended with exit code 1",
+    ("raise ValueError('the disk is full\\nand more')", 1, "exited with code 1",
      "ValueError: the disk is full"),
-    ("sys.exit(7)", 7, "ended with exit code 7", "exit code 7"),
-    pytest.param("sys.exit('refused')", 1, "ended with exit code 1", "refused", marks=pytest.mark.long),
+    ("sys.exit(7)", 7, "exited with code 7", "exit code 7"),
+    pytest.param("sys.exit('refused')", 1, "exited with code 1", "refused", marks=pytest.mark.long),
     ("os.kill(os.getpid(), signal.SIGKILL)", 137, "was killed by SIGKILL", None)])
 def test_the_rank_that_fails_is_named_with_its_cause_and_its_exit_code(script, text, code, words, cause):
     text = "if rank == 1:\n    {}\nsignal.pause()\n".format(text)
