@@ -307,7 +307,7 @@ def kernels() -> Iterator[Finding]:
             yield Finding("kernels", OK, text + ": there is no C compiler; daemons take half a second longer to start")
     else:
         yield Finding("kernels", OK, "compiled, {}".format(library))
-    others = kernel_cache.folders_of_others(setting)
+    others = kernel_cache.other_folders(setting)
     if others:
         yield Finding("kernels", OK, "of {} there, too (`ascpipe clean` removes them)".format(
             counted(len(others), "other version")))

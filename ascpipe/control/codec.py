@@ -15,7 +15,7 @@ from ascpipe.errors import MessageError
 MESSAGE_BYTES = 64 * 1024  #: longer messages are refused unread
 MAX_DEPTH = 8
 MAX_VALUES = 16384  #: including keys; bounds the time to decode a message
-FEW_VALUES = 128  #: for requests without streams and tables
+MAX_VALUES_SHORT = 128  #: for requests without streams and tables
 MAX_STRING_BYTES = 4096
 MAX_BINARY_BYTES = 16384
 MAX_ARRAY = 1024

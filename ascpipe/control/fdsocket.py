@@ -121,7 +121,7 @@ def receive_body(sock: socket.socket, timeout_s: float) -> Dict[str, Any]:
     return body
 
 
-def receive_begun(sock: socket.socket) -> Dict[str, Any]:
+def receive_if_available(sock: socket.socket) -> Dict[str, Any]:
     """Receive a message that has begun to arrive; raise MessageTimeoutError at once if there is none."""
     return receive_body(sock, _REST_S if is_readable(sock) else 0.0)
 

@@ -12,14 +12,14 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from ascpipe import __version__, errors, names
 from ascpipe.config import METRICS_SUFFIX, Settings, load_settings
 from ascpipe.control import child, fdsocket, launch, messages
-from ascpipe.control.client import TIMEOUT_S, ask, check_running, check_there
+from ascpipe.control.client import TIMEOUT_S, ask, check_run_directory, check_running
 from ascpipe.control.lock import is_held
 from ascpipe.names import RunDir
 from ascpipe.ranks import LOCAL_RANK, daemon_of_this_rank, get_local_rank_size, launched
 
 _START_TIMEOUT_S = 120.0  # allocating large segments takes time
 _LIFELINE_TIMEOUT_S = 10.0
-_SILENT_S = 1.0  # for a daemon that did not answer the previous request
+_UNRESPONSIVE_TIMEOUT_S = 1.0  # for a daemon that did not answer the previous request
 
 #: descriptor and bytes of a segment
 Piece = Tuple[int, int]
@@ -165,7 +165,7 @@ class TrainerLink:
         is_ours = os.getpid() == self._owner
         with contextlib.suppress(errors.AscpipeError):  # the daemon is gone, or will see the lifeline close
             if is_ours and not fdsocket.is_closed(self._sock):
-                ask(self._run_dir, messages.Bye(self._token), _SILENT_S if self._is_silent else TIMEOUT_S)
+                ask(self._run_dir, messages.Bye(self._token), _UNRESPONSIVE_TIMEOUT_S if self._is_silent else TIMEOUT_S)
         self._sock.close()
         self.lifeline_fd = -1
         self.close_segments()
@@ -276,7 +276,7 @@ def _register_with_private(daemon: launch.Launched, layout: int, settings: Setti
 
 def _register(run: RunDir, layout: int, settings: Settings,
               process: "Optional[subprocess.Popen[bytes]]") -> TrainerLink:
-    check_there(run)
+    check_run_directory(run)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         token = secrets.token_bytes(messages.TOKEN_BYTES)

@@ -62,7 +62,7 @@ class Exporter:
         if self._process is not None and self._process.poll() is not None:
             _log.warning("the process that exports metrics (pid %d) exited with %d and is restarted", self.pid,
                          self._process.returncode)
-            self._forget()
+            self._close_stdin()
         if self._process is None and now >= self._begin_at and (self._listener is not None or self._file):
             self._begin_at = now + _RENEWAL_S
             try:
@@ -74,7 +74,7 @@ class Exporter:
         """End the process, which removes the metrics file."""
         if self._process is not None:
             process = self._process
-            self._forget()
+            self._close_stdin()
             reap(process, _END_S)
         if self._listener is not None:
             self._listener.close()
@@ -90,7 +90,7 @@ class Exporter:
         finally:
             os.close(log)
 
-    def _forget(self) -> None:
+    def _close_stdin(self) -> None:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()  # the process exits at the end of file
         self._process = None

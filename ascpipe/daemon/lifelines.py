@@ -44,7 +44,7 @@ class Lifeline:
         self.pid = pid
         self.since = now
         self.token: Optional[bytes] = None
-        self._came = b""  # received part of the message
+        self._received = b""  # received part of the message
         self.pidfd = -1
         if pid:
             try:
@@ -63,10 +63,10 @@ class Lifeline:
         """Read the available part of the message with the token.  Return False if the peer is not a valid trainer."""
         try:
             piece = self.sock.recv(_TOKEN_MESSAGE_BYTES, socket.MSG_DONTWAIT)  # the kernel closes any descriptors
-            self._came += piece
+            self._received += piece
             if not piece or self.token is not None:
                 return False
-            body = fdsocket.whole(self._came, _TOKEN_MESSAGE_BYTES)
+            body = fdsocket.whole(self._received, _TOKEN_MESSAGE_BYTES)
             if body is None:
                 return True
             token = body.get("token")

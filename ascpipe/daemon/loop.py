@@ -62,7 +62,7 @@ class Daemon:
             "status": self._status, "stop": self._stop, "trace": self._trace}
         self._actions: Dict[type, Callable[[Any], None]] = {
             events.StartWorker: self._start_worker, events.AttachWorkers: self._attach_workers,
-            events.HandOutStream: self._hand_out_stream, events.HandOutTable: self._hand_out_table,
+            events.SendStream: self._hand_out_stream, events.SendTable: self._hand_out_table,
             events.ClearClaim: self._clear_claim, events.FailSession: self._fail_session,
             events.EndWorkers: self._end_workers, events.CloseSession: lambda _: self._session.close_memory(),
             events.Exit: self._exit}
@@ -86,7 +86,7 @@ class Daemon:
             fds = self._poll()
             self._drain_signals(fds)
             for reason in self._stop_reasons[:1]:
-                self._handle(events.StopAsked(reason))
+                self._handle(events.StopRequested(reason))
             if self._private_to and os.getppid() != self._private_to:
                 self._handle(events.LauncherGone())
             self._lifelines.serve(fds)
@@ -194,10 +194,10 @@ class Daemon:
         for worker in self._supervisor.running():
             self._attach(self._with_memory(), worker, restart=False)
 
-    def _hand_out_stream(self, action: events.HandOutStream) -> None:
+    def _hand_out_stream(self, action: events.SendStream) -> None:
         self._hand_out(*self._with_memory().stream_body(action.stream))
 
-    def _hand_out_table(self, action: events.HandOutTable) -> None:
+    def _hand_out_table(self, action: events.SendTable) -> None:
         memory = self._with_memory()
         for worker in self._supervisor.running():
             self._supervisor.attach(worker, *memory.table_body(action.table, with_files=worker.kind == DISK))
@@ -262,7 +262,7 @@ class Daemon:
 
     def _stop(self, body: messages.Stop) -> Dict[str, Any]:
         self._stop_reasons.append("ascpipe stop")
-        self._handle(events.StopAsked("ascpipe stop"))
+        self._handle(events.StopRequested("ascpipe stop"))
         return {"pid": os.getpid()}
 
     def _trace(self, body: messages.Trace) -> Dict[str, Any]:

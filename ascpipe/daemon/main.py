@@ -57,7 +57,7 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
     processors = supervisor.bound_processors(settings)
     cache_dir = kernel_cache.prepare(settings.cache_dir)
     owned = run_directory.OwnedRunDir(name)
-    told = kernel_cache.compiles_first(cache_dir, os.environ)
+    told = kernel_cache.compile_notice(cache_dir, os.environ)
     if told:  # stderr is still that of the program or of `ascpipe start`
         sys.stderr.write(told + "\n")
     ended_well = False

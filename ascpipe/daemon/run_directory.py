@@ -64,7 +64,7 @@ class OwnedRunDir:
             return self.run.lock
         return next((path for path, identity in self._sockets.items() if _identity(path) != identity), "")
 
-    def keep_from_cleaners(self) -> None:
+    def touch_files(self) -> None:
         """Touch the daemon's files, because cleaners remove temporary files untouched for days."""
         for path in (self.run.lock, self.run.owner, *self._sockets):
             with contextlib.suppress(OSError):

@@ -134,7 +134,7 @@ class Session:
     def _add_table(self, body: messages.AddTable) -> Dict[str, Any]:
         memory, trainer = self._serving("add_table", body.token)
         made = memory.make_table(body.table)
-        self._send_segments(trainer, [made.fd], lambda: memory.give_back(made))
+        self._send_segments(trainer, [made.fd], lambda: memory.close_segment(made))
         memory.add_table(body.table, made)
         self._handle(events.TableAdded(body.table.table, body.table.disk_rows > 0))
         self._log.info("table %r added", body.table.name)

@@ -109,7 +109,7 @@ class Template:
         """Read its messages."""
         if self.state == LOADING:
             try:
-                _expected("loaded", fdsocket.receive_begun(self._channel))
+                _expected("loaded", fdsocket.receive_if_available(self._channel))
             except MessageTimeoutError:
                 return
             except MessageError:

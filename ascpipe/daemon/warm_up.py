@@ -6,7 +6,7 @@ from typing import Mapping, NamedTuple, Sequence, Tuple
 from ascpipe.control.exec_worker import NO_ROOM_FOR_KERNELS
 from ascpipe.control.launch import child_environment
 from ascpipe.daemon import kernel_cache
-from ascpipe.daemon.worker_ends import met_broken_kernels
+from ascpipe.daemon.worker_ends import ended_by_broken_kernels
 from ascpipe.directories import refusing, room
 from ascpipe.errors import DirectoryFullError, WorkerError
 
@@ -74,7 +74,7 @@ def _compile_by_numba(folder: str) -> int:
     """Compile numba's files.  Return the number of broken unsealed files that were removed first."""
     removed = 0
     code, reason = _run(_LOADING, folder)
-    if met_broken_kernels(code):
+    if ended_by_broken_kernels(code):
         removed = kernel_cache.count(folder)
         kernel_cache.clear(folder)
         code, reason = _run(_LOADING, folder)

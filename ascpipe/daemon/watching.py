@@ -8,7 +8,7 @@ from ascpipe.control.proc_stat import transfers
 from ascpipe.daemon import statistics
 from ascpipe.daemon.disk_silence import DiskSilence
 from ascpipe.daemon.exporter import Exporter
-from ascpipe.daemon.hangs import NAMED_AFTER_S, Hangs
+from ascpipe.daemon.hangs import LOG_AFTER_S, Hangs
 from ascpipe.daemon.run_directory import OwnedRunDir
 from ascpipe.daemon.session_memory import SessionMemory
 from ascpipe.daemon.supervisor import TEMPLATE, Supervisor
@@ -62,7 +62,7 @@ class Watch:
         self._look_at_disks(memory, now, is_awaited=DISK_WORKER in waited_for and DISK_WORKER not in self.hanging)
         if now >= self._touch_at:
             self._touch_at = now + _TOUCH_S
-            self._owned.keep_from_cleaners()
+            self._owned.touch_files()
         return self._owned.lost()
 
     def _look_for_hangs(self, awaited: Collection[Worker], now: float) -> None:
@@ -70,15 +70,15 @@ class Watch:
         self.hanging = self._hangs.look(watched, now)
         for name, seconds in self.hanging.items():
             if name == TEMPLATE:  # workers can start without it, but may be waiting for it
-                if seconds >= NAMED_AFTER_S:
+                if seconds >= LOG_AFTER_S:
                     _log.warning("the template (pid %d) has made no progress for %.0f s and is "
                                  "killed", watched[name].pid,
                                  seconds)
-                    self._supervisor.end_hung(name, "")
+                    self._supervisor.kill_hung(name, "")
             elif self._patience_s and seconds >= self._patience_s:
-                self._supervisor.end_hung(
+                self._supervisor.kill_hung(
                     name, "it made no progress for {:.0f} s and was killed (worker_patience_s)".format(seconds))
-            elif seconds >= NAMED_AFTER_S and watched[name].pid not in self._named:
+            elif seconds >= LOG_AFTER_S and watched[name].pid not in self._named:
                 self._named.add(watched[name].pid)
                 _log.warning(
                     "%s (pid %d) has made no progress for %.0f s: it "
@@ -93,7 +93,7 @@ class Watch:
         seconds = self._silence.seconds
         if seconds:
             self.hanging[DISK_WORKER] = seconds
-        if before < NAMED_AFTER_S <= seconds:
+        if before < LOG_AFTER_S <= seconds:
             _log.warning("no row was read from disk or written for %.0f s while a step waits for rows; operations in "
                          "flight: %s", seconds, self._silence.sentence(disks))
         self.silent = self._silence.verdict(disks, self._disk_patience_s)

@@ -8,7 +8,7 @@ from ascpipe.kernels.memory import array_at
 from ascpipe.layout.bells import ASLEEP, AWAKE
 from ascpipe.layout.structs import BELL
 
-GO_ON = 0  #: nothing to do: call the loop again
+CONTINUE = 0  #: nothing to do: call the loop again
 RING = 1  #: ring the bells whose owners sleep
 PROVIDE = 2  #: provide what a table or a frame lacks
 CARRY_OUT = 3  #: carry out rare actions of tables, and loads

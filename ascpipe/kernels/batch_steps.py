@@ -36,8 +36,8 @@ from ascpipe.kernels.retire import assign_keys, assign_outs
 from ascpipe.kernels.swaps import choose_victims, drop_slots
 from ascpipe.kernels.tier_memory import disk_table_of, tier_at
 from ascpipe.kernels.touch import name_keys
-from ascpipe.kernels.view import put_keys, put_outs, undo_changes
-from ascpipe.kernels.window import drop_others, hold_others, take_into_window
+from ascpipe.kernels.view import apply_keys, apply_outs, undo_changes
+from ascpipe.kernels.window import drop_extra_entries, hold_extra_entries, take_into_window
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 
@@ -118,7 +118,7 @@ def fit(planner, admitted, fresh):
     most = planner["home_rows"] if planner["tier_at"] == 0 else disk_table_of(tier_at(planner["tier_at"]))["disk_slots"]
     if rows > most:
         return PLAN_HOST_FULL, rows
-    if home_reach(planner, fresh) > header_of(planner)["homes_ready"] and planner["home_memory_ended"] != 0:
+    if home_reach(planner, fresh) > header_of(planner)["homes_ready"] and planner["home_memory_exhausted"] != 0:
         return PLAN_NO_MEMORY, rows
     return PLAN_OK, rows
 
@@ -174,7 +174,7 @@ def complete(planner, number, fresh, record):
             for i in range(outs):
                 slots[free + i] = record.out_slots[i]
                 record.out_entries[i] = owners[record.out_slots[i]]
-            hold_others(planner, number, record.out_entries[:outs])
+            hold_extra_entries(planner, number, record.out_entries[:outs])
         take_lowest_slots(planner["device_rows"], slot_words_of(planner), slots[:free])
         planner["free_slots"] -= free
         place_missing(move_in, slots, record.slots)
@@ -220,12 +220,12 @@ def put_on(planner, number, record, rows, time):
     view = view_of(planner)
     listed = held_rows_of(planner, number)
     if listed.shape[0] != record.held.shape[0]:  # a count-only record of a frame that could not be touched
-        hold_others(planner, number, record.held)
+        hold_extra_entries(planner, number, record.held)
         listed = other_rows_of(planner, number)
     before = planner["listed_count"][number % MAX_FRAMES]
-    hold_others(planner, number, record.out_entries)
-    put_outs(planner, view, list_of(planner, number)[before:before + record.out_entries.shape[0]], record.out_homes)
-    put_keys(planner, view, listed, record)
+    hold_extra_entries(planner, number, record.out_entries)
+    apply_outs(planner, view, list_of(planner, number)[before:before + record.out_entries.shape[0]], record.out_homes)
+    apply_keys(planner, view, listed, record)
     add_record(planner, number, record, rows, time)
 
 
@@ -263,7 +263,7 @@ def take_back(planner, number, record, fresh):
             owners[record.slots[record.move_in[i]]] = -1
         for i in range(record.out_slots.shape[0]):
             owners[record.out_slots[i]] = record.out_entries[i]
-    drop_others(planner, number)
+    drop_extra_entries(planner, number)
 
 
 @entry("void(Planner, int64, Record, int64, int64)")

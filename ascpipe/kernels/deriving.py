@@ -156,7 +156,7 @@ def derive_record(planner, tier, number, record):
 
 
 @entry("void(Planner, Tier)")
-def free_the_rest(planner, tier):
+def free_unused_homes(planner, tier):
     """Put all unused home rows that have memory on the stack of free rows, the lowest on top.
 
     Args:

@@ -58,7 +58,7 @@ def take_asked(table, asks, requests, out_reads, out_writes):
 
 
 @entry("UniTuple(int64, 3)(Request[::1], int64, int64, int64[::1], int64[::1])")
-def take_again(requests, begin, end, out_reads, out_writes):
+def repeat_requests(requests, begin, end, out_reads, out_writes):
     """Take the requests that an earlier, dead disk worker had or had not taken.
 
     Args:

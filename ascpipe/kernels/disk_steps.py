@@ -11,7 +11,7 @@ from ascpipe.kernels.door import inner
 from ascpipe.kernels.pinning import have_room, pin_frame, queue_has_room
 from ascpipe.kernels.planner_memory import header_of, held_rows_of, planner_at
 from ascpipe.kernels.tier_memory import disk_table_of, tier_at
-from ascpipe.kernels.transfers import is_stuck, move_rows
+from ascpipe.kernels.transfers import is_out_of_disk_slots, move_rows
 from ascpipe.layout.words import TOUCHED
 
 _NONE = np.uint64(0)
@@ -68,7 +68,7 @@ def move_table_rows(turns):
             planner["home_reach"] = min(planner["home_rows"], high + tier["lacking"])
             turn["lacks"] = LACKS_HOMES
             lacking += 1
-        elif tier["lost"] >= 0 or is_stuck(planner, tier):
+        elif tier["lost"] >= 0 or is_out_of_disk_slots(planner, tier):
             turn["lacks"] = LACKS_DISK
             lacking += 1
         disk_table_of(tier)["disk_rows"] = tier["disk_rows"]

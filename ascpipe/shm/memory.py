@@ -151,9 +151,9 @@ def _groups(places: Places) -> Iterator[Tuple[bool, List[str]]]:
         _, controllers, path = line.split(":", 2)
         if controllers == "":
             for root in (places.group_root, places.group_root + "/unified"):
-                yield True, _upwards(root, path)
+                yield True, _with_parents(root, path)
         elif "memory" in controllers.split(","):
-            yield False, _upwards(places.group_root + "/memory", path)
+            yield False, _with_parents(places.group_root + "/memory", path)
 
 
 def _limits(places: Places) -> List[Room]:
@@ -161,7 +161,7 @@ def _limits(places: Places) -> List[Room]:
             if room is not None]
 
 
-def _upwards(root: str, path: str) -> List[str]:
+def _with_parents(root: str, path: str) -> List[str]:
     """Return the directories of a group and its parents.
 
     In a container, only the root may exist, and it is our group.

@@ -104,7 +104,7 @@ class Tier:
         return not self._tier["in_flight"]
 
     def derive(self, used: int) -> None:
-        """Derive all state from entries and requests. Then call ``note`` for the records, and ``free_the_rest``.
+        """Derive all state from entries and requests. Then call ``note`` for the records, and ``free_unused_homes``.
 
         Args:
             used: number of entries that were ever used.
@@ -115,9 +115,9 @@ class Tier:
         """Mark the home rows of a record that is kept. Its frame holds its entries."""
         deriving.derive_record(self._planner, self._tier, number, record)
 
-    def free_the_rest(self) -> None:
+    def free_unused_homes(self) -> None:
         """Free all unused home rows."""
-        deriving.free_the_rest(self._planner, self._tier)
+        deriving.free_unused_homes(self._planner, self._tier)
 
     def _make(self, name: str, count: int) -> None:
         array = self._memory[name] = lazy_arrays.zeros(count, _KINDS[name])

@@ -10,7 +10,7 @@ _log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def ended_by(end: Callable[[], object], what: str) -> Iterator[None]:
+def cleaning_up(end: Callable[[], object], what: str) -> Iterator[None]:
     """Call ``end`` after the block. If the block fails, log an error of ``end`` as a warning.
 
     Args:

@@ -131,10 +131,10 @@ class _Applied:
 PATCHES: List[Patch] = []
 
 COLUMNS = Feature()  #: feature columns with tables
-ESTIMATORS = Feature(lambda: internals.is_counted(internals.ESTIMATOR_GAUGE, "init"))
-KERAS = Feature(lambda: internals.is_counted(internals.KERAS_GAUGE, "model"))  #: Keras models
+ESTIMATORS = Feature(lambda: internals.has_counted(internals.ESTIMATOR_GAUGE, "init"))
+KERAS = Feature(lambda: internals.has_counted(internals.KERAS_GAUGE, "model"))  #: Keras models
 INCUMBENT = Feature()  #: ``mx_rec``
-CARDS = Feature()  #: session options for the incumbent's accelerators
+ACCELERATOR_OPTIONS = Feature()  #: session options for the incumbent's accelerators
 HOST_OPS = Feature()  #: host ops of the incumbent
 
 _SAVER = ".python.training.saver"
@@ -177,7 +177,7 @@ FINALIZE = Patch(_GRAPH, "Graph.finalize",
                  of_graphs=True)
 
 SESSION_INIT = Patch(_SESSION, "BaseSession.__init__", "a session computes deterministically if that is requested",
-                     CARDS)
+                     ACCELERATOR_OPTIONS)
 GET_NEXT = Patch(".python.data.ops.iterator_ops", "Iterator.get_next",
                  "programs for Rec SDK request the batch whose ids a channel looks up", INCUMBENT)
 EOS_MAP = Patch(".python.data.ops.dataset_ops", "DatasetV2.eos_map", "programs for Rec SDK call it", HOST_OPS)

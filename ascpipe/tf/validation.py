@@ -270,7 +270,7 @@ def checked(**rules: Rule) -> Callable[[Function], Function]:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:
                 raise UnexpectedArgumentError("{}(): {}{}".format(
-                    called, error, _meant(str(error), kwargs, signature.parameters))) from None
+                    called, error, _hint(str(error), kwargs, signature.parameters))) from None
             try:
                 check_all(rules, _named(signature, bound.arguments))
             except ArgumentError as error:
@@ -293,7 +293,7 @@ def did_you_mean(name: str, known: Iterable[str], form: str = "; {}", least: flo
     return form.format("did you mean {}?".format(found[0])) if found else ""
 
 
-def _meant(error: str, given: Iterable[str], known: Iterable[str]) -> str:
+def _hint(error: str, given: Iterable[str], known: Iterable[str]) -> str:
     """Return a hint for the first unknown argument; the hint names the argument if ``error`` does not."""
     strangers = [name for name in given if name not in known]
     if not strangers:

@@ -14,7 +14,8 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.timeout_s(240), pytest.mark.usefixtures("forked_programs")]
 SPARE_BYTES = 32 << 20
-BY_THE_KERNEL = r"{} worker 0 \(pid \d+\) exited: killed by SIGKILL because memory ran out: the control group is at its limit"
+BY_THE_KERNEL = (r"{} worker 0 \(pid \d+\) exited: killed by SIGKILL because memory ran out: the control group is at "
+                 r"its limit")
 
 
 @pytest.fixture

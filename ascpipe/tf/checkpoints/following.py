@@ -123,7 +123,7 @@ def _load(pipeline: Pipeline, number: int, asked: Mapping[str, Any]) -> str:
             pipeline.loaded = None
             for table in (pipeline.tables[name] for name in asked["sources"]):
                 if not table.shape.home_rows:  # otherwise the slots are in home rows
-                    held.give_slots(table.shape.number, table.slots)
+                    held.create_slots(table.shape.number, table.slots)
             loading.load_tables(pipeline, held, loads)
             if not asked["begins"]:
                 for checkpoint in checkpoints.values():

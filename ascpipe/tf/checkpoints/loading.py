@@ -9,7 +9,7 @@ from ascpipe.checkpoint.contents import Policies, Position, SlotSpec, TableSpec
 from ascpipe.checkpoint.errors import CheckpointMismatchError
 from ascpipe.checkpoint.reader import Checkpoint
 from ascpipe.tf.checkpoints import table_rows
-from ascpipe.tf.checkpoints.missing_parts import Advice, name_it
+from ascpipe.tf.checkpoints.missing_parts import Advice, advise_allow_missing
 from ascpipe.tf.checkpoints.saving import position
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.graph.optimizer_slots import GRADIENT_COUNT, GRADIENT_SUM, OptimizerSlot
@@ -44,7 +44,7 @@ class Load(NamedTuple):
 
 
 def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype: str,
-             allow_missing: Collection[str], advice: Advice = name_it) -> Load:
+             allow_missing: Collection[str], advice: Advice = advise_allow_missing) -> Load:
     """Return the load of the saved table of the same name, or of an empty table if that is allowed.
 
     Args:
@@ -108,7 +108,7 @@ def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: D
     saved = position_in(pipeline, checkpoint)
     if saved is not None:
         for name, number in rings.items():
-            pipeline.native_side.began_after(number, saved.trained_batches.get(name, 0))
+            pipeline.native_side.set_trained_batches(number, saved.trained_batches.get(name, 0))
         pipeline.loaded = saved, position_now(pipeline, held, saved)
 
 
@@ -137,7 +137,7 @@ def _missing(checkpoint: Checkpoint, name: str) -> Optional[str]:
 
 
 def _checked(checkpoint: Checkpoint, shape: TableShape, slots: Slots, spec: TableSpec,
-             allow_missing: Collection[str], advice: Advice = name_it) -> Load:
+             allow_missing: Collection[str], advice: Advice = advise_allow_missing) -> Load:
     if spec.dim != shape.dim:
         raise CheckpointMismatchError(checkpoint.prefix, spec.name, "has rows of {} floats in the checkpoint and of "
                                                                     "{} in this program".format(spec.dim, shape.dim))
@@ -183,7 +183,7 @@ def _load(pipeline: Pipeline, held: Hold, load: Load) -> None:
     try:
         written = _fill(pipeline, held, at, load)
     except BaseException:
-        end_quietly(functools.partial(held.give_up_load, number), "table {!r}".format(name))
+        end_quietly(functools.partial(held.abort_load, number), "table {!r}".format(name))
         _log.error("table %r could not be read from %s and is now empty. Restore a checkpoint before you continue "
                    "training",
                    name, load.checkpoint.prefix)
@@ -208,7 +208,7 @@ def _fill(pipeline: Pipeline, held: Hold, at: TableState, load: Load) -> int:
     held.end_entries(load.shape.number)
     with_sums = _fill_rows(pipeline, at, load)
     if with_sums is not None:
-        pipeline.native_side.began_with(load.shape.number, at.entries["key"][with_sums])
+        pipeline.native_side.set_unapplied_keys(load.shape.number, at.entries["key"][with_sums])
     return written
 
 

@@ -9,7 +9,7 @@ from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
 from ascpipe.tf.checkpoints import loading
 from ascpipe.tf.checkpoints.instances import Wanted, instance_of
 from ascpipe.tf.checkpoints.loading import Load
-from ascpipe.tf.checkpoints.missing_parts import Advice, name_it
+from ascpipe.tf.checkpoints.missing_parts import Advice, advise_allow_missing
 from ascpipe.tf.checkpoints.saving import saved_part
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.asking import Asked, RefusedError, asked, working
@@ -41,7 +41,7 @@ class Source(NamedTuple):
 
 def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseRestore, attach: Attach, *,
                        allow_unverified: bool = False, allow_missing: Collection[str] = (),
-                       advice: Advice = name_it) -> Dict[str, int]:
+                       advice: Advice = advise_allow_missing) -> Dict[str, int]:
     """Verify a checkpoint, then replace tables and dense variables by its contents.
 
     Batches that were read ahead stay queued and are trained afterwards. If rank 0 restores, all ranks load their shards

@@ -47,7 +47,7 @@ class Checkpoints:
     @classmethod
     def of(cls, process: Process) -> "Checkpoints":
         """Return the record of a process."""
-        return internals.kept_on(process, "checkpoints", cls)
+        return internals.stored_on(process, "checkpoints", cls)
 
 
 class SavedPart(NamedTuple):

@@ -59,7 +59,7 @@ def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> N
         complete(saver, graph)
         return
     state = GraphState.of(graph)
-    asked = internals.kept_on(saver, "asked", _Asked)
+    asked = internals.stored_on(saver, "asked", _Asked)
     asked.is_known = True
     asked.items = parts.items
     asked.has_only_mark = False
@@ -82,7 +82,7 @@ def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
         RuntimeError: there are such variables, and the graph is finalized.
     """
     parts = internals.SaverParts(saver)
-    asked = internals.kept_on(saver, "asked", _Asked)
+    asked = internals.stored_on(saver, "asked", _Asked)
     if not asked.is_known or not (asked.has_only_mark or parts.is_empty):
         return  # built before ``init``, or has variables
     state = GraphState.known(graph)
@@ -108,7 +108,7 @@ def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
 
 def is_of_variables_alone(saver: tf.compat.v1.train.Saver, state: GraphState) -> bool:
     """Return whether a saver has a ``var_list`` with variables and without tables of its graph."""
-    asked = internals.kept_on(saver, "asked", _Asked)
+    asked = internals.stored_on(saver, "asked", _Asked)
     items = asked.items if asked.is_known else internals.SaverParts(saver).items
     if not items:
         return False

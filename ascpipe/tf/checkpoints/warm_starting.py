@@ -30,7 +30,7 @@ Load = Callable[[tf.compat.v1.Session], Dict[str, int]]
 
 
 @dataclasses.dataclass
-class _Begun:
+class _WarmStarts:
     """Warm starts of one graph.
 
     Attributes:
@@ -42,8 +42,8 @@ class _Begun:
     is_under_way: bool = False
 
     @staticmethod
-    def of(state: GraphState) -> "_Begun":
-        return internals.kept_on(state, "warm_starts", _Begun)
+    def of(state: GraphState) -> "_WarmStarts":
+        return internals.stored_on(state, "warm_starts", _WarmStarts)
 
 
 class _Settings(NamedTuple):
@@ -122,7 +122,7 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
         sources.update({name: Source(prefix, previous_names.pop(name, name), slots)
                         for name, slots in tables.items()})
         if dense != [] or settings.vocabularies or previous_names:
-            begun = _Begun.of(state)
+            begun = _WarmStarts.of(state)
             begun.is_under_way = True
             try:
                 patches.WARM_START.plain(prefix, dense, settings.vocabularies, previous_names)
@@ -136,7 +136,7 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
 
 def is_under_way(state: GraphState) -> bool:
     """Return whether TensorFlow's part of a warm start of this graph is being built."""
-    return _Begun.of(state).is_under_way
+    return _WarmStarts.of(state).is_under_way
 
 
 def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, bool]]) -> None:
@@ -147,7 +147,7 @@ def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, boo
         sources: by table name: name in the checkpoint, and whether its slots are loaded, too.
     """
     prefix = _checkpoint(path)
-    _Begun.of(state).loads.append(functools.partial(
+    _WarmStarts.of(state).loads.append(functools.partial(
         _load, state, {name: Source(prefix, *source) for name, source in sources.items()}, False))
 
 
@@ -158,14 +158,14 @@ def _warm_start_of_estimator(*settings: Any, **named_settings: Any) -> None:
     if state is None or not state.tables:
         patches.WARM_START.plain(*settings, **named_settings)
     else:
-        _Begun.of(state).loads.append(warm_start(*settings, **named_settings))
+        _WarmStarts.of(state).loads.append(warm_start(*settings, **named_settings))
 
 
 def _init_fn(scaffold: tf.compat.v1.train.Scaffold) -> Optional[Callable[[tf.compat.v1.Session], Any]]:
     """Return the program's ``init_fn``, followed by the loads of tables."""
     plain: Optional[Callable[[tf.compat.v1.Session], Any]] = patches.SCAFFOLD_INIT_FN.plain.fget(scaffold)
     state = GraphState.known(tf.compat.v1.get_default_graph())
-    loads = [] if state is None else _Begun.of(state).loads
+    loads = [] if state is None else _WarmStarts.of(state).loads
     if not loads:
         return plain
 

@@ -25,7 +25,7 @@ _STATE = "state"
 LIVE = 0  #: instance number that selects the live tables
 
 #: End of an error message: advice for a notebook cell that runs again.
-ANEW = ". To build the model again, as in a notebook, call asc.reset(), or build it in `with asc.pipeline()`"
+REBUILD_ADVICE = ". To build the model again, as in a notebook, call asc.reset(), or build it in `with asc.pipeline()`"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +95,7 @@ class GraphState:
         """Return the state of a graph; it is empty at first. Raises ``EnvironmentError`` before ``init``."""
         process = Process.current()
         # The state refers to the graph, so a dictionary in this module would keep both alive forever.
-        kept: Dict[Process, GraphState] = internals.kept_on(graph, _STATE, dict)
+        kept: Dict[Process, GraphState] = internals.stored_on(graph, _STATE, dict)
         if process not in kept:
             kept.clear()
             kept[process] = GraphState(graph, process)
@@ -144,7 +144,7 @@ class GraphState:
         """
         if self.started and insert_function not in self._streams:
             raise CallOrderError("The pipeline has already started. Map datasets with their insert functions before "
-                                 "asc.start()" + ANEW)
+                                 "asc.start()" + REBUILD_ADVICE)
         if insert_function not in self._streams:
             self._streams[insert_function] = Stream(next(self._stream_numbers), channel)
         stream = self._streams[insert_function]

@@ -66,7 +66,7 @@ class Table:
             return self.shape.disk_rows or self.shape.home_rows or self.shape.device_rows
         return pipeline.native_side.table_capacity(self.shape.number)
 
-    def note_slot(self, variable: tf.Variable) -> None:
+    def record_slot(self, variable: tf.Variable) -> None:
         """Record a slot variable that an optimizer created for this table."""
         if not any(variable is known for known in self.optimizer_variables):
             self.optimizer_variables.append(variable)
@@ -91,7 +91,7 @@ class Table:
             self.table_name, self.shape.dim, self.shape.device_rows, self.shape.home_rows)
 
 
-def _no_tensor(table: Table, dtype: Any = None, name: Optional[str] = None, as_ref: bool = False) -> tf.Tensor:
+def _refuse_conversion(table: Table, dtype: Any = None, name: Optional[str] = None, as_ref: bool = False) -> tf.Tensor:
     """Raise ``TableUseError``, because an op of TensorFlow, such as ``tf.nn.embedding_lookup``, was given a table."""
     plain = Process.is_initialised() and Process.current().is_plain
     raise TableUseError(
@@ -102,4 +102,4 @@ def _no_tensor(table: Table, dtype: Any = None, name: Optional[str] = None, as_r
             if plain else ""))
 
 
-tf.register_tensor_conversion_function(Table, _no_tensor)
+tf.register_tensor_conversion_function(Table, _refuse_conversion)

@@ -116,13 +116,13 @@ class TableUses:
             tensor = self._tensor(name)
             for op in tensor.consumers():
                 if op.type.startswith(("AscApply", "SparseApply")):
-                    yield from self._judged_update(op, variable)
+                    yield from self._check_update(op, variable)
                 elif op.type not in _COPIES and not self._is_ours(op):
-                    yield from self._judged_use(op, tensor, variable)
+                    yield from self._check_use(op, tensor, variable)
         for tensor in [*self._numbers.values()]:
             for op in tensor.consumers():
                 if not self._is_ours(op):
-                    yield from self._judged_number(op, tensor)
+                    yield from self._check_number(op, tensor)
         for tensors in (self._dense, self._gradients):
             for tensor in [*tensors.values()]:
                 for op in tensor.consumers():
@@ -150,14 +150,14 @@ class TableUses:
                     self._gradients[op.outputs[0].name] = op.outputs[0]
         _spread(self._gradients, _rows_kept)
 
-    def _judged_update(self, op: tf.Operation, variable: tf.Variable) -> Iterator[WrongUse]:
+    def _check_update(self, op: tf.Operation, variable: tf.Variable) -> Iterator[WrongUse]:
         """Check an op that updates rows at ``indices``. Ops that update rows by address have no such input."""
         names = [argument.name for argument in op.op_def.input_arg]
         if "indices" in names and op.inputs[names.index("indices")].name not in self._numbers:
             yield WrongUse(op, "changes rows of {!r} by {!r}, which are not the indices of the gradient of this "
                            "step".format(variable.op.name, op.inputs[names.index("indices")].name), _INDICES)
 
-    def _judged_use(self, op: tf.Operation, tensor: tf.Tensor, variable: tf.Variable) -> Iterator[WrongUse]:
+    def _check_use(self, op: tf.Operation, tensor: tf.Tensor, variable: tf.Variable) -> Iterator[WrongUse]:
         name = variable.op.name
         is_first = tensor is op.inputs[0]
         if op.type in _HARMLESS or op is variable.initializer:
@@ -186,7 +186,7 @@ class TableUses:
                 name), _MOVES_ALL if updates else
                 "Use the rows that sparse_lookup() returned, for example tf.nn.l2_loss(rows)")
 
-    def _judged_number(self, op: tf.Operation, tensor: tf.Tensor) -> Iterator[WrongUse]:
+    def _check_number(self, op: tf.Operation, tensor: tf.Tensor) -> Iterator[WrongUse]:
         if op.type in _MEASURES or op.type in _TO_DENSE or any(tensor is given for given in inputs_with_numbers(op)):
             return
         first = op.inputs[0].name

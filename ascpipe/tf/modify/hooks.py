@@ -11,7 +11,7 @@ from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify.id_graph import id_graph
 from ascpipe.tf.modify.modifier import INITIALIZERS, modify_graph_and_start_emb_cache
-from ascpipe.tf.modify.open_lookups import close_those_of
+from ascpipe.tf.modify.open_lookups import close_open_lookups
 from ascpipe.tf.modify.watched_graphs import waits
 from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
@@ -130,7 +130,7 @@ class OrphanLookupKeySlicerHook(_Slicer):
     _folder = os.path.join(".", "orphan_slicing")
 
     def _slice(self, graph: tf.Graph, lookups: Sequence[TensorLookup]) -> Iterator[Tuple[TensorLookup, tf.Tensor]]:
-        GraphState.of(graph).requests.takes_orphans = True
+        GraphState.of(graph).requests.moves_ids_without_iterator = True
         for lookup in lookups:
             if not id_graph([lookup.ids]).get_nexts:
                 yield lookup, lookup.ids
@@ -157,7 +157,7 @@ def merge_lookups(loss: Any) -> None:
     graph = tf.compat.v1.get_default_graph()
     if waits(graph):
         state = GraphState.of(graph)
-        close_those_of(state, loss)
+        close_open_lookups(state, loss)
         merge(state, TRAIN)
 
 

@@ -54,7 +54,7 @@ def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGra
             lookup_tables[op.name] = op
         elif op not in ops:
             ops.add(op)
-            if _why_not(op) is None:  # inputs of a refused op do not matter
+            if _refusal_reason(op) is None:  # inputs of a refused op do not matter
                 waiting.extend(tensor.op for tensor in op.inputs if tensor.name not in given)
                 waiting.extend(op.control_inputs)
     return IdGraph([get_nexts[name] for name in sorted(get_nexts)], sorted(ops, key=internals.order_of),
@@ -63,7 +63,7 @@ def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGra
 
 def require_movable(graph: IdGraph, what: str) -> None:
     """Raise ``ValueError`` with the names of ops that cannot run in a dataset. ``what``: subject of the message."""
-    refused = [op for op in graph.ops if _why_not(op) is not None]
+    refused = [op for op in graph.ops if _refusal_reason(op) is not None]
     if not refused:
         return
     cure = "Compute the ids from the batch alone, or in dataset.map(...)"
@@ -73,10 +73,10 @@ def require_movable(graph: IdGraph, what: str) -> None:
         cure = _NOT_FED
     raise GraphModificationError("{} cannot be moved into the dataset, because {} cannot run there:\n  {}\n{}".format(
         what, "an op that computes it" if len(refused) == 1 else "{} ops that compute it".format(len(refused)),
-        "\n  ".join("{!r} ({}): {}".format(op.name, op.type, _why_not(op)) for op in refused), cure))
+        "\n  ".join("{!r} ({}): {}".format(op.name, op.type, _refusal_reason(op)) for op in refused), cure))
 
 
-def _why_not(op: tf.Operation) -> Optional[str]:
+def _refusal_reason(op: tf.Operation) -> Optional[str]:
     """Return why an op cannot run in a dataset, or None."""
     if op.type in _FED:
         return "it is fed"

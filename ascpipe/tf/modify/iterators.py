@@ -83,7 +83,7 @@ def _last_modified() -> Optional[tf.Graph]:
 
 
 def _modified() -> List["weakref.ref[tf.Graph]"]:
-    return internals.kept_on(Process.current(), "modified", list)
+    return internals.stored_on(Process.current(), "modified", list)
 
 
 def make_initializer_ops(state: GraphState, graph: tf.Graph) -> None:
@@ -99,7 +99,7 @@ def make_initializer_ops(state: GraphState, graph: tf.Graph) -> None:
                     *found, name="ascpipe/initialise_{}".format(CHANNEL_NAMES[channel]))
 
 
-def extend_late_ops(state: GraphState) -> None:
+def extend_new_ops(state: GraphState) -> None:
     """Extend each ``get_next`` and initializer of extended iterators that was created since the last call."""
     for iterator, extension in state.requests.extensions.items():
         for op in iterator.outputs[0].consumers() if iterator.outputs else ():
@@ -122,4 +122,4 @@ def _get_next(self: Any, name: Optional[str] = None) -> Any:
 
 def _batches(graph: tf.Graph) -> Dict[tf.Operation, Any]:
     """Return the result of each ``get_next`` of a graph, stored on the graph so that both are freed together."""
-    return internals.kept_on(graph, "batches", dict)
+    return internals.stored_on(graph, "batches", dict)

@@ -19,7 +19,7 @@ from ascpipe.tf.graph.rewiring import repoint
 from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify.datasets import extend_iterator, initializers_of
 from ascpipe.tf.modify.id_graph import IdGraph, copy_into, id_graph, is_shared, require_movable
-from ascpipe.tf.modify.iterators import extend_late_ops, make_initializer_ops, note_modified
+from ascpipe.tf.modify.iterators import extend_new_ops, make_initializer_ops, note_modified
 from ascpipe.tf.program.insert_function import DUMP_FOLDER, submit
 from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.running.process import Process
@@ -151,7 +151,7 @@ def _modify(graph: tf.Graph, *, dump_graph: bool) -> None:
         _extend(state, iterator)
     make_initializer_ops(state, graph)
     state.requests.done = True
-    state.requests.extend_late_ops = functools.partial(extend_late_ops, state)
+    state.requests.extend_new_ops = functools.partial(extend_new_ops, state)
     note_modified(graph)
     if dump_graph:
         _dump(graph.as_graph_def(), "new_graph")
@@ -189,7 +189,7 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
         what = "sparse_lookup {!r} of table {!r}: ids {!r}".format(
             lookup.name, lookup.table.table_name, lookup.ids.name)
         ids = id_graph([lookup.ids])
-        if not ids.get_nexts and state.requests.takes_orphans:
+        if not ids.get_nexts and state.requests.moves_ids_without_iterator:
             require_movable(ids, what)
             orphans.append(lookup)
             continue
@@ -205,7 +205,7 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
         if lookup.request.evaluates_unseen:
             found[op].carry(lookup.ids)  # otherwise both the dataset and the step would compute them
     for lookup in orphans:
-        _adopt(state, found, lookup)
+        _assign_orphan(state, found, lookup)
     for tensor in state.requests.sliced:
         get_next = _source(id_graph([tensor]), "{!r} (LookupSubgraphSlicerHook)".format(tensor.name))
         found[state.datasets.iterator(get_next)].sliced.append(tensor)
@@ -239,7 +239,7 @@ def _require_reachable(iterator: tf.Operation, lookup_tables: Sequence[tf.Operat
                                          iterator.name, ", ".join(repr(table.name) for table in lookup_tables)))
 
 
-def _adopt(state: GraphState, found: Dict[tf.Operation, _Iterator], lookup: TensorLookup) -> None:
+def _assign_orphan(state: GraphState, found: Dict[tf.Operation, _Iterator], lookup: TensorLookup) -> None:
     """Assign ids without an iterator to the iterator of the table, of the channel, or any other."""
     iterators = list(found.values())
     same_table = [each for each in iterators for other in each.lookups

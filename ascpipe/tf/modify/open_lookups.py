@@ -9,14 +9,14 @@ import tensorflow as tf
 
 from ascpipe.errors import ColumnError
 from ascpipe.layout.words import EVAL, TRAIN
-from ascpipe.tf.graph.ancestors import ops_behind
+from ascpipe.tf.graph.ancestors import ops_feeding
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.stand_ins import StandIn
 from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify.id_graph import id_graph
 
 
-def close_those_of(state: GraphState, loss: Any) -> None:
+def close_open_lookups(state: GraphState, loss: Any) -> None:
     """Assign the open lookups of tables that a loss trains to training or evaluation.
 
     A lookup trains if a gradient of the loss reaches it, or if it uses the same batches as a lookup that is reached.
@@ -59,7 +59,7 @@ def require_none_evaluates(state: GraphState, loss: Any, wanted: List[Optional[S
 
 def _reached_by(loss: Any) -> Set[tf.Operation]:
     tensors = [tensor for tensor in tf.nest.flatten(loss) if isinstance(tensor, (tf.Tensor, tf.Variable))]
-    return set(ops_behind(tensors, ("StopGradient",)))
+    return set(ops_feeding(tensors, ("StopGradient",)))
 
 
 def _get_nexts(lookup: TensorLookup) -> List[tf.Operation]:

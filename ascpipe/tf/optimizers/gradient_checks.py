@@ -42,7 +42,7 @@ def _require(state: GraphState, optimizer: str, table: Table, gradient: Any) -> 
     what = "optimizer {!r} is given ".format(optimizer)
     if isinstance(gradient, tf.IndexedSlices):
         for origin in origins_of(gradient.indices):
-            reason = _why_not(state, table, origin)
+            reason = _refusal_reason(state, table, origin)
             if reason is not None:
                 raise TableUseError(name_of(state, table), what + reason + _NOTHING)
     elif table.shape.expands:
@@ -59,7 +59,7 @@ def _require(state: GraphState, optimizer: str, table: Table, gradient: Any) -> 
                                 what, tensor.name, tensor.op.type, _WRITE, _DECAY, _NOTHING))
 
 
-def _why_not(state: GraphState, table: Table, origin: tf.Tensor) -> Optional[str]:
+def _refusal_reason(state: GraphState, table: Table, origin: tf.Tensor) -> Optional[str]:
     """Return the reason why row numbers do not come from the training lookups of a table; None if they do."""
     slots = slots_summed_by(origin)
     if slots is None:

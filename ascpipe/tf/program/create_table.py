@@ -13,7 +13,7 @@ from ascpipe.errors import ArgumentError, CallOrderError, TableError
 from ascpipe.errors.base import shown
 from ascpipe.tf import patches
 from ascpipe.tf.graph.features import TABLE_NAME_PATTERN, clean_table_name
-from ascpipe.tf.graph.graph_state import ANEW, GraphState
+from ascpipe.tf.graph.graph_state import REBUILD_ADVICE, GraphState
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.program.row_initializers import is_initializer, row_initializer
@@ -141,11 +141,12 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     graph = tf.compat.v1.get_default_graph()
     state = GraphState.of(graph)
     if state.marked:
-        raise CallOrderError("Table {!r} cannot be created after asc.start() of this graph{}".format(name, ANEW))
+        raise CallOrderError("Table {!r} cannot be created after asc.start() of this graph{}".format(
+            name, REBUILD_ADVICE))
     tables = state.tables
     if table_name in tables:
         raise TableError("Table name {!r} is already used{}{}".format(
-                             name, "" if name == table_name else " (as {!r})".format(table_name), ANEW))
+                             name, "" if name == table_name else " (as {!r})".format(table_name), REBUILD_ADVICE))
     width = dim if isinstance(dim, int) else int(dim[0])
     if state.served is not None:
         first = row_initializer(emb_initializer, table_name, width, graph.seed)

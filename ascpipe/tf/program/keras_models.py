@@ -5,12 +5,12 @@ import tensorflow as tf
 
 from ascpipe.errors import ColumnError, TableLookupError
 from ascpipe.tf import patches
-from ascpipe.tf.graph.ancestors import ops_behind
+from ascpipe.tf.graph.ancestors import ops_feeding
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.stand_ins import StandIns
 
 _LOOKUP = "AscLookup"
-_WHY = (
+_REASON = (
     "a Keras model has looked-up rows as its input, and fit, evaluate, predict or a similar method was called. Keras "
     "would train only the weights of the model, not the tables, and cannot run a pipeline. Call layers and models as "
     "functions of the rows, and train with an optimizer of tf.compat.v1.train in a loop of session.run(), or in an "
@@ -31,13 +31,13 @@ def _require_no_rows(model: Any) -> None:
     state = GraphState.known(ends[0].graph) if ends else None
     if state is None or not (state.lookups or state.requests.lookups):
         return
-    behind = set(ops_behind(ends))
+    behind = set(ops_feeding(ends))
     variables = StandIns.of(state).variables()
     for lookup in state.requests.lookups:
         name = lookup.table.table_name
         if lookup.rows in behind:
-            raise ColumnError(variables[name], _WHY) if name in variables else TableLookupError(
-                "Table {!r}: {}".format(name, _WHY))
+            raise ColumnError(variables[name], _REASON) if name in variables else TableLookupError(
+                "Table {!r}: {}".format(name, _REASON))
     if any(op.type == _LOOKUP for op in behind):
-        raise TableLookupError("Tables {}: {}".format(", ".join(sorted(map(repr, state.tables))), _WHY))
+        raise TableLookupError("Tables {}: {}".format(", ".join(sorted(map(repr, state.tables))), _REASON))
 

@@ -9,7 +9,7 @@ from ascpipe.tf.running.late_lines import LateLines
 
 _log = logging.getLogger(__name__)
 
-_SAY_S = 10.0  #: interval of debug lines of an idle thread
+_LOG_INTERVAL_S = 10.0  #: interval of debug lines of an idle thread
 
 
 class SaveThread:
@@ -84,7 +84,7 @@ class SaveThread:
         """Return the next save; None from ``close``."""
         while True:
             try:
-                return self._saves.get(timeout=_SAY_S)
+                return self._saves.get(timeout=_LOG_INTERVAL_S)
             except queue.Empty:
                 _log.debug("the save thread waits for the next save or the end of the pipeline; the last save was %s",
                            self._prefix)

@@ -84,7 +84,7 @@ class ServedTables(Served):
                                        table.table_name, values.name, values.dtype.name))
         default_row = tf.zeros([]) if request.default_value is None else request.default_value
         handle = self._handle(table)
-        gives_initial = self._gives_initial(table, request.unseen)
+        gives_initial = self._returns_initial_rows(table, request.unseen)
         self._calls += 1
         with tf.name_scope("ascpipe/{}_serving".format(table.table_name)), tf.device("/device:CPU:0"):
             look_up = native.ops().asc_served_lookup_found if gives_initial else native.ops().asc_served_lookup
@@ -142,7 +142,7 @@ class ServedTables(Served):
         self._handles[name] = handle
         return handle
 
-    def _gives_initial(self, table: Table, unseen: Unseen) -> bool:
+    def _returns_initial_rows(self, table: Table, unseen: Unseen) -> bool:
         """Return whether lookups return initial rows. Thresholds of the checkpoint and of this graph count."""
         if unseen is not Unseen.INITIAL_UNLESS_ADMITTING:
             return unseen is Unseen.INITIAL

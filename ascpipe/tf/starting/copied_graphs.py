@@ -26,7 +26,7 @@ def require_no_copy(graph: tf.Graph) -> None:
     state = GraphState.known(graph)
     if state is not None and (state.tables or state.served is not None):
         return
-    seen = internals.kept_on(graph, "seen", _Seen)
+    seen = internals.stored_on(graph, "seen", _Seen)
     version = graph.version
     if seen.version == version:
         return

@@ -14,8 +14,8 @@ from ascpipe.tf.starting.descriptions import known_tables, slot_specs, stream_sh
 from ascpipe.tf.starting.graph_checks import warn_of_short_run_ahead
 
 #: Cure for programs that use only feature columns. Estimators apply it automatically.
-_BETWEEN = ("Between graphs whose columns differ, call asc.shutdown() and asc.use_for_feature_columns(), and restore "
-            "the checkpoint")
+_CURE_FOR_COLUMNS = ("Between graphs whose columns differ, call asc.shutdown() and asc.use_for_feature_columns(), and "
+                     "restore the checkpoint")
 
 #: (name, value in the pipeline, value in the graph)
 Fact = Tuple[str, Any, Any]
@@ -37,7 +37,7 @@ def join(pipeline: Pipeline, state: GraphState) -> None:
     rings = [_ring_for(pipeline, shape, trained) for shape in shapes]
     shared = [ring.number for shape, ring in zip(shapes, rings) if ring is not None and shape.channel == TRAIN]
     if len(set(shared)) < len(shared):
-        raise _not_together("{} datasets train tables that one dataset of earlier graphs trained together".format(
+        raise _different_grouping("{} datasets train tables that one dataset of earlier graphs trained together".format(
             len(shared)))
     begun = {number for shape in shapes if shape.channel == TRAIN for number in shape.tables} - trained
     _require_empty(pipeline, begun)
@@ -76,16 +76,16 @@ def _ring_for(pipeline: Pipeline, shape: StreamShape, trained: Set[int]) -> Opti
             return known
     if trained.intersection(shape.tables):
         names = {table.shape.number: name for name, table in pipeline.tables.items()}
-        raise _not_together("one dataset trains {} together with other tables, unlike earlier graphs".format(
+        raise _different_grouping("one dataset trains {} together with other tables, unlike earlier graphs".format(
             ", ".join(repr(names[number]) for number in shape.tables if number in trained)))
     return None
 
 
-def _not_together(what: str) -> NotBuiltYetError:
+def _different_grouping(what: str) -> NotBuiltYetError:
     cure = ("train the same tables by one asc.insert_function() in all graphs, or call asc.shutdown() and asc.init() "
             "between the graphs and restore the checkpoint")
     return NotBuiltYetError("asc.start() for a graph in which " + what + ",",
-                            cure if Columns.of(Process.current()).choice is None else _BETWEEN)
+                            cure if Columns.of(Process.current()).choice is None else _CURE_FOR_COLUMNS)
 
 
 def _kind(shape: StreamShape) -> StreamShape:
@@ -105,7 +105,7 @@ def _require_agreement(known: Dict[str, KnownTable], trained: Collection[int], s
         raise TableError("Tables {} were created before asc.start() of another graph, so they have numbers of tables "
                          "of that graph. Start each graph before you create the tables of the next one".format(
                              ", ".join(repr(name) for name in state.tables if name not in known)))
-    cure = ". " + _BETWEEN if Columns.of(Process.current()).choice is not None else ""
+    cure = ". " + _CURE_FOR_COLUMNS if Columns.of(Process.current()).choice is not None else ""
     for name, table in state.tables.items():
         if name not in known:
             continue

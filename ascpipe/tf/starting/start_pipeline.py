@@ -94,7 +94,7 @@ def _is_next(process: Process, graph: tf.Graph) -> bool:
 
 def _start_graph(process: Process, graph: tf.Graph) -> None:
     state = GraphState.of(graph)
-    state.requests.extend_late_ops()
+    state.requests.extend_new_ops()
     require_startable(state)
     warn_of_unknown_tables(state)
     read_occurrences(state)
@@ -207,7 +207,7 @@ def check_new_ops(graph: tf.Graph) -> None:
     """Extend and check the ops that were added to a graph since its pipeline started."""
     state = GraphState.known(graph)
     if state is not None and state.started and GradientState.of(state).checked_version != graph.version:
-        state.requests.extend_late_ops()
+        state.requests.extend_new_ops()
         read_occurrences(state)
         require_safe_training(state)
         GradientState.of(state).checked_version = graph.version

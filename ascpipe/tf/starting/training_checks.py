@@ -6,7 +6,7 @@ import tensorflow as tf
 from ascpipe.errors import ColumnError, TableLookupError, TableUseError, UntrainedTableError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals
-from ascpipe.tf.graph.ancestors import ops_behind, ops_differentiated
+from ascpipe.tf.graph.ancestors import ops_feeding, ops_reached_by_gradients
 from ascpipe.tf.graph.expansion import ExpansionLookup
 from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
@@ -91,7 +91,7 @@ def _require_trained_column(state: GraphState, variable: str, table: Table) -> N
     # tf.stop_gradient, the program freezes the rows on purpose.
     reads_beside = state.mode is None and stand_in.variable.graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP)
     if is_differentiated or reads_beside and table.table_name not in stand_ins.unreached and _ends_of(
-            state, table).isdisjoint(ops_behind(_losses(state, table.variable.graph))):
+            state, table).isdisjoint(ops_feeding(_losses(state, table.variable.graph))):
         raise ColumnError(variable, "its table {!r} is looked up {}, but no optimizer updates it. Gradients of "
                                     "tables come from tf.gradients(), and from compute_gradients() and minimize() of "
                                     "optimizers of tf.compat.v1.train, for all trainable variables or a var_list "
@@ -107,7 +107,7 @@ def _wants_gradient(state: GraphState, table: Table) -> bool:
 
 
 def _is_differentiated(state: GraphState, table: Table) -> bool:
-    return not _ends_of(state, table).isdisjoint(ops_differentiated(_losses(state, table.variable.graph)))
+    return not _ends_of(state, table).isdisjoint(ops_reached_by_gradients(_losses(state, table.variable.graph)))
 
 
 def _ends_of(state: GraphState, table: Table) -> Set[tf.Operation]:

@@ -232,7 +232,7 @@ def _for_tables(optimizer: Any) -> tf.compat.v1.train.Optimizer:
     Raises:
         ColumnError, TableUseError: if there is none for expansion tables.
     """
-    made: Dict[Any, tf.compat.v1.train.Optimizer] = internals.kept_on(
+    made: Dict[Any, tf.compat.v1.train.Optimizer] = internals.stored_on(
         tf.compat.v1.get_default_graph(), "optimizers_for_tables", dict)
     if optimizer not in made:
         made[optimizer] = _made(optimizer)
