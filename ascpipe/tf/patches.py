@@ -159,8 +159,8 @@ APPLY_GRADIENTS = Patch(".python.training.optimizer", "Optimizer.apply_gradients
                         "tables")
 GRADIENTS = Patch(".python.ops.gradients_util", "_GradientsHelper",
                   "records which losses a program differentiates, to find tables that are not trained")
-TAPE_GRADIENT = Patch("records which losses a gradient tape "
-                      "differentiates", "GradientTape.gradient", "the same of a tape")
+TAPE_GRADIENT = Patch(".python.eager.backprop", "GradientTape.gradient",
+                      "records which losses a gradient tape differentiates")
 MOVING_AVERAGES = Patch(".python.training.moving_averages", "ExponentialMovingAverage.apply",
                         "moving averages of tables are refused")
 FREEZE = Patch(".python.framework.graph_util_impl", "extract_sub_graph",
