@@ -1,7 +1,8 @@
 """Declarative argument checks: the decorator ``checked`` declares one rule per parameter.
 
-An argument of a wrong type, range, length or class raises a ``ValueError`` that names the function, the argument, its
-value and the limit. Only passed arguments are checked, so a default may violate its rule (``None`` for "not given").
+An argument of a wrong type, range, length or class raises an ``ArgumentError``, whose text has the function, the
+argument, its value and the limit. Only passed arguments are checked, so a default may violate its rule (``None`` for
+"not given").
 """
 import collections
 import difflib
@@ -14,6 +15,7 @@ from typing import Any, Callable, Dict, Iterable, Mapping, Set, TypeVar, Union
 import numpy as np
 import tensorflow as tf
 
+from ascpipe.errors import ArgumentError, UnexpectedArgumentError
 from ascpipe.errors.base import shown
 
 _log = logging.getLogger(__name__)
@@ -34,7 +36,7 @@ class Rule:
         self._optional = optional
 
     def check(self, name: str, value: Any) -> None:
-        """Raise ``ValueError`` if ``value`` is not allowed for parameter ``name``."""
+        """Raise ``ArgumentError`` if ``value`` is not allowed for parameter ``name``."""
         if value is None and self._optional:
             return
         self._check(name, value)
@@ -57,7 +59,7 @@ class Integer(Bounded):
 
     def _check(self, name: str, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-            raise ValueError("argument {}: {} is not int".format(name, shown(value)))
+            raise ArgumentError("argument {}: {} is not int".format(name, shown(value)))
         _check_range(name, value, self._low, self._high)
 
 
@@ -72,7 +74,7 @@ class Float(Bounded):
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, (float, np.floating)):
-            raise ValueError("argument {}: {} is not float".format(name, shown(value)))
+            raise ArgumentError("argument {}: {} is not float".format(name, shown(value)))
         _check_range(name, value, self._low, self._high, open_low=self._open_low, open_high=self._open_high)
 
 
@@ -90,11 +92,11 @@ class Text(Bounded):
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, str):
-            raise ValueError("argument {}: {} is not str".format(name, shown(value)))
+            raise ArgumentError("argument {}: {} is not str".format(name, shown(value)))
         if len(value) < self._low:
-            raise ValueError("argument {}: {}: length is less than {}".format(name, shown(value), self._low))
+            raise ArgumentError("argument {}: {}: length is less than {}".format(name, shown(value), self._low))
         if len(value) > self._high:
-            raise ValueError("argument {}: {}: length is bigger than {}".format(name, shown(value), self._high))
+            raise ArgumentError("argument {}: {}: length is bigger than {}".format(name, shown(value), self._high))
 
 
 class PathText(Text):
@@ -103,8 +105,8 @@ class PathText(Text):
     def _check(self, name: str, value: Any) -> None:
         super()._check(name, value)
         if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
-            raise ValueError("argument {}: {} has control characters, or characters that no file name has".format(
-                name, shown(value)))
+            raise ArgumentError("argument {}: {} contains control characters or surrogates, which a path cannot have"
+                                .format(name, shown(value)))
 
 
 class Instance(Rule):
@@ -165,7 +167,7 @@ class Choice(Rule):
         for allowed in self._values:
             if type(allowed) is type(value) and allowed == value:
                 return
-        raise ValueError("argument {}: {} is not one of {}".format(
+        raise ArgumentError("argument {}: {} is not one of {}".format(
             name, shown(value), ", ".join(repr(allowed) for allowed in self._values)))
 
 
@@ -180,7 +182,7 @@ class ListOf(Rule):
         if not isinstance(value, (list, tuple)):
             raise wrong_type(name, value, "list or tuple")
         if not value:
-            raise ValueError("argument {}: length is less than 1".format(name))
+            raise ArgumentError("argument {}: length is less than 1".format(name))
         for index, element in enumerate(value):
             self._element.check("{}[{}]".format(name, index), element)
 
@@ -193,7 +195,7 @@ class Names(Rule):
             raise wrong_type(name, value, "a list of names")
         for one in value:
             if not isinstance(one, str):
-                raise ValueError("argument {}: {} is not str".format(name, shown(one)))
+                raise ArgumentError("argument {}: {} is not str".format(name, shown(one)))
 
 
 class AnyOf(Rule):
@@ -209,9 +211,9 @@ class AnyOf(Rule):
             try:
                 rule.check(name, value)
                 return
-            except ValueError as error:
-                errors.append(str(error))
-        raise ValueError("; or ".join(errors))
+            except ArgumentError as error:
+                errors.append(error.text)
+        raise ArgumentError("; or ".join(errors))
 
 
 def boolean(*, optional: bool = False) -> Rule:
@@ -219,9 +221,9 @@ def boolean(*, optional: bool = False) -> Rule:
     return Instance(bool, optional=optional)
 
 
-def wrong_type(name: str, value: Any, expected: str) -> ValueError:
+def wrong_type(name: str, value: Any, expected: str) -> ArgumentError:
     """Return the error for an argument of a wrong type. Its text begins like the incumbent's."""
-    return ValueError("Invalid parameter type of parameter {}: {} is {}, expected {}".format(
+    return ArgumentError("Invalid parameter type of parameter {}: {} is {}, expected {}".format(
         name, shown(value), type(value).__name__, expected))
 
 
@@ -236,13 +238,13 @@ def _are_numbers(value: Any) -> bool:
 def _check_range(name: str, value: Union[int, float], low: float, high: float, *, open_low: bool = False,
                 open_high: bool = False) -> None:
     if value != value:
-        raise ValueError("argument {}: nan is less than {} or is bigger than {}".format(name, low, high))
+        raise ArgumentError("argument {}: nan is less than {} or is bigger than {}".format(name, low, high))
     if value < low or (open_low and value == low):
         equal = " or equal to it" if open_low else ""
-        raise ValueError("argument {}: {} is less than {}{}".format(name, value, low, equal))
+        raise ArgumentError("argument {}: {} is less than {}{}".format(name, value, low, equal))
     if value > high or (open_high and value == high):
         equal = " or equal to it" if open_high else ""
-        raise ValueError("argument {}: {} is bigger than {}{}".format(name, value, high, equal))
+        raise ArgumentError("argument {}: {} is bigger than {}{}".format(name, value, high, equal))
 
 
 def check_all(rules: Mapping[str, Rule], arguments: Mapping[str, Any]) -> None:
@@ -268,12 +270,12 @@ def checked(**rules: Rule) -> Callable[[Function], Function]:
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise TypeError("{}(): {}{}".format(
+                raise UnexpectedArgumentError("{}(): {}{}".format(
                     called, error, _meant(str(error), kwargs, signature.parameters))) from None
             try:
                 check_all(rules, _named(signature, bound.arguments))
-            except ValueError as error:
-                raise ValueError("{}(): {}".format(called, error)) from None
+            except ArgumentError as error:
+                raise ArgumentError("{}(): {}".format(called, error.text)) from None
             return function(*args, **kwargs)
 
         return call  # type: ignore
@@ -309,16 +311,17 @@ def ignore(function: str, known: Iterable[str], unknown: Iterable[str]) -> None:
         known, unknown: names of its arguments, and of passed arguments that it does not have.
 
     Raises:
-        TypeError: if an unknown argument is probably a misspelt known one.
+        UnexpectedArgumentError: if an unknown argument is probably a misspelt known one.
     """
     for name in unknown:
         meant = did_you_mean(name, known, least=0.85)
         if meant:
-            raise TypeError("{}(): got an unexpected keyword argument {!r}{}".format(function, name, meant))
+            raise UnexpectedArgumentError("{}(): got an unexpected keyword argument {!r}{}".format(
+                function, name, meant))
     new = sorted(set(unknown) - _ignored[function])
     if new:
         _ignored[function].update(new)
-        _log.warning("%s: arguments that it does not have are ignored: %s", function, ", ".join(new))
+        _log.warning("%s() does not have these arguments, which are ignored: %s", function, ", ".join(new))
 
 
 def _named(signature: inspect.Signature, arguments: Mapping[str, Any]) -> Dict[str, Any]:

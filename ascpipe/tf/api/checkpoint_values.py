@@ -32,9 +32,9 @@ def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
                 slot = stand_ins.name_of_slot(variable)  # a scope includes the slot after an optimizer made it
                 sources[table] = table_name(name), slot is not None and _name_there(source, target, slot) is not None
                 if state.mode is None:
-                    raise ColumnError(variable, "tf.train.init_from_checkpoint() sets initializers, and a table has "
-                                      "the rows of this variable: call load = ascpipe.tf.warm_start(checkpoint, "
-                                      "[variable]), and load(session) after the initializers")
+                    raise ColumnError(variable, "tf.train.init_from_checkpoint() sets only initializers, but the rows "
+                                      "of this variable are in a table. Call load = asc.warm_start(checkpoint, "
+                                      "[variable]), and load(session) after the initializers have run")
     if sources:
         warm_starting.begin_tables(state, path, sources)
 

@@ -7,6 +7,7 @@ from typing import Dict, List, Optional, Set
 
 import tensorflow as tf
 
+from ascpipe.errors import CallOrderError
 from ascpipe.tf import internals, patches
 from ascpipe.tf.api import lifecycle
 from ascpipe.tf.api.column_models import ColumnModels
@@ -53,7 +54,8 @@ def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary
     if is_alone and process.configuration.rank_size == 1:
         Columns.of(process).models = ColumnModels(_restart)
     if process.frozen:
-        raise OSError("use_for_feature_columns() comes before the first graph is built, and a pipeline runs already")
+        raise CallOrderError("asc.use_for_feature_columns() was called after a pipeline had started. Call it once, "
+                             "before the first graph is built")
     patches.COLUMNS.use()
     Columns.of(process).choice = ColumnChoice(min_buckets, TableSizes(device_vocabulary_size, host_vocabulary_size))
     process.deferred.mark_on_demand = _start_columns
@@ -84,7 +86,7 @@ def _tell(columns: Columns) -> None:
     columns.printed.update(new)
     taken = [name for name, reason in new.items() if not reason]
     left = ["{} ({})".format(name, reason) for name, reason in new.items() if reason]
-    for what, names in (("tables stand for", taken), ("left to TensorFlow:", left)):
+    for what, names in (("variables replaced by tables:", taken), ("variables not replaced:", left)):
         if names:
             line = "ascpipe: {} {}".format(what, ", ".join(names))
             sys.stderr.write(textwrap.fill(line, _WIDTH, subsequent_indent="  ", break_long_words=False,
@@ -104,12 +106,12 @@ def _warn_of_reads(state: GraphState) -> None:
                 others.setdefault(op.type, set()).add(name)
     process = Process.current()
     if normed and process.is_first("norms"):
-        _log.warning("the loss takes tf.nn.l2_loss of %s, of which a table has the rows: it is 0 here, so they are not "
-                     "regularised (deepctr: l2_reg_linear). TensorFlow takes the norm of all rows in each step",
+        _log.warning("The loss uses tf.nn.l2_loss of %s, whose rows are in tables. This norm is 0, so the rows are not "
+                     "regularized (deepctr: l2_reg_linear). TensorFlow would use the norm of all rows in each step",
                      ", ".join(sorted(normed)))
     if others and process.is_first("reads"):
-        _log.warning("ops of the types %s read %s, of which a table has the rows, and find none: sums and averages "
-                     "(ExponentialMovingAverage) of these variables are empty, and assignments change no row",
+        _log.warning("Ops of the types %s use %s, whose rows are in tables, so these ops find no rows. Sums and "
+                     "averages (ExponentialMovingAverage) of these variables are empty, and assignments change no row",
                      ", ".join(sorted(others)), ", ".join(sorted(set().union(*others.values()))))
 
 

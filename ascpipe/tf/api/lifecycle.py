@@ -4,7 +4,7 @@ from typing import Any, Dict, Iterator, Optional
 
 import tensorflow as tf
 
-from ascpipe.errors import api_names
+from ascpipe.errors import CallOrderError, api_names
 from ascpipe.tf import internals
 from ascpipe.tf.api import installing
 from ascpipe.tf.clean_up import ended_by
@@ -91,8 +91,8 @@ def reset() -> None:
             was done.
     """
     if internals.is_in_graph_block():
-        raise RuntimeError("reset() clears the default graph and was called inside `with graph.as_default()` or `with "
-                           "asc.pipeline()`: leave the block, and call it there. Nothing was done")
+        raise CallOrderError("asc.reset() was called inside `with graph.as_default()` or `with asc.pipeline()`, where "
+                             "it cannot clear the default graph. Nothing was changed. Call it outside the block")
     shutdown()
     tf.compat.v1.reset_default_graph()
 

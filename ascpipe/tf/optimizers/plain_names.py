@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import tensorflow as tf
 
+from ascpipe.errors import OptimizerError
 from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.optimizers.adagrad import CustomizedAdagrad, CustomizedAdagradByAddress
@@ -164,8 +165,8 @@ def Ftrl(learning_rate: Any, *, learning_rate_power: float = -0.5, initial_accum
         EnvironmentError: ``init`` was not called.
     """
     if _expands():
-        raise ValueError("Ftrl does not train tables that grow, init(use_dynamic_expansion=True); use LazyAdam, "
-                         "Adagrad or GradientDescent")
+        raise OptimizerError("Ftrl cannot train tables that grow (asc.init(use_dynamic_expansion=True)). Use LazyAdam, "
+                             "Adagrad or GradientDescent")
     numbers = (learning_rate_power, initial_accumulator_value, l1_regularization_strength, l2_regularization_strength)
     return _Ftrl(learning_rate, *map(float, numbers), name=unique_name(name),
                  l2_shrinkage_regularization_strength=float(l2_shrinkage_regularization_strength))
