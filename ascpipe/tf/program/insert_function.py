@@ -183,7 +183,7 @@ def _find_by_place(batch: Any, places: List[Tuple[FeatureSpec, int]]) -> List[Fo
     found = []
     for spec, place in places:
         if place >= len(tensors):
-            raise FeatureError("args_index_list contains index {}, but the batch has only {} tensors".format(
+            raise FeatureError("args_index_list contains index {}, but the number of tensors in the batch is {}".format(
                 place, len(tensors)))
         if not are_ids(tensors[place].dtype):
             raise FeatureError("args_index_list contains index {}, but this tensor of the batch has dtype {}. Ids must "

@@ -167,8 +167,8 @@ def _constant_row(initializer: Any, table_name: str, dim: int) -> Optional[np.nd
         return None
     if values.size != dim:
         raise _error(initializer, table_name, "has {} values, but a row of the table has {}. Pass one number, or the "
-                     "values of one row. Rows belong to keys and have no numbers, so all rows start equal".format(
-                         values.size, dim))
+                     "values of one row. Rows belong to keys, so a matrix with one row for each id is not supported"
+                     .format(values.size, dim))
     row = values.astype(np.float32).reshape(1, dim)
     if not np.isfinite(row).all():
         raise _error(initializer, table_name, "has values that are not finite float32 numbers")

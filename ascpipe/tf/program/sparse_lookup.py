@@ -165,8 +165,8 @@ def _require_send_count(table: Table, send_count: Optional[int], ranks: int) -> 
     rows = min(table.shape.device_rows, table.shape.home_rows)
     if table.shape.home_rows > 0 and send_count * ranks > rows:
         each, share = (" from each of {} ranks".format(ranks), ", of each rank") if ranks > 1 else ("", "")
-        raise TableLookupError("Table {!r} is looked up with {} {}{}, which exceeds its device_vocabulary_size, {}, or "
-                               "its host_vocabulary_size, {}{}. With host rows, both must hold all keys of a batch. "
+        raise TableLookupError("Table {!r} is looked up with {} {}{}, which exceeds device_vocabulary_size {} or "
+                               "host_vocabulary_size {}{}. With host rows, both must hold all keys of a batch. "
                                "Increase the sizes, or decrease {}".format(
                                    table.table_name, argument, send_count, each, table.shape.device_rows,
                                    table.shape.home_rows, share, argument))
@@ -214,9 +214,9 @@ def _ticket(state: GraphState, stream: Stream, spec: FeatureSpec, batch: Any) ->
         raise TableLookupError("FeatureSpec {!r} is looked up without batch=, but {} get_next() calls return batches "
                                "of its insert function. Pass what iterator.get_next() returned as batch".format(
                                    spec.label, len(tickets) or "no"))
-    raise TableLookupError("FeatureSpec {!r} is looked up in a batch of {} get_next() calls whose dataset was mapped "
-                           "with its insert function, expected one. Pass what one iterator.get_next() returned as "
-                           "batch, and create the iterator's initializer before asc.sparse_lookup()".format(
+    raise TableLookupError("The batch= of FeatureSpec {!r} comes from {} get_next() calls of a dataset that was "
+                           "mapped with its insert function, expected one. Pass what one iterator.get_next() returned, "
+                           "and create the iterator's initializer before asc.sparse_lookup()".format(
                                spec.label, len(tickets) or "no"))
 
 
