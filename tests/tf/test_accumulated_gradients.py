@@ -90,7 +90,8 @@ def test_k_1_changes_nothing():
 
 @pytest.mark.parametrize("given", [(None, 3), ("Adagrad", 3), (lambda: None, 3)], ids=repr)
 def test_what_is_no_optimizer_is_refused(given):
-    with twin_programs.ascpipe(), pytest.raises(ValueError, match="optimizer is .*expected a tf.compat.v1.train"):
+    with twin_programs.ascpipe(), pytest.raises(
+            ValueError, match="E260: .*parameter optimizer: .*expected a tf.compat.v1.train"):
         asc.optimizers.accumulate(*given)
 
 
