@@ -18,7 +18,6 @@ REC_SDK = {
     "insert_function": "get_asc_insert_func",
     "shutdown": "terminate_config_initializer",
     "sparse_lookup": "sparse_lookup",
-    "set_threshold": "set_threshold",
     "start()": "start_asc_pipeline() (modify_graph_and_start_emb_cache() if lookups take tensors)",
     "trigger_evict": "trigger_evict",
 }

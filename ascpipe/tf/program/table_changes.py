@@ -162,11 +162,11 @@ def _cut(table: Table, kind: int, argument: tf.Tensor) -> tf.Operation:
 
 def _named_tables(state: GraphState, name: str) -> List[Table]:
     if not state.tables:
-        raise MissingFromGraphError("asc.set_threshold() was called in a graph without tables. Call it after "
+        raise MissingFromGraphError("set_threshold() was called in a graph without tables. Call it after "
                                     "asc.create_table()")
     cleaned = clean_table_name(name) if name else None
     if cleaned is not None and cleaned not in state.tables:
-        raise MissingFromGraphError("asc.set_threshold() found no table {!r} in the default graph, which has the "
+        raise MissingFromGraphError("set_threshold() found no table {!r} in the default graph, which has the "
                                     "tables {}".format(name, ", ".join(sorted(map(repr, state.tables)))))
     # Before the start, a later lookup may still set a threshold. A table without admission ignores the cut.
     return [table for key, table in state.tables.items() if cleaned in (None, key)
