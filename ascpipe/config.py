@@ -97,7 +97,7 @@ class Settings(pydantic.BaseModel):
     @pydantic.validator("metrics_file")
     def _is_a_file_for_a_collector(cls, value: str) -> str:  # noqa: N805
         if value and not (os.path.isabs(value) and value.endswith(METRICS_SUFFIX)):
-            raise ValueError("write an absolute path that ends in {}: collectors read no other file, and the daemon "
+            raise ValueError("write an absolute path that ends in {}: collectors read no other files, and the daemon "
                              "has another working directory".format(METRICS_SUFFIX))
         return value
 
@@ -148,7 +148,8 @@ def size(text: str) -> int:
     try:
         return int(pydantic.ByteSize.validate(text))
     except (ValueError, OverflowError, pydantic.errors.PydanticValueError) as error:
-        raise ValueError("{} is no size: write bytes, or 128MiB (2^20) or 1GB (10^9)".format(shown(text))) from error
+        raise ValueError("{} is not a size. Write bytes, or for example 128MiB (2^20) or 1GB "
+                         "(10^9)".format(shown(text))) from error
 
 
 def _is_of_a_service(name: str, value: str) -> bool:
@@ -176,7 +177,7 @@ def processors(text: str) -> List[int]:
         match = _PROCESSORS.match(part)
         first, last = (int(match.group(1)), int(match.group(2) or match.group(1))) if match else (1, 0)
         if not first <= last <= _MOST_PROCESSOR:
-            raise ValueError("{} is not a number of a processor, or two of them with a hyphen; write 2,4-7".format(
+            raise ValueError("{} is neither a processor number nor a range. Write for example 2,4-7".format(
                 shown(part)))
         found += range(first, last + 1)
     return found
@@ -200,7 +201,7 @@ def _read_toml(path: str) -> Dict[str, Any]:
     except OSError as error:
         raise ConfigFileError("", path, "", error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:  # ValueError: also a number that Python cannot parse
-        raise ConfigFileError("", path, "", "it is not TOML: {}".format(error)) from error
+        raise ConfigFileError("", path, "", "it is not valid TOML: {}".format(error)) from error
 
 
 def _checked(values: Dict[str, Any], origins: Dict[str, str]) -> Settings:

@@ -25,7 +25,7 @@ Homes = Mapping[str, Mapping[str, str]]
 #: Packages that only ``ascpipe run`` provides: top-level names.
 STAND_INS = ("mx_rec_common", "npu_bridge", "npu_device", "rec_sdk_common", "tf_adapter")
 
-_DOCUMENT = "docs/how-to/from-mx_rec.md says what programs find"
+_DOCUMENT = "docs/how-to/from-mx_rec.md lists what is provided"
 
 
 def install(package: str, instead: Optional[Mapping[Tuple[str, str], str]] = None,

@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Dict, List, Mapping, NamedTuple, Optional
 
-from ascpipe.errors import HorovodMissingError, HorovodVersionError, RanksError
+from ascpipe.errors import EnvironmentVariableError, HorovodMissingError, HorovodVersionError, RanksError
 from ascpipe.errors.base import shown
 
 HOROVOD_VERSION = "0.28.1"  #: the only supported version, since we call its C++ functions
@@ -142,11 +142,12 @@ def check_own_name() -> None:
     try:
         address = socket.gethostbyname(name)
     except OSError as error:
-        raise RanksError("this machine's name, {}, has no address ({}): other machines would not reach Horovod. Add a "
-                         "line with the address that they use to /etc/hosts".format(name, error)) from error
+        raise RanksError("the name of this machine, {}, has no address ({}), so other machines cannot reach Horovod. "
+                         "Add a line with the address that they use to /etc/hosts".format(name, error)) from error
     if address.startswith("127."):
-        raise RanksError("this machine's name, {}, leads to {}: other machines would not reach Horovod, which listens "
-                         "there. In /etc/hosts, give the name the address that they use".format(name, address))
+        raise RanksError("the name of this machine, {}, resolves to {}, so other machines cannot reach Horovod, "
+                         "which listens there. In /etc/hosts, map the name to the address that other machines "
+                         "use".format(name, address))
 
 
 def leave_cause(text: str) -> None:
@@ -211,13 +212,13 @@ def _number(what: str) -> int:
     variable = getattr(known, what)
     text = os.environ.get(variable)
     if text is None:
-        raise RuntimeError("environment variable {} is not set; start the program with `ascpipe run`, horovodrun or "
-                           "mpirun, or set it (0 of 1 process: {}=0 {}=1 {}=1)".format(
-                               variable, known.rank, known.size, known.local_size))
+        raise EnvironmentVariableError("Environment variable {} is not set. Start the program with `ascpipe run`, "
+                                       "horovodrun or mpirun, or set it (for a single process: {}=0 {}=1 {}=1)".format(
+                                           variable, known.rank, known.size, known.local_size))
     number = number_in(text)
     if number is None:
-        raise ValueError("environment variable {}={} is not a number of ranks: write digits".format(
-            variable, shown(text)))
+        raise EnvironmentVariableError("Environment variable {} has the value {}, which is not a number of ranks. "
+                                       "Set it to digits".format(variable, shown(text)))
     return number
 
 

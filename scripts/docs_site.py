@@ -38,7 +38,7 @@ def lay_out(folder: str) -> int:
         else:
             shutil.copy(str(path), str(copy))
     for name in broken:
-        print("docs: a link leads to {}, which is not there".format(name), file=sys.stderr)
+        print("docs: a link refers to {}, which does not exist".format(name), file=sys.stderr)
     return 1 if broken else 0
 
 

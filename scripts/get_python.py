@@ -49,7 +49,7 @@ def install(into: Path, mirror: str = MIRROR, sha256: str = SHA256) -> Path:
     if python.exists():
         return python
     if platform.machine() != "x86_64" or platform.system() != "Linux":
-        raise Refused("TensorFlow 1.15.5 has packages for Linux on x86_64 only, this is {} on {}".format(
+        raise Refused("TensorFlow 1.15.5 has packages only for Linux on x86_64; this is {} on {}".format(
             platform.system(), platform.machine()))
     if shutil.which("zstd") is None:
         raise Refused("zstd is missing, which unpacks the archive (Debian: apt-get install zstd)")
@@ -60,7 +60,7 @@ def install(into: Path, mirror: str = MIRROR, sha256: str = SHA256) -> Path:
         print("python: unpacking it", file=sys.stderr, flush=True)
         unpacked = subprocess.run(["tar", "--zstd", "-xf", str(archive), "-C", folder, "python/install"], check=False)
         if unpacked.returncode != 0:
-            raise Refused("the archive cannot be unpacked: tar ended with {}".format(unpacked.returncode))
+            raise Refused("the archive cannot be unpacked: tar exited with {}".format(unpacked.returncode))
         os.replace(str(Path(folder, "python/install")), str(into / NAME))  # whole, or not at all
     return python
 
@@ -82,7 +82,7 @@ def _fetch(address: str, path: Path, sha256: str) -> None:
         raise Refused("{} cannot be downloaded: {}. Behind a proxy set https_proxy; PYTHON_MIRROR names a copy of the "
                       "releases".format(address, error)) from error
     if digest.hexdigest() != sha256:
-        raise Refused("{} has SHA-256 {}, expected {}: it is another file, and was removed".format(
+        raise Refused("{} has SHA-256 {}, expected {}. It is another file, and was removed".format(
             address, digest.hexdigest(), sha256))
 
 

@@ -204,7 +204,7 @@ class _Build:
             BuildError: the command failed.
         """
         if self.failed.is_set():
-            raise BuildError("not begun, since another part failed")
+            raise BuildError("not started, because another part failed")
         process = subprocess.Popen(command, cwd=str(OBJECTS), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    universal_newlines=True)
         self.running.append(process)
@@ -328,7 +328,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m ascpipe.tfops.build", description=__doc__.splitlines()[0])
     parser.add_argument("--quiet", action="store_true", help="print nothing unless it fails")
     parser.add_argument("--without-tensorflow", action="store_true",
-                        help="only compile what does without TensorFlow, which need not be installed yet")
+                        help="compile only the sources that do not need TensorFlow, which may be missing")
     options = parser.parse_args(arguments)
     try:
         compiled, seconds = build(verbose=not options.quiet, without_tensorflow=options.without_tensorflow)

@@ -18,15 +18,15 @@ class Cuts:
     """Cuts of one table.
 
     Args:
-        give_up_entries: called when entry numbers become invalid, so that frames must be touched again.
+        invalidate_entries: called when entry numbers become invalid, so that frames must be touched again.
     """
 
     def __init__(self, view: TableView, table: Table, bells: Bells, snapshots: Snapshots,
-                 give_up_entries: Callable[[], None]) -> None:
+                 invalidate_entries: Callable[[], None]) -> None:
         self._view = view
         self._table = table
         self._bells = bells
-        self._give_up_entries = give_up_entries
+        self._give_up_entries = invalidate_entries
         self._snapshots = snapshots
         self._load = view.load
         self._is_indexed = False  # whether the entries of the running load are indexed

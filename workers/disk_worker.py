@@ -13,7 +13,7 @@ import numpy as np
 
 from ascpipe.disk.row_engine import Batch, RowEngine, RowEngineError, Rows
 from ascpipe.kernels.atomics import exchange_u32
-from ascpipe.kernels.disk_asks import take_again, take_asked
+from ascpipe.kernels.disk_asks import repeat_requests, take_asked
 from ascpipe.layout import structs
 from ascpipe.layout.calls import DiskFigures
 from ascpipe.layout.row_blocks import file_bytes, file_of, growth_bytes, slots_per_block
@@ -84,7 +84,7 @@ class DiskTable:
         begin = 0
         end = int(self._view.header["homes_ready"])
         while begin < end:
-            reads, writes, begin = take_again(self._view.requests, begin, end, *self._numbers)
+            reads, writes, begin = repeat_requests(self._view.requests, begin, end, *self._numbers)
             self._submit(self._homes, reads, writes)
         for rows in self._reads:
             self._take_all(rows)
@@ -103,7 +103,7 @@ class DiskTable:
         return done
 
     def _take_all(self, rows: "_Rows") -> int:
-        reads, writes, _ = take_again(rows.requests, 0, len(rows.requests), *self._numbers)
+        reads, writes, _ = repeat_requests(rows.requests, 0, len(rows.requests), *self._numbers)
         self._submit(rows, reads, writes)
         return int(reads + writes)
 

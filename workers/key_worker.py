@@ -81,7 +81,7 @@ def make_work(worker: Worker, attachment: Attachment) -> Work:
     spread = spread_of(attachment.hash_seed)
     stages: List[KeyStage] = []
 
-    def look_after(stream: StreamView) -> None:
+    def serve_stream(stream: StreamView) -> None:
         if stream.channel == LOCAL:  # the pump may free its frames after deduplication
             listeners = Listeners([trainer], [attachment.bell(structs.BELL_PUMP)])
         else:  # the trainer waits for deduplicated frames of evaluations
@@ -89,7 +89,7 @@ def make_work(worker: Worker, attachment: Attachment) -> Work:
                                   attachment.bells_of_tables(stream.tables))
         stages.append(KeyStage(stream.ring, worker.generation, listeners, spread))
 
-    attachment.each_stream(look_after)
+    attachment.each_stream(serve_stream)
 
     def step() -> int:
         done = 0

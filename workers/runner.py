@@ -221,7 +221,7 @@ class _Steps:
         try:
             ring = SpanRing(spans["path"], spans["count"], kind, self._worker.number)
         except OSError as error:
-            sys.stderr.write("no spans are recorded, there is no room for them: {}\n".format(error))
+            sys.stderr.write("no spans are recorded, because there is no memory for them: {}\n".format(error))
             sys.stderr.flush()
             return
         self.step = recorded(self._plain, ring, kind, self._attachment.streams,

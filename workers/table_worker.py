@@ -73,7 +73,7 @@ def make_work(worker: Worker, attachment: Attachment) -> Work:
         if attachment.workers[number] == worker.number:
             serve(number, restart=attachment.restart)
 
-    def look_after(stream: StreamView) -> None:
+    def serve_stream(stream: StreamView) -> None:
         if stream.channel == LOCAL:
             return
         ours = {column: served[number] for column, number in enumerate(stream.tables) if number in served}
@@ -90,7 +90,7 @@ def make_work(worker: Worker, attachment: Attachment) -> Work:
         stages.append(RingScheduler(stream.ring, list(ours), trained, disk_listeners if has_disk else listeners))
 
     attachment.each_table(serve_ours)
-    attachment.each_stream(look_after)
+    attachment.each_stream(serve_stream)
 
     def step() -> int:
         done = 0

@@ -21,7 +21,7 @@ from typing import Any, Dict, List, Mapping, NoReturn, Tuple
 import click
 
 from ascpipe.control import fdsocket
-from ascpipe.control.exec_worker import fence_in
+from ascpipe.control.exec_worker import isolate
 from ascpipe.control.process_title import set_process_title
 from ascpipe.errors import ConnectionClosedError
 from ascpipe.layout import kernel_library
@@ -110,7 +110,7 @@ def _be_worker(supervisor: int, wait: int, kinds: _Kinds, body: Dict[str, Any], 
         if not os.read(wait, 1):  # the template died, so the supervisor does not know this worker
             os.kill(os.getpid(), signal.SIGKILL)
         os.close(wait)
-        fence_in(supervisor, body["oom_score_adj"], body["processor"])
+        isolate(supervisor, body["oom_score_adj"], body["processor"])
         kinds[body["kind"]].main(["--channel", str(channel), "--index", str(body["index"]),
                                   "--generation", str(body["generation"]), "--title", body["title"]],
                                  prog_name=body["kind"])
@@ -132,7 +132,7 @@ def _be_worker(supervisor: int, wait: int, kinds: _Kinds, body: Dict[str, Any], 
 def main(channel: int, parent: int, oom_score_adj: str) -> None:
     """Fork workers for a supervisor."""
     set_process_title("worker template")
-    fence_in(parent, oom_score_adj, -1)
+    isolate(parent, oom_score_adj, -1)
     with socket.socket(fileno=channel) as supervisor:
         serve(supervisor)
 

@@ -90,7 +90,7 @@ class TrainStage:
         if lacks == LACKS_IMAGES:
             if not self._may_assign(_published(number, part)):
                 return WAITS
-            self._table.planner["images_kept_for"] = number
+            self._table.planner["images_saved_for"] = number
             return PROVIDED
         if self._table.provide(lacks, part["unique_count"]):
             return PROVIDED

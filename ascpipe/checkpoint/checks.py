@@ -34,7 +34,7 @@ def check_position(position: Position, tables: Iterable[str]) -> None:
     """Raise ``ValueError`` unless this is a valid position for a checkpoint of these tables."""
     _text("run_id", position.run_id, _RUN_ID)
     if set(position.tables) != set(tables):
-        raise ValueError("the position is that of the tables {}, the checkpoint has {}".format(
+        raise ValueError("the position lists the tables {}, but the checkpoint has {}".format(
             shown(sorted(position.tables)), shown(sorted(tables))))
     for name, table in position.tables.items():
         _kind("position of table {}".format(shown(name)), table, TablePosition)
@@ -49,14 +49,14 @@ def check_stem(stem: str) -> None:
     """Raise ``ValueError`` unless this is a valid ``base-step``."""
     _text("stem", stem, _STEM)
     if "/" in stem or stem.startswith("."):
-        raise ValueError("stem: {} is no name of a file".format(shown(stem)))
+        raise ValueError("stem: {} is not a file name".format(shown(stem)))
 
 
 def check_link(link: Link) -> None:
     """Raise ``ValueError`` unless this is a valid parent of a delta."""
     check_stem(link.stem)
     if not isinstance(link.manifest, str) or not _DIGEST.match(link.manifest):
-        raise ValueError("link to {}: {} is no digest".format(shown(link.stem), shown(link.manifest)))
+        raise ValueError("link to {}: {} is not a digest".format(shown(link.stem), shown(link.manifest)))
 
 
 def _check_spec(spec: TableSpec) -> None:
@@ -75,13 +75,13 @@ def _check_spec(spec: TableSpec) -> None:
 
 def _check_slots(where: str, spec: TableSpec) -> None:
     if len(spec.slots) > MAX_SLOTS:
-        raise ValueError("{}{} optimizer slots, at most {} are possible".format(where, len(spec.slots), MAX_SLOTS))
+        raise ValueError("{}{} optimizer slots; at most {} are supported".format(where, len(spec.slots), MAX_SLOTS))
     seen = set(OURS)
     for slot in spec.slots:
         _kind(where + "optimizer slot", slot, SlotSpec)
         _text(where + "name of an optimizer slot", slot.name, SLOT_NAME)
         if slot.name in seen:
-            raise ValueError("{}the name {!r} of an optimizer slot is taken".format(where, slot.name))
+            raise ValueError("{}the name {!r} of an optimizer slot is already used".format(where, slot.name))
         seen.add(slot.name)
         _integer("{}width of {!r}".format(where, slot.name), slot.width, 1, MAX_WIDTH)
         _number("{}initial value of {!r}".format(where, slot.name), slot.initial)
@@ -123,4 +123,4 @@ def _number(what: str, value: Any) -> None:
 
 def _text(what: str, value: Any, pattern: Pattern[str]) -> None:
     if not isinstance(value, str) or not pattern.match(value) or has_control_characters(value):
-        raise ValueError("{}: {} is not a name that we accept".format(what, shown(value)))
+        raise ValueError("{}: {} is not a valid name".format(what, shown(value)))

@@ -109,7 +109,8 @@ class TableFolders:
     def write_pool(self, pool: np.ndarray) -> int:
         """Write the pool of initial rows; return the bytes written. Raise ``ValueError`` if its shape is wrong."""
         if not self._pool:
-            raise ValueError("table {!r}: a pool, and its initial rows are not of kind 4".format(self._spec.name))
+            raise ValueError("table {!r}: it has a pool, but its initial rows are not of kind "
+                             "4".format(self._spec.name))
         piece = self._pool[0].piece
         _check(self._spec, "pool", pool, np.dtype(np.float32), (piece.rows, piece.width))
         return _write(self._pool, [pool])
@@ -124,7 +125,7 @@ class TableFolders:
         for what, there, wanted in (("rows", self._row_count, spec.rows),
                                     ("candidates", self._candidate_count, spec.candidates)):
             if there != wanted:
-                raise ValueError("table {!r}: {} {} were given, its spec says {}".format(
+                raise ValueError("table {!r}: {} {} were written, but its spec has {}".format(
                     spec.name, there, what, wanted))
         saved = {folder.piece.folder: folder.finish() for folder in self._folders}
         disk.sync_all([self._fd, *(fd for folder in self._folders for fd in folder.fds)])
@@ -179,4 +180,4 @@ def _check(spec: TableSpec, what: str, values: np.ndarray, dtype: np.dtype, shap
 
 def _check_room(spec: TableSpec, what: str, there: int, limit: int) -> None:
     if there > limit:
-        raise ValueError("table {!r}: more {} than the {} of its spec".format(spec.name, what, limit))
+        raise ValueError("table {!r}: more {} than the {} in its spec".format(spec.name, what, limit))

@@ -143,7 +143,7 @@ def decoded_manifest(record: bytes) -> Manifest:
         slices = tuple(_slice_content(sealed_json.fields(one, _SLICE_FIELDS), rank, delta=parent is not None)
                        for rank, one in enumerate(sealed_json.array(content["slices"])))
         if len(slices) < 2:
-            raise ValueError("{} slices, a manifest of version {} has 2 or more".format(len(slices), SLICED_VERSION))
+            raise ValueError("{} slices; a manifest of version {} has 2 or more".format(len(slices), SLICED_VERSION))
     else:
         slices = (_slice_content(content, 0, delta=parent is not None),)
     merged(slices)
@@ -169,7 +169,7 @@ def decoded_slice(record: bytes, rank: int, ranks: int, *, delta: bool) -> Slice
                                  ["format", "version", "rank", "ranks", "delta", *_SLICE_FIELDS])
     check_rank(rank, ranks)
     if (content["rank"], content["ranks"], content["delta"]) != (rank, ranks, delta):
-        raise ValueError("it is of rank {} of {}".format(shown(content["rank"]), shown(content["ranks"])))
+        raise ValueError("it belongs to rank {} of {}".format(shown(content["rank"]), shown(content["ranks"])))
     return _slice_content(content, rank, delta=delta)
 
 
@@ -208,7 +208,7 @@ def _of_format(record: bytes, wanted: str, newest: int = VERSION) -> Dict[str, A
     if content.get("format") != wanted:
         raise ValueError("its format is {}, expected {!r}".format(shown(content.get("format")), wanted))
     if content.get("version") not in range(VERSION, newest + 1):
-        raise ValueError("its format has version {}, this ascpipe reads version {}; use the version that saved "
+        raise ValueError("its format has version {}, but this ascpipe reads version {}. Use the version that saved "
                          "it".format(shown(content.get("version")), VERSION if newest == VERSION else "2 and 3"))
     return content
 
@@ -219,7 +219,7 @@ def _data(spec: TableSpec, content: Any, rank: int) -> Dict[str, SavedFile]:
     sealed_json.fields(files, [piece.folder for piece in pieces])
     for piece in pieces:
         if files[piece.folder].size != piece.data_bytes:
-            raise ValueError("table {!r}: {} has {} bytes, its spec asks for {}".format(
+            raise ValueError("table {!r}: {} has {} bytes, but its spec needs {}".format(
                 spec.name, piece.folder, files[piece.folder].size, piece.data_bytes))
     return files
 

@@ -33,7 +33,7 @@ def note_saved(prefix: str, *, cost_s: float) -> None:
     try:
         _note_saved(prefix, cost_s)
     except (OSError, CheckpointError) as error:
-        _log.warning("checkpoint %s is complete, but %s was not brought up to date: %s", prefix, INDEX, error)
+        _log.warning("checkpoint %s is complete, but %s was not updated: %s", prefix, INDEX, error)
 
 
 def _note_saved(prefix: str, cost_s: float) -> None:
@@ -70,6 +70,6 @@ def _read(directory_fd: int, name: str, kind: type) -> Any:
     except FileNotFoundError:
         return kind()
     except (ValueError, RecursionError) as error:
-        _log.warning("%s is not readable (%s) and is begun anew", name, error)
+        _log.warning("%s cannot be read (%s) and is written again", name, error)
         return kind()
     return content if isinstance(content, kind) else kind()

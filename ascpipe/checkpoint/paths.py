@@ -124,14 +124,14 @@ def _check_path(path: str) -> None:
     if has_control_characters(path):
         raise CheckpointPathError(path, "it has control characters")
     if _SCHEME.match(path):
-        raise CheckpointPathError(path, "only local files can be read and written, without a scheme")
+        raise CheckpointPathError(path, "only local files without a scheme can be read and written")
 
 
 def _check_stem(prefix: str, stem: str) -> None:
     if stem.startswith("."):
-        raise CheckpointPathError(prefix, "the name begins with a dot")
+        raise CheckpointPathError(prefix, "its name begins with a dot")
     if len(os.fsencode(stem)) > _MAX_NAME_BYTES:
-        raise CheckpointPathError(prefix, "the name has {} bytes, at most {} are possible".format(
+        raise CheckpointPathError(prefix, "its name has {} bytes; at most {} are possible".format(
             len(os.fsencode(stem)), _MAX_NAME_BYTES))
 
 

@@ -37,8 +37,8 @@ def open_checkpoint(prefix: str, *, allow_unverified: bool = False) -> Checkpoin
     try:
         marked = tree.is_marked()
         if not marked and tree.is_delta:
-            raise CheckpointError("checkpoint {} is a delta without a manifest of ascpipe, so it does not say what it "
-                                  "stands upon. Nothing was changed. Restore the full one before it".format(prefix))
+            raise CheckpointError("Checkpoint {} is a delta without a manifest of ascpipe, so its base is unknown. "
+                                  "Nothing was changed. Restore the full checkpoint before it".format(prefix))
         if not marked and not (allow_unverified or os.environ.get(ALLOW_UNVERIFIED) == "1"):
             raise UnverifiedCheckpointError(prefix)
         if not marked:
@@ -64,8 +64,8 @@ def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
             records, stamps = verified(tree, rows=rows)
             manifest = records.manifest
             if link is not None and records.pair.manifest != link.manifest:
-                raise DamagedCheckpointError(members[-1].prefix, MANIFEST, "it stands upon another {} than has that "
-                                             "name now".format(link.stem))
+                raise DamagedCheckpointError(members[-1].prefix, MANIFEST, "its base is another {} than the one that "
+                                                                           "has this name now".format(link.stem))
             dense = os.path.join(tree.path, DENSE, manifest.stem) if records.pair.dense else None
             members.append(
                 Checkpoint(tree, manifest.step, manifest.tables, manifest.position, dense, stamps[0])
@@ -74,7 +74,7 @@ def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
             if link is None:
                 break
             if len(members) > MAX_DELTAS:
-                raise tree.damaged(MANIFEST, "more than {} deltas stand upon each other".format(MAX_DELTAS))
+                raise tree.damaged(MANIFEST, "the chain has more than {} deltas".format(MAX_DELTAS))
             tree = tree.open_parent(link)
         found = members[0] if len(members) == 1 else Chain(members[::-1])
         opened.pop_all()

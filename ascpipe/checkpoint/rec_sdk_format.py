@@ -26,12 +26,12 @@ def checkpoint_of(tree: Tree) -> Checkpoint:
     Raises:
         DamagedCheckpointError: sizes or keys are invalid.
     """
-    _log.warning("checkpoint %s has no manifest of ascpipe: it is read as it is, only the sizes of its files and that "
-                 "no key occurs twice are checked", tree.place.prefix)
+    _log.warning("checkpoint %s has no manifest of ascpipe. It is read as it is: only the sizes of its files and the "
+                 "uniqueness of keys are checked", tree.place.prefix)
     stamps: Stamps = {}
     tables = [_table(tree, name, stamps) for name in _folders(tree, ()) if TABLE_NAME.match(name)]
     if not tables:
-        raise tree.damaged("", "there is no table in it")
+        raise tree.damaged("", "it has no table")
     step = _STEP.search(tree.place.stem)
     dense = os.path.join(tree.place.directory, tree.place.stem)
     has_dense = os.path.isfile(dense + ".index")
@@ -42,7 +42,7 @@ def _table(tree: Tree, name: str, stamps: Stamps) -> TableSpec:
     keys = _piece(tree, name, KEY)
     embedding = _piece(tree, name, EMBEDDING)
     if keys is None or keys.width or embedding is None or not embedding.width or embedding.rows != keys.rows:
-        raise tree.damaged(name, "its folders {} and {} are not those of one table".format(KEY, EMBEDDING))
+        raise tree.damaged(name, "its folders {} and {} do not belong to one table".format(KEY, EMBEDDING))
     slots = []
     ignored = []
     for folder in _folders(tree, (name,)):
@@ -80,7 +80,7 @@ def _piece(tree: Tree, table: str, folder: str) -> Optional[Piece]:
     piece = Piece(folder, rows, width)
     size = tree.file_size((table, folder, WHOLE.data))
     if size != piece.data_bytes:
-        raise tree.damaged(os.path.join(table, folder, WHOLE.data), "it has {} bytes, its attribute says {}".format(
+        raise tree.damaged(os.path.join(table, folder, WHOLE.data), "it has {} bytes, but its attribute has {}".format(
             size, piece.data_bytes))
     return piece
 

@@ -127,8 +127,8 @@ def remove_checkpoint(prefix: str) -> None:
             try:
                 records = tree.records()
             except CheckpointError as error:
-                raise NotRemovedError(tree.path, "only checkpoints of ours are, and its records do not say that it is "
-                                                 "one ({}). Remove it yourself if you want to".format(error)) from error
+                raise NotRemovedError(tree.path, "only checkpoints of ascpipe can be removed, and its records do not "
+                                                 "identify it as one ({}). Remove it yourself".format(error)) from error
         _remove(directory_fd, tree, records)
 
 
@@ -136,7 +136,7 @@ def _check_alone(tree: Tree, mine: Records) -> None:
     for stem, records in _records(tree.place.directory, sizes=False).items():
         parent = None if records is None else records.manifest.parent
         if parent is not None and parent.manifest == mine.pair.manifest:
-            raise NotRemovedError(tree.path, "the delta {} stands upon it. Remove that before".format(stem))
+            raise NotRemovedError(tree.path, "the delta {} is based on it. Remove the delta first".format(stem))
 
 
 def _remove(directory_fd: int, tree: Tree, records: Records) -> None:
@@ -148,5 +148,5 @@ def _remove(directory_fd: int, tree: Tree, records: Records) -> None:
         staging.discard(directory_fd, name, copies=True)
         disk.sync(directory_fd)
     except OSError as error:
-        raise NotRemovedError(tree.path, "{}. If its name is gone, the next save into its directory removes the "
+        raise NotRemovedError(tree.path, "{}. If its name was removed, the next save into its directory removes the "
                                          "rest".format(why(error))) from error

@@ -26,7 +26,7 @@ def decoded(record: bytes) -> Dict[str, Any]:
             raise ValueError("not a sealed record")
         del content[_SEAL]
         if encoded(content) != record:
-            raise ValueError("its text and its seal do not agree")
+            raise ValueError("its text does not match its seal")
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     return content

@@ -55,7 +55,7 @@ class SliceTables:
         spec = self._specs.get(name)
         if spec is None or name in self._saved:
             raise ValueError("table {!r} {}".format(
-                name, "is not among those of this save" if spec is None else "was written already"))
+                name, "is not a table of this save" if spec is None else "was written already"))
         if not has_pool and spec.initial is not None and spec.initial.pool_rows:
             raise ValueError("table {!r}: its pool of initial rows is missing".format(name))
 
@@ -63,6 +63,6 @@ class SliceTables:
         """Return a description of all tables. Raise ``ValueError`` if a table is missing or the position is invalid."""
         missing = sorted(set(self._specs) - set(self._saved))
         if missing:
-            raise ValueError("not written yet: table {}".format(", ".join(missing)))
+            raise ValueError("not yet written: table {}".format(", ".join(missing)))
         checks.check_position(position, self._specs)
         return SliceContent(tuple(self._specs.values()), self._saved, position)

@@ -101,7 +101,7 @@ class SliceWriter(TablesWriter):
 
     def _folder(self) -> int:
         if self._fd is None:
-            raise ValueError("slice of {}: it is written inside `with`".format(self.prefix))
+            raise ValueError("slice of {}: write it inside `with`".format(self.prefix))
         return self._fd
 
     @contextlib.contextmanager
@@ -114,4 +114,4 @@ class SliceWriter(TablesWriter):
 
     def _failure(self, reason: str) -> NotSavedError:
         return NotSavedError(self.prefix, reason, self.written_bytes, self.needed_bytes,
-                             "Rank 0 removes what was written. Earlier checkpoints were not touched.")
+                             "Rank 0 removes the partial checkpoint. Earlier checkpoints are unchanged.")

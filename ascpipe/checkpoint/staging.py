@@ -42,7 +42,7 @@ class Staging:
             if self._marker is not None:
                 return
             disk.close(self.fd)
-        raise OSError(errno.EBUSY, "another save takes our directory for one that was left behind", self.name)
+        raise OSError(errno.EBUSY, "another save treats this directory as left behind", self.name)
 
     def sync_marker(self) -> None:
         """Make the marker durable before large files are written. Raise ``OSError`` if a system call fails.
@@ -157,7 +157,7 @@ def _sweep_one(directory_fd: int, name: str) -> None:
     with disk.closing(fd):
         is_dead = disk.is_mine(fd) and _is_dead(fd)
     if is_dead and remove_if_possible(directory_fd, name):
-        _log.info("removed %s, which a save that did not end had left", name)
+        _log.info("removed %s, which an unfinished save had left", name)
 
 
 def _is_dead(fd: int) -> bool:

@@ -55,7 +55,7 @@ class TablesWriter:
 
     def _begun(self) -> SliceTables:
         if self._tables is None:
-            raise ValueError("checkpoint {}: begin_tables comes first".format(self.prefix))
+            raise ValueError("Checkpoint {}: call begin_tables first".format(self.prefix))
         return self._tables
 
     def _require_space(self, directory_fd: int) -> None:

@@ -45,7 +45,7 @@ def _refused(path: str, error: OSError) -> CheckpointError:
 def why(error: OSError) -> str:
     """Describe a system error in one sentence."""
     if error.errno in disk.IS_LINK:
-        return "it is a link, which is never followed, or not a directory"
+        return "it is a symbolic link, which is never followed, or not a directory"
     return "{}{}".format(error.strerror or error,
                          " ({})".format(error.filename) if error.filename else "")
 
@@ -112,14 +112,14 @@ class Tree:
             raise self.damaged(name, str(error)) from error
         foreign = [file for file in pair.dense if not is_dense_name(file, manifest.stem)]
         if foreign:
-            raise self.damaged(PAIR, "{} is no name of a dense file".format(shown(foreign[0])))
+            raise self.damaged(PAIR, "{} is not the name of a dense file".format(shown(foreign[0])))
         if pair.manifest != digest_of(manifest_record):
-            raise self.damaged(MANIFEST, "it is another one than {} was written for".format(PAIR))
+            raise self.damaged(MANIFEST, "it differs from the file that {} was written for".format(PAIR))
         if manifest.stem != self.place.stem:
             raise self.damaged(MANIFEST, "it was saved under the name {}, which it must keep; a copy belongs in "
                                "another directory".format(shown(manifest.stem)))
         if (manifest.parent is not None) != self.is_delta:
-            raise self.damaged(MANIFEST, "it is that of a {}".format("full checkpoint" if self.is_delta else "delta"))
+            raise self.damaged(MANIFEST, "it belongs to a {}".format("full checkpoint" if self.is_delta else "delta"))
         return Records(manifest, pair)
 
     def open_parent(self, link: Link) -> "Tree":
@@ -127,7 +127,7 @@ class Tree:
         try:
             return open_tree(os.path.join(self.place.directory, link.stem))
         except CheckpointError as error:
-            raise self.damaged(MANIFEST, "it stands upon {}: {}".format(link.stem, error)) from error
+            raise self.damaged(MANIFEST, "it is based on {}: {}".format(link.stem, error)) from error
 
     def _record(self, name: str) -> bytes:
         try:
@@ -174,7 +174,7 @@ class Tree:
             if size == len(wanted):
                 disk.read_into(fd, 0, content)
             if size != len(wanted) or content != wanted:
-                raise self.damaged(os.path.join(*names), "it is not what was saved")
+                raise self.damaged(os.path.join(*names), "it differs from what was saved")
 
     def damaged(self, file: str, reason: str) -> DamagedCheckpointError:
         """Return the error for a damaged file."""

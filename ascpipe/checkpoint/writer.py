@@ -149,7 +149,7 @@ class CheckpointWriter(TablesWriter):
         """
         content = self._begun().content(position)
         if len(slices) != self._slice.ranks - 1:
-            raise ValueError("{} slices of other ranks, there are {} ranks".format(len(slices), self._slice.ranks))
+            raise ValueError("{} slices of other ranks, but there are {} ranks".format(len(slices), self._slice.ranks))
         stage = self._stage()
         with self._failing():
             contents = [content, *(self._slice_of(rank, digest) for rank, digest in enumerate(slices, 1))]
@@ -182,18 +182,18 @@ class CheckpointWriter(TablesWriter):
         try:
             record = disk.read_file(fd, name, MAX_BYTES)
             if digest_of(record) != digest:
-                raise ValueError("it is another one than rank {} has written".format(rank))
+                raise ValueError("it differs from what rank {} has written".format(rank))
             content = decoded_slice(record, rank, self._slice.ranks, delta=self._parent is not None)
         except (ValueError, TypeError, OverflowError) as error:
             raise self._failure("{}: {}".format(name, error)) from error
         except FileNotFoundError as error:
-            raise self._failure("{} is not there: all ranks need one file system".format(name)) from error
+            raise self._failure("{} does not exist. All ranks must use one file system".format(name)) from error
         disk.try_unlink(fd, name)
         return content
 
     def _stage(self) -> staging.Staging:
         if self._staging is None:
-            raise ValueError("checkpoint {}: it is written inside `with`, and only until it is committed or has "
+            raise ValueError("checkpoint {}: write it inside `with`, before it is committed or has "
                              "failed".format(self.prefix))
         return self._staging
 
@@ -201,16 +201,17 @@ class CheckpointWriter(TablesWriter):
         """Check that the place is free, or has an ascpipe checkpoint that may be replaced. A delta replaces nothing."""
         taken = [name for name in self._place.names if disk.is_there(self._directory(), name)]
         if self._parent is not None and taken:
-            raise self._failure("{} is there, and a delta replaces nothing. Save the whole".format(taken[0]))
+            raise self._failure("{} exists, and a delta does not replace anything. Save a full "
+                                "checkpoint".format(taken[0]))
         try:
             fd = disk.open_directory(self._name, self._directory_fd)
         except FileNotFoundError:
             return
         except OSError as error:
-            raise self._failure("{} is in the way: {}".format(self._name, why(error))) from error
+            raise self._failure("{} already exists: {}".format(self._name, why(error))) from error
         with disk.closing(fd):
             if not disk.is_there(fd, MARKER):
-                raise self._failure("{} is in the way, and ascpipe did not make it. Move it away, or save under "
+                raise self._failure("{} already exists and was not created by ascpipe. Move it, or save under "
                                     "another name".format(self._name))
 
     def _take_place(self, name: str) -> Optional[str]:
@@ -248,7 +249,7 @@ class CheckpointWriter(TablesWriter):
 
     def _directory(self) -> int:
         if self._directory_fd is None:
-            raise ValueError("checkpoint {}: it is written inside `with`".format(self.prefix))
+            raise ValueError("checkpoint {}: write it inside `with`".format(self.prefix))
         return self._directory_fd
 
     @contextlib.contextmanager
@@ -266,7 +267,7 @@ class CheckpointWriter(TablesWriter):
         """Clean up, and return the error together with the result of the clean-up."""
         state = "Nothing was left behind."
         if self._staging is not None and not self._abandon_staging():
-            state = "What was written is left in {}, the next save removes it.".format(self._place.directory)
+            state = "Partial files are left in {}; the next save removes them.".format(self._place.directory)
         newest = self._newest()
         self._abandon()
         return NotSavedError(self.prefix, reason, self.written_bytes, self.needed_bytes, "{} {}".format(state, newest))
@@ -275,7 +276,7 @@ class CheckpointWriter(TablesWriter):
         try:
             found = retention.complete_checkpoints(self._place.directory)
         except (OSError, CheckpointPathError):
-            return "Earlier checkpoints were not touched."
+            return "Earlier checkpoints are unchanged."
         return "{} is intact.".format(found[-1].prefix) if found else "There is no earlier checkpoint."
 
     def _abandon_staging(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Optional
 import click
 
 from ascpipe import names
-from ascpipe.control.client import check_there, running_daemons
+from ascpipe.control.client import check_run_directory, running_daemons
 from ascpipe.control.lock import is_held, is_listening
 from ascpipe.errors import NotRunningError
 from ascpipe.names import RunDir
@@ -36,7 +36,7 @@ def chosen(name: Optional[str], *, or_the_only: bool = True) -> RunDir:
     """
     run = names.run_dir(names.daemon_name(name))
     with contextlib.suppress(NotRunningError):
-        check_there(run)
+        check_run_directory(run)
         if is_held(run) or is_listening(run.lifeline):
             return run
     running = running_daemons()

@@ -59,7 +59,7 @@ def old_kernels(cache_dir: str, *, within_s: float) -> List[str]:
     """Return kernel folders of other versions that no daemon started to use within ``within_s`` seconds."""
     from ascpipe.daemon import kernel_cache
 
-    return [folder for folder in kernel_cache.folders_of_others(cache_dir)
+    return [folder for folder in kernel_cache.other_folders(cache_dir)
             if os.path.getmtime(folder) <= time.time() - within_s]
 
 
@@ -72,7 +72,7 @@ def kept_for_this_user(cache_dir: str) -> List[Tuple[str, str]]:
     from ascpipe.tfops import kept_builds
 
     found = [(_KERNELS, folder) for folder in [
-        kernel_cache.folder_of(cache_dir), *kernel_cache.folders_of_others(cache_dir)]]
+        kernel_cache.folder_of(cache_dir), *kernel_cache.other_folders(cache_dir)]]
     for what, prefix in ((_BUILDS, kept_builds.OPS), (_ENVIRONMENTS, kept_builds.ENVIRONMENTS)):
         found += [(what, folder) for folder in sorted({*kept_builds.folders(cache_dir, prefix),
                                                        *kept_builds.folders("", prefix)})]
@@ -88,8 +88,8 @@ def _refuse_where_a_daemon_lives() -> None:
 
     living = running_daemons()
     if living:
-        raise DaemonError("nothing was removed: {} still. End it first: ascpipe stop --name, or its training "
-                          "program".format(", ".join("daemon {!r}, pid {}, runs".format(
+        raise DaemonError("nothing was removed: {} still. Stop it first with ascpipe stop --name, or end its "
+                          "training program".format(", ".join("daemon {!r}, pid {}, runs".format(
                               name, owner_of(names.RunDir(name))["pid"]) for name in living)))
 
 

@@ -128,7 +128,7 @@ def ops() -> Iterator[Finding]:
 
     for path in (load.library_path(), str(load.DISK_LIBRARY)):
         if not is_whole(path):
-            yield Finding("ops", PROBLEM, "{} is not there, or not whole".format(path), _BUILD)
+            yield Finding("ops", PROBLEM, "{} does not exist, or is incomplete".format(path), _BUILD)
             return
     info = load.read_info()
     here = {"tensorflow": tensorflow_version(), "layout": structs.layout_hash(), "ascpipe": __version__}
@@ -159,15 +159,15 @@ def processor() -> Iterator[Finding]:
     """Check the available cores and instruction sets: TensorFlow wheels need AVX."""
     cores = len(os.sched_getaffinity(0))
     yield Finding("cores", OK if cores > 1 else WARNING, "{} of {} may be used".format(cores, os.cpu_count()),
-                  "" if cores > 1 else "workers and training take turns: allow this process a second one")
+                  "" if cores > 1 else "workers and training share one processor: allow this process a second one")
     with open(_CPUINFO, encoding="ascii", errors="replace") as file:
         flags = re.search(r"^flags\s*: (.*)$", file.read(), re.MULTILINE)
     there = [name for name in _TOLD if flags is not None and name in flags.group(1).split()]
     if "avx" in there:
         yield Finding("instructions", OK, " ".join(there))
     else:
-        yield Finding("instructions", PROBLEM, "no AVX, which wheels of TensorFlow need",
-                      "another machine, or a TensorFlow that is built for this one")
+        yield Finding("instructions", PROBLEM, "no AVX, which TensorFlow wheels need",
+                      "use another machine, or a TensorFlow that was built for this one")
 
 
 def shared_memory(places: Places) -> Iterator[Finding]:
@@ -176,7 +176,7 @@ def shared_memory(places: Places) -> Iterator[Finding]:
 
     room = memory.shm_room(places.shm_dir)
     if room.free_bytes < _LEAST_MEMORY:
-        yield Finding("shared memory", WARNING, room.text + ": memfds are taken where it is too small",
+        yield Finding("shared memory", WARNING, room.text + ": memfds are used if it is too small",
                       "none is needed; Docker: --shm-size")
     else:
         yield Finding("shared memory", OK, room.text)
@@ -190,7 +190,7 @@ def memory_limits(places: Places) -> Iterator[Finding]:
         if room is not None:
             is_small = room.free_bytes < _LEAST_MEMORY
             yield Finding("memory", WARNING if is_small else OK, room.text,
-                          "more memory, or a larger limit (MemoryMax=, docker --memory): large tables are E401"
+                          "more memory, or a higher limit (MemoryMax=, docker --memory); large tables raise E401"
                           if is_small else "")
 
 
@@ -221,7 +221,7 @@ def metrics() -> Iterator[Finding]:
     if not (found.metrics_port or found.metrics_file):
         return
     if importlib.util.find_spec("prometheus_client") is None:
-        yield Finding("metrics", PROBLEM, "they are asked for, and the package prometheus_client is not installed",
+        yield Finding("metrics", PROBLEM, "metrics are enabled, but the package prometheus_client is not installed",
                       'pip install "ascpipe[metrics]"')
         return
     reason = why_not_writable(os.path.dirname(found.metrics_file)) if found.metrics_file else ""
@@ -229,7 +229,8 @@ def metrics() -> Iterator[Finding]:
         yield Finding("metrics", PROBLEM, "metrics_file cannot be written: {}".format(reason), "another metrics_file")
     elif found.metrics_port and is_taken(found.metrics_address, found.metrics_port):
         yield Finding("metrics", WARNING, "port {} of {} is in use".format(found.metrics_port, found.metrics_address),
-                      "none is needed if it is your daemon (`ascpipe list`); another one is E224: another metrics_port")
+                      "ignore this if it is your daemon (`ascpipe list`). If it is another program (E224), set "
+                      "another metrics_port")
     else:
         yield Finding("metrics", OK, "they can be exported")
 
@@ -267,7 +268,7 @@ def run_directories() -> Iterator[Finding]:
     names.run_dir(names.private_name(1 << 22))  # raises if socket paths would be too long
     reason = why_not_writable(base)
     if reason:
-        yield Finding("run directory", PROBLEM, "no daemon can have one: {}".format(reason),
+        yield Finding("run directory", PROBLEM, "no daemon can create one: {}".format(reason),
                       "export XDG_RUNTIME_DIR=$(mktemp -d), in every process that uses the daemon")
         return
     yield Finding("run directory", OK, "{}, {}".format(base, counted(len(running_daemons()), "daemon") + " there"))
@@ -291,21 +292,22 @@ def kernels() -> Iterator[Finding]:
     if not library and (not os.path.isdir(folder) or not kernel_cache.count(folder)):
         reason = why_not_writable(folder)
         if reason:
-            yield Finding("kernels", PROBLEM, "not compiled, and they cannot be: {}".format(reason),
-                          "a folder that can be written to: ASCPIPE_CACHE_DIR")
+            yield Finding("kernels", PROBLEM, "not compiled, and cannot be compiled: {}".format(reason),
+                          "set ASCPIPE_CACHE_DIR to a writable folder")
             return
         yield Finding("kernels", WARNING, "not compiled: nothing in {}".format(folder),
-                      "`ascpipe warmup`; else the first batch waits for that, a minute or two")
+                      "run `ascpipe warmup`; otherwise the first batch waits a minute or two")
     elif not library:
         kernel_cache.require_writable(folder)
-        text = "compiled, in {}, but there is no library of them".format(folder)
+        text = "compiled, in {}, but there is no library".format(folder)
         if any(map(shutil.which, COMPILERS)):
-            yield Finding("kernels", WARNING, text, "`ascpipe warmup`; else daemons take half a second longer to start")
+            yield Finding("kernels", WARNING, text, "run `ascpipe warmup`; otherwise daemons take half a second "
+                                                    "longer to start")
         else:  # not a fault, and only another package helps
-            yield Finding("kernels", OK, text + ": no C compiler is here; daemons take half a second longer to start")
+            yield Finding("kernels", OK, text + ": there is no C compiler; daemons take half a second longer to start")
     else:
         yield Finding("kernels", OK, "compiled, {}".format(library))
-    others = kernel_cache.folders_of_others(setting)
+    others = kernel_cache.other_folders(setting)
     if others:
         yield Finding("kernels", OK, "of {} there, too (`ascpipe clean` removes them)".format(
             counted(len(others), "other version")))

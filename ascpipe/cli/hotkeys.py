@@ -29,7 +29,7 @@ def command(table: str, count: int, seconds: Optional[float], name: Optional[str
             "table": table, "by": "counts" if seconds is None else "sample", "seconds": seconds,
             "batches": found.batches, "keys": [{"key": key, "count": times} for key, times in found.keys]}, indent=2))
         return
-    by = "by the occurrences that the table has counted" if seconds is None else \
+    by = "by the number of occurrences that the table has counted" if seconds is None else \
         "by a sample of {} batches within {:g} s".format(found.batches, seconds)
     rows = [[str(key), "{:,}".format(times)] for key, times in found.keys]
     printing.show(["table {!r}, {:,} keys, {}".format(table, status["keys"], by)],

@@ -7,7 +7,7 @@ import click
 from ascpipe.cli import printing
 from ascpipe.cli.chosen import name_option
 from ascpipe.cli.readers import table_reader
-from ascpipe.shm.table_reader import SeenKey
+from ascpipe.shm.table_reader import KeyState
 
 KEY = click.IntRange(-2**63, 2**63 - 1)
 _COLUMNS = ["key", "known", "count", "row", "last batch", "timestamp", "pinned by"]
@@ -32,11 +32,11 @@ def command(table: str, keys: Tuple[int, ...], name: Optional[str], as_json: boo
     newest = max(one["as_of"] for one in seen)
     lines = ["table {!r} after batch {}{}".format(
         table, printing.ticket_text(newest),
-        "" if threshold < 0 else ", a key has a row from {} occurrences on".format(threshold))]
+        "" if threshold < 0 else ", keys get a row after {} occurrences".format(threshold))]
     printing.show(lines, [("", _COLUMNS, [_row(one) for one in seen])])
 
 
-def told(seen: SeenKey, threshold: int, pins: List[int]) -> Dict[str, Any]:
+def told(seen: KeyState, threshold: int, pins: List[int]) -> Dict[str, Any]:
     """Return the ``--json`` output for a key.
 
     Args:

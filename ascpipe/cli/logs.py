@@ -11,7 +11,7 @@ import click
 from ascpipe import names
 from ascpipe.cli import printing
 from ascpipe.cli.chosen import chosen, is_named, name_option
-from ascpipe.control.client import check_there
+from ascpipe.control.client import check_run_directory
 from ascpipe.control.lock import is_held, is_listening
 from ascpipe.errors import NotRunningError
 from ascpipe.logs import one_line
@@ -60,7 +60,7 @@ def folder_of(name: Optional[str]) -> str:
         return chosen(name).path
     run = names.run_dir(names.daemon_name(name))
     with contextlib.suppress(NotRunningError):
-        check_there(run)
+        check_run_directory(run)
         return run.path
     if os.path.isdir(kept_logs.folder_of(run.name)):
         return kept_logs.folder_of(run.name)
@@ -89,7 +89,7 @@ def added(file: IO[str], run: names.RunDir) -> Iterator[str]:
 def _log_in(folder: str, name: str) -> str:
     there = sorted(found[:-len(_ENDING)] for found in os.listdir(folder) if found.endswith(_ENDING))
     if name not in there:
-        raise click.BadParameter("{} has no log of {!r}; it has those of {}".format(
+        raise click.BadParameter("{} has no log of {!r}; it has logs of {}".format(
             folder, name, ", ".join(there) or "nothing"), param_hint="--worker")
     return os.path.join(folder, name + _ENDING)
 

@@ -90,8 +90,8 @@ def _require_possible(shape: Shape) -> None:
     if shape.ssd_rows and not shape.host_rows:
         raise click.UsageError("rows on disk need rows on the host: --host-rows")
     if shape.host_rows and shape.host_rows < shape.device_rows:
-        raise click.UsageError("--host-rows {} is less than --device-rows {}: each row of the device has its place on "
-                               "the host".format(shape.host_rows, shape.device_rows))
+        raise click.UsageError("--host-rows {} is less than --device-rows {}: each device row needs a host "
+                               "row".format(shape.host_rows, shape.device_rows))
     if room < shape.keys:
-        raise click.UsageError("{} keys have rows for {} only: raise {}".format(
+        raise click.UsageError("{} keys, but rows for {} only: raise {}".format(
             shape.keys, room, "--host-rows or --ssd-rows" if shape.host_rows else "--device-rows, or give --host-rows"))

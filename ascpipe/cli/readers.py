@@ -31,7 +31,7 @@ def table_reader(name: Optional[str], table: str) -> Iterator[Tuple[TableReader,
             table, "is" if len(tables) == 1 else "are", ", ".join(sorted(tables))), param_hint="TABLE")
     with asked(run, messages.ReadTable(table)) as (where, fds):
         if len(fds) != 1 + len(where["rings"]):
-            raise MessageError("the daemon sent {} descriptors, expected {}".format(len(fds), 1 + len(where["rings"])))
+            raise MessageError("the daemon sent {} descriptors; expected {}".format(len(fds), 1 + len(where["rings"])))
         yield TableReader(table, read_of(fds[0]), where["entries_offset"], where["capacity"], [
             RingReader(read_of(fd), ring["bytes"], ring["tables"], ring["column"])
             for fd, ring in zip(fds[1:], where["rings"])]), tables[table]

@@ -70,7 +70,7 @@ def command(ranks: int, hosts: Optional[str], mpi: bool, restarts: int, daemon: 
         sys.exit(Ranks(program, ranks, hosts, mpi, environment.get(names.NAME_VARIABLE)).run(environment, restarts))
     for name, given in (("--hosts", hosts is not None), ("--mpi", mpi), ("--restarts", restarts > 0)):
         if given:
-            raise click.UsageError("{} is for --ranks 2 or more".format(name))
+            raise click.UsageError("{} needs --ranks 2 or more".format(name))
     environment = environment_of(os.environ)
     if daemon is not None:
         run = names.run_dir(names.daemon_name(daemon))
@@ -88,9 +88,9 @@ def environment_of(given: Mapping[str, str]) -> Dict[str, str]:
     launched = told(given)
     size = number_in(given.get(_SIZE) or "1")
     if not launched and size is None:
-        raise RanksError("{} is {}, which is not a number of ranks: write digits, or unset it".format(
+        raise RanksError("{} is {}, which is not a number of ranks. Set it to digits, or unset it".format(
             _SIZE, shown(given[_SIZE])))
     if not launched and size is not None and size > 1:
-        raise RanksError("{0} is {1}, and this is one process: start the ranks with `ascpipe run --ranks {1}`, or "
+        raise RanksError("{0} is {1}, but this is one process. Start the ranks with `ascpipe run --ranks {1}`, or "
                          "unset {0}".format(_SIZE, size))
     return {**_ONE_RANK, **given, **launched}

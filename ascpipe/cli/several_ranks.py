@@ -61,11 +61,11 @@ class Ranks:
         places = [("localhost", count)] if hosts is None else _parsed(hosts)
         room = sum(slots for _, slots in places)
         if room < count:
-            raise click.BadParameter("{} has room for {} of {} ranks".format(hosts, room, count), param_hint="--hosts")
+            raise click.BadParameter("{} can run {} of {} ranks".format(hosts, room, count), param_hint="--hosts")
         places = _filled(places, count)
         if daemon and LOCAL_RANK not in daemon and any(slots > 1 for _, slots in places):
-            raise click.BadParameter("a daemon serves one process, and {!r} would serve all ranks of a machine: name "
-                                     "{!r}, or leave it out, so that each has a private one".format(
+            raise click.BadParameter("a daemon serves one process, but {!r} would serve all ranks of a machine. Use "
+                                     "{!r}, or omit it, so that each rank has a private daemon".format(
                                          daemon, daemon + "-" + LOCAL_RANK), param_hint="--daemon or ASCPIPE_NAME")
         self._hosts = ",".join("{}:{}".format(*place) for place in places)
         check_horovod()
@@ -88,7 +88,7 @@ class Ranks:
             given.setdefault("HOROVOD_FUSION_THRESHOLD", "0")  # makes sums of dense gradients reproducible
         for attempt in range(restarts + 1):
             if attempt:
-                _say("restart {} of {}: all ranks begin anew".format(attempt, restarts))
+                _say("restart {} of {}: all ranks restart".format(attempt, restarts))
             code, signalled = self._run_once(given)
             if code == 0 or signalled:
                 break
@@ -108,13 +108,13 @@ class Ranks:
             return code, False
 
     def _explain(self, code: int, first: Optional[int], folder: str) -> None:
-        _say("{} {}; what ranks said of it, the first one first:".format(
+        _say("{} {}. Messages of the ranks, first one first:".format(
             "the launcher of the ranks" if first is None else "rank {}".format(first), _ending(code)))
         found = causes(folder)
         for cause in found[:_SHOWN_CAUSES]:
             _say("  rank {}: {}".format(cause.rank, cause.text))
         if not found:
-            _say("  nothing{}; see their output above".format(
+            _say("  none{}; see their output above".format(
                 ", on this machine" if self._hosts != "localhost:{}".format(self._count) else ""))
 
 
@@ -216,18 +216,18 @@ def _check_addresses(names: Sequence[str]) -> None:
         return
     for name, address in addresses.items():
         if address.startswith("127."):
-            raise RanksError("host {} leads to {}, which no other machine reaches: write the name that they "
+            raise RanksError("host {} resolves to {}, which other machines cannot reach. Use the name that they "
                              "know".format(name, address))
     check_own_name()
 
 
 def _ending(code: int) -> str:
     if code <= 128:
-        return "ended with exit code {}".format(code)
+        return "exited with code {}".format(code)
     try:
-        return "was ended by {}".format(signal.Signals(code - 128).name)
+        return "was killed by {}".format(signal.Signals(code - 128).name)
     except ValueError:
-        return "ended with exit code {}".format(code)
+        return "exited with code {}".format(code)
 
 
 def _end_with(owner: int) -> None:

@@ -57,13 +57,13 @@ def _of_ranks(exchanges: Optional[Dict[str, Any]]) -> List[str]:
     if exchanges is None:
         return []
     lines = ["rank {rank} of {ranks}: {exchanges} exchanges, {sent:.1f} MiB sent, {received:.1f} received; "
-             "{time_s:.1f} s in them, {waited_s:.1f} of that until the last rank came".format(
+             "{time_s:.1f} s in exchanges, {waited_s:.1f} s of that until the last rank joined".format(
                  sent=exchanges["bytes_sent"] / 2**20, received=exchanges["bytes_received"] / 2**20, **exchanges)]
     if exchanges["slowest_s"] >= _LATE_S:
         lines.append("others waited longest for rank {slowest}: {slowest_s:.1f} s".format(**exchanges))
     if exchanges["since_s"] is not None and exchanges["since_s"] >= _LATE_S:
         batch = " batch {ticket} of stream {stream}".format(**exchanges) if exchanges["ticket"] else ""
-        lines.append("it {does}{batch}, and waits for other ranks since {since_s:.1f} s".format(
+        lines.append("it {does}{batch}, and has waited for other ranks for {since_s:.1f} s".format(
             batch=batch, **exchanges))
     return lines
 
@@ -71,7 +71,7 @@ def _of_ranks(exchanges: Optional[Dict[str, Any]]) -> List[str]:
 def state_of(worker: Dict[str, Any], daemon: str) -> str:
     """Return the state of a worker. A missing worker is starting, unless its daemon starts no more workers."""
     if worker["hangs_s"] > 0:
-        return "has not moved for {:.0f} s".format(worker["hangs_s"])
+        return "has made no progress for {:.0f} s".format(worker["hangs_s"])
     if worker["attached"]:
         return "working"
     if not worker["pid"]:

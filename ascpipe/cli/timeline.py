@@ -42,7 +42,7 @@ class Recorded(NamedTuple):
 def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str], as_json: bool) -> None:
     """Write the trace. The daemons must record spans, see `ascpipe trace` and ``timeline_spans``; they keep running."""
     if given and of_all:
-        raise click.UsageError("--all takes all daemons: leave out --name")
+        raise click.UsageError("--all selects all daemons: omit --name")
     events = events_of_daemons(_of_all() if of_all else [
         _of_daemon(name) for name in dict.fromkeys(given or [chosen(None).name])])
     if merge is not None:
@@ -62,9 +62,10 @@ def _of_all() -> List[Recorded]:
         with contextlib.suppress(ConfigError, NotRunningError):  # it records no spans, or has just exited
             found.append(_of_daemon(name))
     if not found:
-        raise ConfigError("timeline_spans", "all daemons that run", 0, "none keeps spans, or nothing was done yet; "
-                          "begin with `ascpipe trace start --all`, or set ASCPIPE_TIMELINE_SPANS=20000 for the "
-                          "program, or where they are started")
+        raise ConfigError("timeline_spans", "all daemons that run", 0, "none records spans, or none has done "
+                                                                       "anything yet. Call `ascpipe trace start "
+                                                                       "--all`, or set ASCPIPE_TIMELINE_SPANS=20000 "
+                                                                       "for the program or daemon")
     return found
 
 
@@ -78,9 +79,10 @@ def _of_daemon(name: str) -> Recorded:
     except FileNotFoundError:  # it has just exited
         raise NotRunningError(run.name, run.path) from None
     if not workers and exchanges is None:
-        raise ConfigError("timeline_spans", "daemon {!r}".format(run.name), 0, "it keeps no spans of its workers, or "
-                          "none has worked yet; begin with `ascpipe trace start`, or start it with "
-                          "ASCPIPE_TIMELINE_SPANS=20000")
+        raise ConfigError("timeline_spans", "daemon {!r}".format(run.name), 0, "it records no spans, or its workers "
+                                                                               "have done nothing yet. Call `ascpipe "
+                                                                               "trace start`, or start it with "
+                                                                               "ASCPIPE_TIMELINE_SPANS=20000")
     return Recorded(run.name, exchanges, workers)
 
 
@@ -150,8 +152,8 @@ def _events(path: str) -> List[Dict[str, Any]]:
         with open(path) as file:
             found = json.load(file)["traceEvents"]
     except (ValueError, KeyError, TypeError) as error:
-        raise click.BadParameter("{} is no Chrome trace: {}".format(path, error), param_hint="--merge") from error
+        raise click.BadParameter("{} is not a Chrome trace: {}".format(path, error), param_hint="--merge") from error
     if not isinstance(found, list) or not all(isinstance(event, dict) for event in found):
-        raise click.BadParameter("{} is no Chrome trace: traceEvents is no list of maps".format(path),
+        raise click.BadParameter("{} is not a Chrome trace: traceEvents is not a list of maps".format(path),
                                  param_hint="--merge")
     return found

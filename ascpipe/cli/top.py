@@ -22,7 +22,7 @@ _TABLE_COLUMNS = ["table", "batches/s", "ids/s", "device hit", "host hit", "in/s
 def command(name: Optional[str]) -> None:
     """Show the view on a terminal; use ``ascpipe stats`` for files and pipes."""
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
-        raise click.UsageError("top draws on a terminal: use `ascpipe stats` for a file or a pipe")
+        raise click.UsageError("top needs a terminal. Use `ascpipe stats` for a file or a pipe")
     from rich.live import Live
 
     run = chosen(name)

@@ -44,14 +44,14 @@ def start(spans: int, given: Tuple[str, ...], of_all: bool, as_json: bool) -> No
     """Start recording; workers begin between two batches, and training continues."""
     answers = [(run, ask(run, messages.Trace(spans))) for run in _runs(given, of_all=of_all)]
     silent = {run.name: _wait_for_workers(run) for run, _ in answers}
-    _tell(answers, "records up to {} spans of each worker; `ascpipe timeline --output FILE` writes them".format(spans),
+    _tell(answers, "records up to {} spans per worker; `ascpipe timeline --output FILE` writes them".format(spans),
           as_json=as_json)
     for name, workers in silent.items():
         if workers:
             raise WrongStateError(
                 "record all of daemon {!r}".format(name), "recording",
-                "no spans within {:g} s from {}. `ascpipe status` says if one is stopped, its log if there is no room "
-                "for them".format(_BEGINS_S, ", ".join(workers)))
+                "no spans within {:g} s from {}. `ascpipe status` shows whether it is stopped; its log shows whether "
+                "there is no memory for them".format(_BEGINS_S, ", ".join(workers)))
 
 
 @command.command("stop", help="Stop recording; records are kept until the next start.")
@@ -59,12 +59,12 @@ def start(spans: int, given: Tuple[str, ...], of_all: bool, as_json: bool) -> No
 def stop(given: Tuple[str, ...], of_all: bool, as_json: bool) -> None:
     """Stop recording; it has no overhead afterwards."""
     answers = [(run, ask(run, messages.Trace(0))) for run in _runs(given, of_all=of_all)]
-    _tell(answers, "records no more; `ascpipe timeline --output FILE` writes what it has", as_json=as_json)
+    _tell(answers, "stopped recording; `ascpipe timeline --output FILE` writes the records", as_json=as_json)
 
 
 def _runs(given: Tuple[str, ...], *, of_all: bool) -> List[RunDir]:
     if given and of_all:
-        raise click.UsageError("--all takes all daemons: leave out --name")
+        raise click.UsageError("--all selects all daemons: omit --name")
     if not of_all:
         return [chosen(name) for name in dict.fromkeys(given)] or [chosen(None)]
     running = running_daemons()

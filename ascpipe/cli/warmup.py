@@ -22,5 +22,5 @@ def command(as_json: bool) -> None:
         "are now" if warm.is_new else "were already", warm.library or warm.folder,
         "; {} damaged files were removed".format(warm.damaged) if warm.damaged else ""))
     if warm.unlinked:
-        click.echo("ascpipe: no library was made of them ({}): each daemon takes half a second longer to start".format(
+        click.echo("ascpipe: no kernel library was built ({}): each daemon takes half a second longer to start".format(
             warm.unlinked))

@@ -10,9 +10,9 @@ from typing import Any, Optional, Sequence
 
 from ascpipe.control.proc_stat import read_stat
 
-BEGIN_S = 3.0  #: limit between fork and exec
+EXEC_TIMEOUT_S = 3.0  #: limit between fork and exec
 KILLED_S = 2.0  #: for a killed child to exit; one blocked in the kernel exits later
-TOLD_TO_END_S = 20.0  #: for a child that was asked to exit
+EXIT_TIMEOUT_S = 20.0  #: for a child that was asked to exit
 _STOPPED_S = 1.0  # for one that was asked to exit and is stopped
 _LOOK_S = 0.2
 
@@ -21,7 +21,7 @@ class Child(subprocess.Popen):
     """A ``Popen`` that kills a child which does not execute its program in time, where ``Popen`` would wait forever.
 
     Attributes:
-        is_late: the child was killed because it did not execute its program within ``BEGIN_S``.
+        is_late: the child was killed because it did not execute its program within ``EXEC_TIMEOUT_S``.
 
     Raises:
         OSError: no more processes, threads or files are available.
@@ -42,7 +42,7 @@ class Child(subprocess.Popen):
             watcher.join()
 
     def _kill_if_late(self, has_begun: threading.Event) -> None:
-        while not has_begun.wait(BEGIN_S):
+        while not has_begun.wait(EXEC_TIMEOUT_S):
             if getattr(self, "pid", None):  # forking a large process takes longer
                 self.is_late = True
                 self.kill()
@@ -67,7 +67,7 @@ class Stops:
         return now - self._since
 
 
-def reap(process: "subprocess.Popen[bytes]", patience_s: float = TOLD_TO_END_S) -> None:
+def reap(process: "subprocess.Popen[bytes]", patience_s: float = EXIT_TIMEOUT_S) -> None:
     """Wait for a child to exit by itself.  Kill it after ``patience_s``, or earlier if it is stopped."""
     stops = Stops(process.pid)
     end = time.monotonic() + patience_s

@@ -16,8 +16,8 @@ from ascpipe.errors import MessageError, NoAnswerError, NotRunningError
 from ascpipe.names import RunDir
 
 TIMEOUT_S = 10.0
-_LOOK_S = 0.2  # between checks that the daemon is alive
-_AGAIN_S = 0.005  # before the next attempt
+_CHECK_S = 0.2  # between checks that the daemon is alive
+_RETRY_S = 0.005  # before the next attempt
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -51,7 +51,7 @@ def asked(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Ite
             break
         if time.monotonic() >= deadline:
             raise NoAnswerError(run.name, messages.verb_of(body), timeout_s)
-        time.sleep(_AGAIN_S)
+        time.sleep(_RETRY_S)
     try:
         yield _body_of(answer[0], request_id), answer[1]
     finally:
@@ -77,7 +77,7 @@ def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float,
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     while time.monotonic() < deadline:
-        if not poll.poll(1 + int(1000 * min(_LOOK_S, max(0.0, deadline - time.monotonic())))):
+        if not poll.poll(1 + int(1000 * min(_CHECK_S, max(0.0, deadline - time.monotonic())))):
             check_running(run)
             if stops.seconds() >= TIMEOUT_S:
                 raise NoAnswerError(run.name, verb, TIMEOUT_S)
@@ -90,7 +90,7 @@ def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float,
         if answer:
             return answer, fdsocket.descriptors(ancillary)
         check_running(run)  # the request was read, but the daemon exits or could not reply
-        time.sleep(_AGAIN_S)
+        time.sleep(_RETRY_S)
     return None
 
 
@@ -103,7 +103,7 @@ def _body_of(answer: bytes, request_id: int) -> Dict[str, Any]:
     return reply.body
 
 
-def check_there(run: RunDir) -> None:
+def check_run_directory(run: RunDir) -> None:
     """Raise NotRunningError if the run directory is missing, RunDirError if other users can access it or its parent."""
     try:
         for path in (os.path.dirname(run.path), run.path):
@@ -113,7 +113,7 @@ def check_there(run: RunDir) -> None:
 
 
 def check_running(run: RunDir) -> None:
-    """Call ``check_there``, and raise NotRunningError if no daemon holds the lock or listens."""
-    check_there(run)
+    """Call ``check_run_directory``, and raise NotRunningError if no daemon holds the lock or listens."""
+    check_run_directory(run)
     if not is_held(run) and not is_listening(run.lifeline):  # a running daemon's lock file may have been removed
         raise NotRunningError(run.name, run.path)

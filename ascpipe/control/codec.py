@@ -15,7 +15,7 @@ from ascpipe.errors import MessageError
 MESSAGE_BYTES = 64 * 1024  #: longer messages are refused unread
 MAX_DEPTH = 8
 MAX_VALUES = 16384  #: including keys; bounds the time to decode a message
-FEW_VALUES = 128  #: for requests without streams and tables
+MAX_VALUES_SHORT = 128  #: for requests without streams and tables
 MAX_STRING_BYTES = 4096
 MAX_BINARY_BYTES = 16384
 MAX_ARRAY = 1024
@@ -42,7 +42,7 @@ def pack(body: Dict[str, Any]) -> bytes:
     """
     data = msgpack.packb(body, use_bin_type=True, strict_types=True)
     if len(data) > MESSAGE_BYTES:
-        raise MessageError("it has {} bytes, at most {} are sent".format(len(data), MESSAGE_BYTES))
+        raise MessageError("it has {} bytes; at most {} can be sent".format(len(data), MESSAGE_BYTES))
     return bytes(data)
 
 
@@ -54,7 +54,7 @@ def unpack(data: bytes, most_values: int = MAX_VALUES) -> Dict[str, Any]:
             UTF-8, non-finite numbers and other msgpack types are invalid.
     """
     if len(data) > MESSAGE_BYTES:
-        raise MessageError("it has {} bytes, at most {} are read".format(len(data), MESSAGE_BYTES))
+        raise MessageError("it has {} bytes; at most {} are accepted".format(len(data), MESSAGE_BYTES))
     reader = _Reader(data, most_values)
     body = reader.value(0)
     if reader.left():
@@ -80,7 +80,7 @@ class _Reader:
     def value(self, depth: int) -> Any:
         """Decode the next value, which is inside ``depth`` lists and maps."""
         if self._at == self._size:
-            raise MessageError("it ends in the middle")
+            raise MessageError("it is truncated")
         first = self._data[self._at]
         self._at += 1
         if first <= 0x7F:
@@ -98,11 +98,11 @@ class _Reader:
         if first in _NUMBERS:
             return self._number(_NUMBERS[first])
         if first not in _LENGTHS:
-            raise MessageError("it has a value of type 0x{:02x}, which no message has".format(first))
+            raise MessageError("it has a value of the unknown type 0x{:02x}".format(first))
         what, size, most = _LENGTHS[first]
         length = int.from_bytes(self._take(size), "big")
         if length > most:
-            raise MessageError("a {} of length {}, at most {} is read".format(what, length, most))
+            raise MessageError("a {} has length {}; at most {} is accepted".format(what, length, most))
         if what is _TEXT:
             return self._text(length)
         if what is _BINARY:
@@ -112,7 +112,7 @@ class _Reader:
     def _take(self, size: int) -> bytes:
         begin, self._at = self._at, self._at + size
         if self._at > self._size:
-            raise MessageError("it ends in the middle")
+            raise MessageError("it is truncated")
         return self._data[begin:self._at]
 
     def _enter(self, values: int, depth: int) -> None:
@@ -120,10 +120,11 @@ class _Reader:
         if depth > MAX_DEPTH:
             raise MessageError("it is nested deeper than {}".format(MAX_DEPTH))
         if values > self.left():
-            raise MessageError("it ends in the middle")
+            raise MessageError("it is truncated")
         self._values += values
         if self._values > self._most_values:
-            raise MessageError("it has {} values or more, at most {} are read".format(self._values, self._most_values))
+            raise MessageError("it has {} values or more; at most {} are "
+                               "accepted".format(self._values, self._most_values))
 
     def _number(self, layout: struct.Struct) -> Any:
         (number,) = layout.unpack(self._take(layout.size))

@@ -20,11 +20,11 @@ NO_ROOM_FOR_KERNELS = 73  #: exit code of a worker that could not store them (EX
 def main() -> None:
     """Execute the command; does not return."""
     supervisor, oom_score_adj, processor, *command = sys.argv[1:]
-    fence_in(int(supervisor), oom_score_adj, int(processor))
+    isolate(int(supervisor), oom_score_adj, int(processor))
     os.execv(command[0], command)  # noqa: S606  (a fixed command of the supervisor)
 
 
-def fence_in(supervisor: int, oom_score_adj: str, processor: int) -> None:
+def isolate(supervisor: int, oom_score_adj: str, processor: int) -> None:
     """Isolate this process and tie it to its supervisor.
 
     It dies with the supervisor and ignores SIGTERM and SIGINT.  Its files are private, it writes no core file, and it

@@ -44,7 +44,7 @@ def send(sock: socket.socket, body: Dict[str, Any], fds: Sequence[int] = ()) -> 
         MessageError: the message is too long or has too many descriptors.
     """
     if len(fds) > MAX_FDS:
-        raise MessageError("{} descriptors with one message, at most {} are sent".format(len(fds), MAX_FDS))
+        raise MessageError("a message has {} descriptors; at most {} can be sent".format(len(fds), MAX_FDS))
     data = codec.pack(body)
     data = _LENGTH.pack(len(data)) + data
     ancillary = rights(fds)
@@ -91,7 +91,7 @@ def receive(sock: socket.socket, timeout_s: float) -> Tuple[Dict[str, Any], List
     try:
         (length,) = _LENGTH.unpack(_read(sock, _LENGTH.size, deadline, fds))
         if length > codec.MESSAGE_BYTES:
-            raise MessageError("it announces {} bytes, at most {} are read".format(length, codec.MESSAGE_BYTES))
+            raise MessageError("it announces {} bytes; at most {} are accepted".format(length, codec.MESSAGE_BYTES))
         return codec.unpack(_read(sock, length, deadline, fds)), fds
     except BaseException:
         for fd in fds:
@@ -109,7 +109,7 @@ def whole(data: bytes, most: int) -> Optional[Dict[str, Any]]:
         return None
     (length,) = _LENGTH.unpack_from(data)
     if max(length, len(data) - _LENGTH.size) > most:
-        raise MessageError("it announces {} bytes, at most {} are read".format(length, most))
+        raise MessageError("it announces {} bytes; at most {} are accepted".format(length, most))
     return codec.unpack(data[_LENGTH.size:]) if len(data) - _LENGTH.size >= length else None
 
 
@@ -121,7 +121,7 @@ def receive_body(sock: socket.socket, timeout_s: float) -> Dict[str, Any]:
     return body
 
 
-def receive_begun(sock: socket.socket) -> Dict[str, Any]:
+def receive_if_available(sock: socket.socket) -> Dict[str, Any]:
     """Receive a message that has begun to arrive; raise MessageTimeoutError at once if there is none."""
     return receive_body(sock, _REST_S if is_readable(sock) else 0.0)
 
@@ -168,4 +168,4 @@ def _wait(sock: socket.socket, deadline: float, *, for_reading: bool) -> None:
     poll.register(sock, select.POLLIN if for_reading else select.POLLOUT)
     while not poll.poll(1000.0 * max(0.0, min(_LONGEST_POLL_S, deadline - time.monotonic()))):
         if time.monotonic() >= deadline:
-            raise MessageTimeoutError("the other process", "neither sent nor took a message in time")
+            raise MessageTimeoutError("the other process", "did not send or receive a message in time")

@@ -12,13 +12,13 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional
 
 from ascpipe import names
 from ascpipe.config import ENVIRONMENT_PREFIX, variables_for
-from ascpipe.control.child import BEGIN_S, Child, Stops, reap
+from ascpipe.control.child import EXEC_TIMEOUT_S, Child, Stops, reap
 from ascpipe.errors import NotStartedError, received
 
 MODULE = "ascpipe.daemon.start"  #: module to run
 READY_TIMEOUT_S = 30.0
 STOPPED_S = 10.0  #: maximum time for which a signal may stop it
-_LAST_WORDS_S = 5.0  # between its report and its exit
+_EXIT_AFTER_REPORT_S = 5.0  # between its report and its exit
 _LOOK_S = 0.5
 
 _PASSED_ON = frozenset({
@@ -88,16 +88,16 @@ class Launching:
             AscpipeError: the daemon refused to start.
             NotStartedError: the daemon died without a report or took too long; it has exited.
         """
-        told = self._told(timeout_s)
+        told = self._read_report(timeout_s)
         process = self._process
         if process.is_late:
-            told = {"text": "a signal has stopped it, or its program cannot be read: it had not begun after {:g} s, "
-                            "and was killed".format(BEGIN_S)}
+            told = {"text": "its program did not start within {:g} s, because a signal stopped it or its files "
+                            "cannot be read. It was killed".format(EXEC_TIMEOUT_S)}
         if not told.get("ready"):
-            reap(process, patience_s=0.0 if "text" in told else _LAST_WORDS_S)
+            reap(process, patience_s=0.0 if "text" in told else _EXIT_AFTER_REPORT_S)
             if "code" in told:
                 raise received(told["code"], told["text"])
-            raise NotStartedError("daemon {!r}".format(self._name), told.get("text") or self._how_it_ended())
+            raise NotStartedError("daemon {!r}".format(self._name), told.get("text") or self._exit_text())
         return Launched(process, told["pid"], self._name)
 
     def end(self) -> None:
@@ -105,16 +105,16 @@ class Launching:
         if self._owner != os.getpid():
             os.close(self._read)
             return
-        self._told(READY_TIMEOUT_S)
+        self._read_report(READY_TIMEOUT_S)
         self._process.terminate()
         reap(self._process)
 
-    def _how_it_ended(self) -> str:
+    def _exit_text(self) -> str:
         log = names.run_dir(self._name).log
         return "exit code {}, {}".format(
-            self._process.returncode, "see " + log if os.path.exists(log) else "and it has left no log")
+            self._process.returncode, "see " + log if os.path.exists(log) else "and it left no log")
 
-    def _told(self, timeout_s: float) -> Dict[str, Any]:
+    def _read_report(self, timeout_s: float) -> Dict[str, Any]:
         try:
             return _read_all(self._read, timeout_s, Stops(self._process.pid))
         finally:
@@ -130,10 +130,10 @@ def _read_all(fd: int, timeout_s: float, stops: Stops) -> Dict[str, Any]:
     while True:
         while not poll.poll(1000.0 * max(0.0, min(_LOOK_S, deadline - time.monotonic()))):
             if stops.seconds() >= STOPPED_S:
-                return {"text": "a signal has stopped it for {:g} s while it began, and it was killed".format(
+                return {"text": "a signal stopped it for {:g} s during its start, and it was killed".format(
                     STOPPED_S)}
             if time.monotonic() >= deadline:
-                return {"text": "not ready within {:g} s".format(timeout_s)}
+                return {"text": "it was not ready within {:g} s".format(timeout_s)}
         piece = os.read(fd, 65536)
         if not piece:
             break

@@ -112,9 +112,10 @@ class Table:
 
 def _check_stream(stream: Stream, where: str) -> None:
     if len(set(stream.tables)) < len(stream.tables):
-        raise MessageError("{} {} has a table twice".format(where, stream.stream))
+        raise MessageError("{} {} has the same table twice".format(where, stream.stream))
     if (stream.channel == LOCAL) != (stream.rank_size > 1):
-        raise MessageError("{} {} of channel {} has rank_size {}: 2 or more in channel {}, 1 in any other".format(
+        raise MessageError("{} {} of channel {} has rank_size {}; expected 2 or more in channel {}, and 1 in other "
+                           "channels".format(
             where, stream.stream, stream.channel, stream.rank_size, LOCAL))
 
 
@@ -203,12 +204,12 @@ def extended(start: Start, stream: Stream) -> Start:
     if any(stream.stream == other.stream for other in start.streams):
         raise MessageError("{} is there already".format(where))
     if len(start.streams) >= MAX_STREAMS:
-        raise MessageError("{} is one too many: a session has at most {} streams".format(where, MAX_STREAMS))
+        raise MessageError("{} exceeds the limit: a session has at most {} streams".format(where, MAX_STREAMS))
     for number in stream.tables:
         if number >= len(start.tables):
-            raise MessageError("{} has table {}, there are {}".format(where, number, len(start.tables)))
+            raise MessageError("{} has table {}, but there are {}".format(where, number, len(start.tables)))
         if stream.channel == TRAIN and number in _trained(start):
-            raise MessageError("{} would be the second to train table {}".format(where, number))
+            raise MessageError("{} would be the second stream that trains table {}".format(where, number))
     return replace(start, streams=(*start.streams, stream))
 
 
@@ -222,7 +223,8 @@ def with_table(start: Start, table: Table) -> Start:
     where = "table {}".format(table.table)
     _check_rows(table)
     if table.table > len(start.tables):
-        raise MessageError("{} comes after {} tables: they are numbered without gaps".format(where, len(start.tables)))
+        raise MessageError("{} follows {} tables, but tables are numbered without "
+                           "gaps".format(where, len(start.tables)))
     if table.table == len(start.tables):
         return replace(start, tables=(*start.tables, table))
     before = start.tables[table.table]
@@ -262,7 +264,7 @@ def parse_request(data: bytes, most_values: int = codec.MAX_VALUES) -> Request:
     """
     found = fields(codec.unpack(data, most_values), "request", {**_ENVELOPE, "verb": text(32), "body": of_type(dict)})
     if found["verb"] not in _BODIES:
-        raise MessageError("verb {!r} is none of {}".format(found["verb"], ", ".join(sorted(_BODIES))))
+        raise MessageError("verb {!r} is not one of {}".format(found["verb"], ", ".join(sorted(_BODIES))))
     return Request(found["id"], found["verb"], _BODIES[found["verb"]](found["body"], "body"))
 
 
@@ -300,11 +302,11 @@ def _check_start(start: Start, where: str) -> None:
     seen_tables: List[Tuple[int, int]] = []
     for stream in start.streams:
         if stream.stream in seen_streams:
-            raise MessageError("{}.streams has stream {} twice".format(where, stream.stream))
+            raise MessageError("{}.streams contains stream {} twice".format(where, stream.stream))
         seen_streams.append(stream.stream)
         for number in stream.tables:
             if number >= len(start.tables):
-                raise MessageError("stream {} has table {}, there are {}".format(
+                raise MessageError("stream {} has table {}, but there are {}".format(
                     stream.stream, number, len(start.tables)))
             if stream.channel != LOCAL and (stream.channel, number) in seen_tables:
                 raise MessageError("table {} is in two streams of channel {}".format(number, stream.channel))

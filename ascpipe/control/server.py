@@ -2,8 +2,8 @@
 
 Requests wait in the kernel, charged to the senders, until they are read (ADR 46).  There are few connections, messages
 are read one at a time, and messages of dead peers are not read.  Only the trainer may send more than
-``codec.FEW_VALUES``.  So the memory and work that all peers can cause together are bounded.  An invalid request is
-counted and answered with an error; it raises nothing.
+``codec.MAX_VALUES_SHORT``.  So the memory and work that all peers can cause together are bounded.  An invalid request
+is counted and answered with an error; it raises nothing.
 """
 import os
 import select
@@ -26,7 +26,7 @@ _GONE = select.POLLHUP | select.POLLERR
 Peer = socket.socket
 
 
-class _Came(NamedTuple):
+class _Arrival(NamedTuple):
     """Time at which a peer connected, and its PID; 0 if it is in another PID namespace."""
 
     at: float
@@ -52,7 +52,7 @@ class Server:
         self.dropped = 0
         self.refused = 0
         self._clock = clock
-        self._peers: Dict[Peer, _Came] = {}  # oldest first
+        self._peers: Dict[Peer, _Arrival] = {}  # oldest first
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.setblocking(False)
         self._listener.bind(path)
@@ -66,7 +66,7 @@ class Server:
         """Yield (peer, request) for pending requests, oldest first, for about ``TURN_S``.  The caller must answer each.
 
         Args:
-            trainer: PID of the process that may send more than ``codec.FEW_VALUES``; 0 in another PID namespace.
+            trainer: PID of the process that may send more than ``codec.MAX_VALUES_SHORT``; 0 in another PID namespace.
         """
         end = self._clock() + TURN_S
         self._accept()
@@ -75,7 +75,7 @@ class Server:
             if events & _GONE or not events and self._clock() - came.at > PATIENCE_S:
                 self._drop(peer)
             elif events and self._clock() <= end:
-                request = self._read(peer, codec.MAX_VALUES if came.pid == trainer else codec.FEW_VALUES)
+                request = self._read(peer, codec.MAX_VALUES if came.pid == trainer else codec.MAX_VALUES_SHORT)
                 if request is not None:
                     yield peer, request
 
@@ -105,7 +105,7 @@ class Server:
             peer.setblocking(False)
             credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
             pid, uid, _ = _CREDENTIALS.unpack(credentials)
-            self._peers[peer] = _Came(self._clock(), pid)
+            self._peers[peer] = _Arrival(self._clock(), pid)
             if uid != os.geteuid() or _events(peer) & _GONE:
                 self._drop(peer)
 

@@ -12,14 +12,14 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from ascpipe import __version__, errors, names
 from ascpipe.config import METRICS_SUFFIX, Settings, load_settings
 from ascpipe.control import child, fdsocket, launch, messages
-from ascpipe.control.client import TIMEOUT_S, ask, check_running, check_there
+from ascpipe.control.client import TIMEOUT_S, ask, check_run_directory, check_running
 from ascpipe.control.lock import is_held
 from ascpipe.names import RunDir
 from ascpipe.ranks import LOCAL_RANK, daemon_of_this_rank, get_local_rank_size, launched
 
 _START_TIMEOUT_S = 120.0  # allocating large segments takes time
 _LIFELINE_TIMEOUT_S = 10.0
-_SILENT_S = 1.0  # for a daemon that did not answer the previous request
+_UNRESPONSIVE_TIMEOUT_S = 1.0  # for a daemon that did not answer the previous request
 
 #: descriptor and bytes of a segment
 Piece = Tuple[int, int]
@@ -110,7 +110,7 @@ class TrainerLink:
         self._require_ours(verb)
         if self._closed or not self._started:
             raise errors.WrongStateError(verb, "closed" if self._closed else "registered",
-                                  "streams and tables are added to a session that was started")
+                                  "streams and tables can be added only after the session has started")
         sizes, fds = self._ask_for_segments(body, 1)
         return fds[0], int(sizes["bytes"])
 
@@ -129,7 +129,7 @@ class TrainerLink:
         self._fds.extend(fds)
         wanted += 1 if sizes.get("exchange_spans_bytes") else 0
         if message.get("verb") != "segments" or len(fds) != wanted:
-            raise errors.MessageError("the daemon sent {} descriptors, expected {}".format(len(fds), wanted))
+            raise errors.MessageError("the daemon sent {} descriptors; expected {}".format(len(fds), wanted))
         return sizes, fds
 
     def close_segments(self) -> None:
@@ -165,7 +165,7 @@ class TrainerLink:
         is_ours = os.getpid() == self._owner
         with contextlib.suppress(errors.AscpipeError):  # the daemon is gone, or will see the lifeline close
             if is_ours and not fdsocket.is_closed(self._sock):
-                ask(self._run_dir, messages.Bye(self._token), _SILENT_S if self._is_silent else TIMEOUT_S)
+                ask(self._run_dir, messages.Bye(self._token), _UNRESPONSIVE_TIMEOUT_S if self._is_silent else TIMEOUT_S)
         self._sock.close()
         self.lifeline_fd = -1
         self.close_segments()
@@ -276,7 +276,7 @@ def _register_with_private(daemon: launch.Launched, layout: int, settings: Setti
 
 def _register(run: RunDir, layout: int, settings: Settings,
               process: "Optional[subprocess.Popen[bytes]]") -> TrainerLink:
-    check_there(run)
+    check_run_directory(run)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         token = secrets.token_bytes(messages.TOKEN_BYTES)
@@ -306,7 +306,7 @@ def _expect(sock: socket.socket, name: str, verb: str) -> None:
     except errors.MessageTimeoutError:
         raise errors.NoAnswerError(name, "connect", _LIFELINE_TIMEOUT_S) from None
     if body.get("verb") != verb:
-        raise errors.PeerRefusedError("the daemon said {!r}, expected {!r}".format(body.get("verb"), verb))
+        raise errors.PeerRefusedError("the daemon sent {!r}; expected {!r}".format(body.get("verb"), verb))
 
 
 def _pieces(sizes: Dict[str, Any], fds: Sequence[int]) -> Segments:

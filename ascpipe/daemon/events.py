@@ -50,7 +50,7 @@ class RunDirLost:
 
 
 @dataclass(frozen=True)
-class StopAsked:
+class StopRequested:
     """The daemon must stop because of ``reason``: ``ascpipe stop`` or the name of a signal."""
 
     reason: str
@@ -85,7 +85,7 @@ class Tick:
 
 
 Event = Union[TrainerRegistered, SessionStarted, StreamAdded, TableAdded, TrainerGone, LauncherGone, RunDirLost,
-              StopAsked, WorkerEnded, Tick]
+              StopRequested, WorkerEnded, Tick]
 
 
 # ---- actions
@@ -105,14 +105,14 @@ class AttachWorkers:
 
 
 @dataclass(frozen=True)
-class HandOutStream:
+class SendStream:
     """Send the ring of a stream to all running workers.  Later workers get it when they are attached."""
 
     stream: int
 
 
 @dataclass(frozen=True)
-class HandOutTable:
+class SendTable:
     """Send the segment of a table to all running workers.  Later workers get it when they are attached."""
 
     table: int
@@ -147,5 +147,5 @@ class Exit:
     """Leave the event loop."""
 
 
-Action = Union[StartWorker, AttachWorkers, HandOutStream, HandOutTable, ClearClaim, FailSession, EndWorkers,
+Action = Union[StartWorker, AttachWorkers, SendStream, SendTable, ClearClaim, FailSession, EndWorkers,
                CloseSession, Exit]

@@ -60,9 +60,9 @@ class Exporter:
     def look(self, now: float) -> None:
         """Start the process if it does not run.  ``now``: seconds, monotonic."""
         if self._process is not None and self._process.poll() is not None:
-            _log.warning("the process that exports metrics (pid %d) has ended with %d and is begun again", self.pid,
+            _log.warning("the process that exports metrics (pid %d) exited with %d and is restarted", self.pid,
                          self._process.returncode)
-            self._forget()
+            self._close_stdin()
         if self._process is None and now >= self._begin_at and (self._listener is not None or self._file):
             self._begin_at = now + _RENEWAL_S
             try:
@@ -74,7 +74,7 @@ class Exporter:
         """End the process, which removes the metrics file."""
         if self._process is not None:
             process = self._process
-            self._forget()
+            self._close_stdin()
             reap(process, _END_S)
         if self._listener is not None:
             self._listener.close()
@@ -90,7 +90,7 @@ class Exporter:
         finally:
             os.close(log)
 
-    def _forget(self) -> None:
+    def _close_stdin(self) -> None:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()  # the process exits at the end of file
         self._process = None
@@ -102,7 +102,7 @@ def require_writable(path: str) -> None:
     if not os.path.isdir(folder):
         raise MetricsError("metrics_file", path, "{} is no directory".format(folder))
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise MetricsError("metrics_file", path, "files cannot be made in {}".format(folder))
+        raise MetricsError("metrics_file", path, "files cannot be created in {}".format(folder))
     if os.path.isdir(path):
         raise MetricsError("metrics_file", path, "it is a directory")
     with contextlib.suppress(OSError):  # missing or unreadable: the metrics process reports why
@@ -118,6 +118,6 @@ def _listening(address: str, port: int) -> socket.socket:
         sock.listen(_BACKLOG)
     except OSError as error:
         sock.close()
-        raise MetricsError("metrics_port", port, "port {} of {} cannot be had: {}".format(
+        raise MetricsError("metrics_port", port, "port {} of {} cannot be opened: {}".format(
             port, address, error.strerror or error)) from error
     return sock

@@ -9,7 +9,7 @@ from ascpipe.config import Settings
 from ascpipe.daemon.worker_identity import DISK_WORKER, KEY, TABLE, Worker
 from ascpipe.layout.words import WAIT_CUT, WAIT_DISK, WAIT_KEYS, WAIT_PLAN, WAIT_READ
 
-NAMED_AFTER_S = 5.0  #: a hang is logged after this time
+LOG_AFTER_S = 5.0  #: a hang is logged after this time
 
 
 def awaited(waits_for: int, table: int, settings: Settings) -> FrozenSet[Worker]:

@@ -48,7 +48,7 @@ def folder_of(setting: str) -> str:
     return os.path.join(os.path.realpath(base_dir(setting)), _PREFIX + sources_digest())
 
 
-def folders_of_others(setting: str) -> List[str]:
+def other_folders(setting: str) -> List[str]:
     """Return the directories for other versions of the sources."""
     own = folder_of(setting)
     base = os.path.dirname(own)
@@ -87,8 +87,9 @@ def require_writable(folder: str) -> None:
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise refused(folder, OSError(error.errno, "it has no library of kernels for this processor and Python, "
-                      "which `ascpipe warmup` makes, and cannot be written to: {}".format(error.strerror))) from error
+        raise refused(folder, OSError(error.errno, "it has no kernel library for this processor and Python, which "
+                                                   "`ascpipe warmup` builds, and is not writable: "
+                                                   "{}".format(error.strerror))) from error
 
 
 def clear(path: str) -> None:
@@ -121,16 +122,16 @@ def may_link(environment: Mapping[str, str]) -> bool:
     return all(environment.get(name, "0") in ("", "0") for name in _OTHERWISE)
 
 
-def compiles_first(folder: str, environment: Mapping[str, str]) -> str:
+def compile_notice(folder: str, environment: Mapping[str, str]) -> str:
     """Return a notice that the first daemon will compile; empty if kernels exist or are not compiled."""
     if not may_link(environment) or library(folder, environment) or count(folder):
         return ""
-    text = ("ascpipe: {}the kernels of the workers are compiled now, once for this version, into {}. The first batch "
-            "waits for that: a minute or two, longer on a busy machine. `ascpipe warmup` does it beforehand")
-    return text.format(why_none_fits(os.listdir(installed_folder()), described_processor()), folder)
+    text = ("ascpipe: {}the kernels of the workers are being compiled, once for this version, into {}. The first "
+            "batch waits a minute or two for it, longer on a busy machine. `ascpipe warmup` compiles them in advance")
+    return text.format(mismatch_reason(os.listdir(installed_folder()), described_processor()), folder)
 
 
-def why_none_fits(names: Sequence[str], processor: Mapping[str, str]) -> str:
+def mismatch_reason(names: Sequence[str], processor: Mapping[str, str]) -> str:
     """Return why no library of the installed package fits, as the start of a sentence; empty if it has none.
 
     Args:
@@ -142,9 +143,9 @@ def why_none_fits(names: Sequence[str], processor: Mapping[str, str]) -> str:
     flags = processor.get("flags", "").split()
     if not levels_of(flags):
         least = list(LEVELS)[-1]
-        return "the compiled kernels of this package need a processor of {}, and this one lacks {}: ".format(
+        return "the compiled kernels of this package need a processor of level {}, and this one lacks {}: ".format(
             least, " ".join(sorted(set(LEVELS[least].flags) - set(flags))))
-    return "the compiled kernels of this package are for other sources or another Python than these: "
+    return "the compiled kernels of this package were built from other sources or for another Python: "
 
 
 @functools.lru_cache(maxsize=None)

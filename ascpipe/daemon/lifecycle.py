@@ -35,7 +35,7 @@ _DIED = {KEY: KeyWorkerDiedError, TABLE: TableWorkerDiedError, DISK: DiskWorkerD
 
 
 @dataclass
-class _Place:
+class _WorkerRecord:
     """Restart history of one worker."""
 
     restarts_at: List[float] = field(default_factory=list)  # within the window
@@ -62,15 +62,15 @@ class Lifecycle:
         self._private = private
         self._born = now
         self._generations = 0
-        self._places: Dict[Worker, _Place] = {worker: _Place() for worker in workers}
+        self._places: Dict[Worker, _WorkerRecord] = {worker: _WorkerRecord() for worker in workers}
         self._broken: Optional[AscpipeError] = None  # error of an idle worker that cannot run
         self._decisions: Dict[type, Callable[[Any, float], List[events.Action]]] = {
             events.TrainerRegistered: self._trainer_registered, events.SessionStarted: self._session_started,
             events.StreamAdded: self._stream_added, events.TableAdded: self._table_added,
             events.TrainerGone: self._trainer_gone, events.LauncherGone: self._launcher_gone,
-            events.RunDirLost: self._run_dir_lost, events.StopAsked: self._stop,
+            events.RunDirLost: self._run_dir_lost, events.StopRequested: self._stop,
             events.WorkerEnded: self._worker_ended, events.Tick: self._tick}
-        self._all_due(now)
+        self._schedule_all(now)
 
     @property
     def workers(self) -> Tuple[Worker, ...]:
@@ -108,17 +108,17 @@ class Lifecycle:
         return [events.AttachWorkers(), *self._want_disk_worker(now, wanted=event.has_disk)]
 
     def _stream_added(self, event: events.StreamAdded, now: float) -> List[events.Action]:
-        return [events.HandOutStream(event.stream)] if self.state == SERVING else []
+        return [events.SendStream(event.stream)] if self.state == SERVING else []
 
     def _table_added(self, event: events.TableAdded, now: float) -> List[events.Action]:
         if self.state != SERVING:
             return []
-        return [events.HandOutTable(event.table), *self._want_disk_worker(now, wanted=event.has_disk)]
+        return [events.SendTable(event.table), *self._want_disk_worker(now, wanted=event.has_disk)]
 
     def _want_disk_worker(self, now: float, *, wanted: bool) -> List[events.Action]:
         if not wanted or DISK_WORKER in self._places:
             return []
-        self._places[DISK_WORKER] = _Place(start_at=now)
+        self._places[DISK_WORKER] = _WorkerRecord(start_at=now)
         return self._tick(events.Tick(), now)
 
     def _launcher_gone(self, event: events.LauncherGone, now: float) -> List[events.Action]:
@@ -159,7 +159,7 @@ class Lifecycle:
         self._schedule(place, now)
         return actions
 
-    def _verdict(self, event: events.WorkerEnded, place: _Place, now: float) -> Optional[AscpipeError]:
+    def _verdict(self, event: events.WorkerEnded, place: _WorkerRecord, now: float) -> Optional[AscpipeError]:
         """Return the error that ends the session, or None to replace the worker."""
         if event.signal_number != signal.SIGKILL and not event.retry:
             return event.report or _DIED[event.worker.kind](event.worker.sentence, event.pid, event.cause)
@@ -169,7 +169,7 @@ class Lifecycle:
             return CrashLoopError(event.worker.sentence, RESTARTS, WINDOW_S, "; ".join(place.causes[-3:]))
         return None
 
-    def _schedule(self, place: _Place, now: float) -> None:
+    def _schedule(self, place: _WorkerRecord, now: float) -> None:
         place.start_at = now + BACKOFF_S[min(len(place.restarts_at), len(BACKOFF_S) - 1)]
         place.restarts_at.append(now)
         place.restart_count += 1
@@ -178,7 +178,7 @@ class Lifecycle:
     def _fail(self, error: AscpipeError) -> List[events.Action]:
         self.state = FAILED
         self.error = error
-        self._nothing_runs()
+        self._forget_workers()
         return [events.FailSession(error), events.EndWorkers()]
 
     def _trainer_gone(self, event: events.TrainerGone, now: float) -> List[events.Action]:
@@ -191,13 +191,13 @@ class Lifecycle:
         self.error = None
         if not had_segments:
             return []
-        self._nothing_runs()
+        self._forget_workers()
         self._broken = None
         self._places.pop(DISK_WORKER, None)
-        self._all_due(now)
+        self._schedule_all(now)
         return [events.EndWorkers(), events.CloseSession()]
 
-    def _stop(self, event: events.StopAsked, now: float) -> List[events.Action]:
+    def _stop(self, event: events.StopRequested, now: float) -> List[events.Action]:
         actions: List[events.Action] = []
         if self.state == SERVING:
             actions.append(events.FailSession(DaemonStoppedError(event.reason)))
@@ -205,14 +205,14 @@ class Lifecycle:
 
     def _leave(self) -> List[events.Action]:
         self.state = STOPPED
-        self._nothing_runs()
+        self._forget_workers()
         return [events.EndWorkers(), events.CloseSession(), events.Exit()]
 
-    def _nothing_runs(self) -> None:
+    def _forget_workers(self) -> None:
         for place in self._places.values():
             place.generation = 0
             place.start_at = None
 
-    def _all_due(self, now: float) -> None:
+    def _schedule_all(self, now: float) -> None:
         for worker in self._places:
-            self._places[worker] = _Place(start_at=now)
+            self._places[worker] = _WorkerRecord(start_at=now)

@@ -44,7 +44,7 @@ class Lifeline:
         self.pid = pid
         self.since = now
         self.token: Optional[bytes] = None
-        self._came = b""  # received part of the message
+        self._received = b""  # received part of the message
         self.pidfd = -1
         if pid:
             try:
@@ -63,10 +63,10 @@ class Lifeline:
         """Read the available part of the message with the token.  Return False if the peer is not a valid trainer."""
         try:
             piece = self.sock.recv(_TOKEN_MESSAGE_BYTES, socket.MSG_DONTWAIT)  # the kernel closes any descriptors
-            self._came += piece
+            self._received += piece
             if not piece or self.token is not None:
                 return False
-            body = fdsocket.whole(self._came, _TOKEN_MESSAGE_BYTES)
+            body = fdsocket.whole(self._received, _TOKEN_MESSAGE_BYTES)
             if body is None:
                 return True
             token = body.get("token")
@@ -126,9 +126,9 @@ class Lifelines:
         for fd, line in self._waiting.items():
             if line.token == token:
                 if line.pid not in (0, pid):
-                    raise PeerRefusedError("it says pid {}, the kernel says {}".format(pid, line.pid))
+                    raise PeerRefusedError("it reports pid {}, but the kernel reports {}".format(pid, line.pid))
                 return self._waiting.pop(fd)
-        raise PeerRefusedError("no lifeline with this token; connect {} first".format(self._path))
+        raise PeerRefusedError("there is no lifeline with this token. Connect {} first".format(self._path))
 
     def close(self) -> None:
         """Close all connections.  The socket file is removed with the run directory."""

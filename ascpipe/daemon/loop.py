@@ -62,7 +62,7 @@ class Daemon:
             "status": self._status, "stop": self._stop, "trace": self._trace}
         self._actions: Dict[type, Callable[[Any], None]] = {
             events.StartWorker: self._start_worker, events.AttachWorkers: self._attach_workers,
-            events.HandOutStream: self._hand_out_stream, events.HandOutTable: self._hand_out_table,
+            events.SendStream: self._hand_out_stream, events.SendTable: self._hand_out_table,
             events.ClearClaim: self._clear_claim, events.FailSession: self._fail_session,
             events.EndWorkers: self._end_workers, events.CloseSession: lambda _: self._session.close_memory(),
             events.Exit: self._exit}
@@ -86,7 +86,7 @@ class Daemon:
             fds = self._poll()
             self._drain_signals(fds)
             for reason in self._stop_reasons[:1]:
-                self._handle(events.StopAsked(reason))
+                self._handle(events.StopRequested(reason))
             if self._private_to and os.getppid() != self._private_to:
                 self._handle(events.LauncherGone())
             self._lifelines.serve(fds)
@@ -149,10 +149,10 @@ class Daemon:
             batches = self._memory.batches_of(ended.generation) if self._memory is not None else []
             if batches:
                 ended = dataclasses.replace(ended, cause="{}, at work on {}".format(ended.cause, " and ".join(batches)))
-            self._log.warning("%s (pid %d) ended: %s", ended.worker.sentence, ended.pid, ended.cause)
+            self._log.warning("%s (pid %d) exited: %s", ended.worker.sentence, ended.pid, ended.cause)
             if ended.broken_kernels:
                 if ended.generation > self._cleared_after:  # otherwise it started before the kernels were cleared
-                    self._log.warning("compiled kernels in %s are broken and will be made again", self._cache_dir)
+                    self._log.warning("compiled kernels in %s are damaged and will be recompiled", self._cache_dir)
                     kernel_cache.clear(self._cache_dir)
                     self._cleared_after = self._newest
                 ended = dataclasses.replace(ended, retry=True)
@@ -162,7 +162,7 @@ class Daemon:
         """Exit because trainers cannot find the daemon; with a trainer, exit when it leaves."""
         if path != self._lost:
             self._lost = path
-            self._log.error("%s was removed, or is another daemon's; this one ends%s", path,
+            self._log.error("%s was removed, or belongs to another daemon; this daemon exits%s", path,
                             "" if self._session.connected_pid is None else " with its trainer")
         self._handle(events.RunDirLost())
 
@@ -194,10 +194,10 @@ class Daemon:
         for worker in self._supervisor.running():
             self._attach(self._with_memory(), worker, restart=False)
 
-    def _hand_out_stream(self, action: events.HandOutStream) -> None:
+    def _hand_out_stream(self, action: events.SendStream) -> None:
         self._hand_out(*self._with_memory().stream_body(action.stream))
 
-    def _hand_out_table(self, action: events.HandOutTable) -> None:
+    def _hand_out_table(self, action: events.SendTable) -> None:
         memory = self._with_memory()
         for worker in self._supervisor.running():
             self._supervisor.attach(worker, *memory.table_body(action.table, with_files=worker.kind == DISK))
@@ -212,8 +212,8 @@ class Daemon:
 
     def _end_workers(self, action: events.EndWorkers) -> None:
         for pid in self._supervisor.end_all():
-            self._log.error("a worker (pid %d) was killed and has not ended: it waits for a disk; it ends when that "
-                            "answers, and touches nothing of later sessions", pid)
+            self._log.error("a killed worker (pid %d) has not exited, because it waits for a disk. It exits when the "
+                            "disk responds, and does not affect later sessions", pid)
 
     def _exit(self, action: events.Exit) -> None:
         self._is_over = True
@@ -262,7 +262,7 @@ class Daemon:
 
     def _stop(self, body: messages.Stop) -> Dict[str, Any]:
         self._stop_reasons.append("ascpipe stop")
-        self._handle(events.StopAsked("ascpipe stop"))
+        self._handle(events.StopRequested("ascpipe stop"))
         return {"pid": os.getpid()}
 
     def _trace(self, body: messages.Trace) -> Dict[str, Any]:

@@ -57,7 +57,7 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
     processors = supervisor.bound_processors(settings)
     cache_dir = kernel_cache.prepare(settings.cache_dir)
     owned = run_directory.OwnedRunDir(name)
-    told = kernel_cache.compiles_first(cache_dir, os.environ)
+    told = kernel_cache.compile_notice(cache_dir, os.environ)
     if told:  # stderr is still that of the program or of `ascpipe start`
         sys.stderr.write(told + "\n")
     ended_well = False
@@ -77,7 +77,7 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
         try:
             log.info("started, pid %d", os.getpid())
             if os.geteuid() == 0:
-                log.warning("this daemon runs as root, which nothing in it needs")
+                log.warning("this daemon runs as root, although it needs no privileges")
             daemon.serve(lambda: ready(name))
             ended_well = True
             _seal(cache_dir)
@@ -97,7 +97,7 @@ def _verified_kernels(folder: str, environment: Mapping[str, str]) -> str:
     with refusing(folder):
         for damaged in kernel_cache.drop_damaged(folder):
             logging.getLogger("ascpipe.daemon").warning(
-                "compiled kernel %s was damaged, is removed and will be made again", damaged)
+                "compiled kernel %s was damaged; it was removed and will be recompiled", damaged)
     library = kernel_cache.library(folder, environment)
     if not library:
         kernel_cache.require_writable(folder)
@@ -109,7 +109,8 @@ def _seal(folder: str) -> None:
     try:
         kernel_cache.seal(folder)
     except OSError as error:
-        logging.getLogger("ascpipe.daemon").warning("compiled kernels in %s are not sealed: %s", folder, error)
+        logging.getLogger("ascpipe.daemon").warning("compiled kernels in %s are not protected by checksums: "
+                                                    "%s", folder, error)
 
 
 def _allow_many_files() -> None:

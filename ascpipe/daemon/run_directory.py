@@ -64,7 +64,7 @@ class OwnedRunDir:
             return self.run.lock
         return next((path for path, identity in self._sockets.items() if _identity(path) != identity), "")
 
-    def keep_from_cleaners(self) -> None:
+    def touch_files(self) -> None:
         """Touch the daemon's files, because cleaners remove temporary files untouched for days."""
         for path in (self.run.lock, self.run.owner, *self._sockets):
             with contextlib.suppress(OSError):
@@ -204,7 +204,7 @@ def _lock(run: RunDir) -> int:
         if fd is not None:
             return fd
         raise _already_runs(run)
-    raise RunDirError(run.path, "it disappears again and again")
+    raise RunDirError(run.path, "it was removed repeatedly")
 
 
 def _already_runs(run: RunDir) -> AlreadyRunsError:
@@ -234,7 +234,7 @@ def _remove_stale_socket(path: str, swept: List[str]) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.geteuid():
-        raise RunDirError(path, "it is not a socket of ours")
+        raise RunDirError(path, "it is not a socket of ascpipe")
     os.unlink(path)
     swept.append("socket " + path)
 

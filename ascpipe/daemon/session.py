@@ -134,7 +134,7 @@ class Session:
     def _add_table(self, body: messages.AddTable) -> Dict[str, Any]:
         memory, trainer = self._serving("add_table", body.token)
         made = memory.make_table(body.table)
-        self._send_segments(trainer, [made.fd], lambda: memory.give_back(made))
+        self._send_segments(trainer, [made.fd], lambda: memory.close_segment(made))
         memory.add_table(body.table, made)
         self._handle(events.TableAdded(body.table.table, body.table.disk_rows > 0))
         self._log.info("table %r added", body.table.name)
@@ -158,8 +158,8 @@ class Session:
             raise errors.WrongStateError(verb, self._life.state, "no trainer is registered")
         if not secrets.compare_digest(self._trainer.token or b"", token):
             raise errors.PeerRefusedError(
-                "{} does not come from the trainer that is registered (pid {}, since {}): it has another token. Its "
-                "session is as before; only it may change or end it, 'ascpipe stop' ends the daemon".format(
+                "{} does not come from the registered trainer (pid {}, since {}): it has another token. The session "
+                "is not affected; only its trainer may change or end it. `ascpipe stop` stops the daemon".format(
                     verb, self.pid, self._since))
         return self._trainer
 
@@ -169,5 +169,5 @@ class Session:
             raise self._life.error
         if self._life.state != SERVING or self.memory is None:
             raise errors.WrongStateError(verb, self._life.state,
-                                         "streams and tables are added to a session that was started")
+                                         "streams and tables can be added only after the session has started")
         return self.memory, trainer

@@ -95,7 +95,7 @@ class SessionMemory:
     def drop_stream(self) -> None:
         """Remove the ring that was added last, before any process received it."""
         self.start = dataclasses.replace(self.start, streams=self.start.streams[:-1])
-        self.give_back(self.rings.pop())
+        self.close_segment(self.rings.pop())
 
     def make_table(self, table: messages.Table) -> Segment:
         """Create the segment of a table, which ``add_table`` adds to the session.
@@ -117,10 +117,10 @@ class SessionMemory:
         """Add a segment of ``make_table`` to the session, and close the segment that it replaces, if any."""
         self.start = messages.with_table(self.start, table)
         if table.table < len(self.tables):
-            self.give_back(self.tables[table.table])
+            self.close_segment(self.tables[table.table])
         self.tables[table.table:table.table + 1] = [made]
 
-    def give_back(self, made: Segment) -> None:
+    def close_segment(self, made: Segment) -> None:
         """Close the daemon's descriptor of a segment."""
         self._segments = [segment for segment in self._segments if segment.fd != made.fd]
         os.close(made.fd)

@@ -10,13 +10,13 @@ from typing import Any, Collection, Dict, Hashable, List, Mapping, Optional, Seq
 
 from ascpipe.config import Settings, processors
 from ascpipe.control import exec_worker, fdsocket
-from ascpipe.control.child import BEGIN_S, Child
+from ascpipe.control.child import EXEC_TIMEOUT_S, Child
 from ascpipe.control.exec_worker import NO_ROOM_FOR_KERNELS
 from ascpipe.control.proc_stat import read_stat
 from ascpipe.daemon.events import WorkerEnded
 from ascpipe.daemon.hangs import Seen
 from ascpipe.daemon.template import GONE, LOADING, Adopted, Template
-from ascpipe.daemon.worker_ends import WorkerEnds, met_broken_kernels
+from ascpipe.daemon.worker_ends import WorkerEnds, ended_by_broken_kernels
 from ascpipe.daemon.worker_identity import DISK, KEY, TABLE, Worker, workers_of
 from ascpipe.errors import AscpipeError, ConfigError, MessageError, MessageTimeoutError, WorkerError, received
 from ascpipe.layout import kernel_library
@@ -153,7 +153,7 @@ class Supervisor:
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[channel], start_new_session=True, cwd="/",
             env=self._environment)
         if child.is_late:
-            process.hung = "its program had not begun after {:g} s, and it was killed".format(BEGIN_S)
+            process.hung = "its program did not start within {:g} s, and it was killed".format(EXEC_TIMEOUT_S)
         return child
 
     def _open_log(self, name: str) -> int:
@@ -168,7 +168,7 @@ class Supervisor:
         try:
             fdsocket.send(self._processes[worker].channel, body, fds)
         except MessageTimeoutError:  # its successor gets the message
-            self.end_hung(worker, "it did not read what it was sent, and was ended")
+            self.kill_hung(worker, "it did not read its messages, and was killed")
         except MessageError:
             pass
 
@@ -223,7 +223,7 @@ class Supervisor:
                 seen[name] = Seen(pid, stat.ticks, stat.is_stopped, is_awaited)
         return seen
 
-    def end_hung(self, name: Hashable, cause: str) -> None:
+    def kill_hung(self, name: Hashable, cause: str) -> None:
         """Kill a hanging worker, which ``reap`` reports with this cause, or the template."""
         if isinstance(name, Worker) and name in self._processes:
             process = self._processes[name]
@@ -255,7 +255,7 @@ class Supervisor:
             ended.append(WorkerEnded(
                 worker, pid, process.generation, max(0, -code),
                 process.cannot_start or process.hung or self._ends.cause(worker, code), process.report,
-                broken_kernels=not process.attached and met_broken_kernels(code, process.loaded)))
+                broken_kernels=not process.attached and ended_by_broken_kernels(code, process.loaded)))
         return ended
 
     def end_all(self) -> List[int]:
@@ -292,7 +292,7 @@ class Supervisor:
     def _read_one(self, process: _Process) -> None:
         while not process.silent:
             try:
-                body = fdsocket.receive_begun(process.channel)
+                body = fdsocket.receive_if_available(process.channel)
             except MessageTimeoutError:
                 return
             except MessageError:
@@ -321,7 +321,7 @@ def bound_processors(settings: Settings) -> Dict[Worker, int]:
     for processor in wanted:
         if processor not in allowed:
             raise ConfigError("bind_cpu", "the settings", settings.bind_cpu,
-                              "processor {} is not one that this process may run on: {}".format(
+                              "processor {} is not allowed for this process: {}".format(
                                   processor, ",".join(map(str, sorted(allowed)))))
     workers = workers_of(settings)
     return {worker: wanted[place % len(wanted)] for place, worker in enumerate(workers)} if wanted else {}

@@ -109,7 +109,7 @@ class Template:
         """Read its messages."""
         if self.state == LOADING:
             try:
-                _expected("loaded", fdsocket.receive_begun(self._channel))
+                _expected("loaded", fdsocket.receive_if_available(self._channel))
             except MessageTimeoutError:
                 return
             except MessageError:
@@ -192,5 +192,5 @@ def _start(environment: Mapping[str, str]) -> _Begun:
 
 def _expected(verb: str, body: Dict[str, Any]) -> Dict[str, Any]:
     if body.get("verb") != verb:
-        raise MessageError("the template said {!r}, expected {!r}".format(body.get("verb"), verb))
+        raise MessageError("the template sent {!r}; expected {!r}".format(body.get("verb"), verb))
     return body

@@ -6,7 +6,7 @@ from typing import Mapping, NamedTuple, Sequence, Tuple
 from ascpipe.control.exec_worker import NO_ROOM_FOR_KERNELS
 from ascpipe.control.launch import child_environment
 from ascpipe.daemon import kernel_cache
-from ascpipe.daemon.worker_ends import met_broken_kernels
+from ascpipe.daemon.worker_ends import ended_by_broken_kernels
 from ascpipe.directories import refusing, room
 from ascpipe.errors import DirectoryFullError, WorkerError
 
@@ -65,7 +65,7 @@ def warm_up(cache_dir: str) -> Warm:
 def _link(folder: str, environment: Mapping[str, str]) -> str:
     """Build the library.  Return the reason if that fails."""
     if not kernel_cache.may_link(environment):
-        return "kernels with bounds checks, or not compiled, are wanted"
+        return "kernels with bounds checks, or without compilation, are requested"
     code, reason = _run((*_LINKING, folder, kernel_cache.level()), folder)
     return reason if code else ""
 
@@ -74,7 +74,7 @@ def _compile_by_numba(folder: str) -> int:
     """Compile numba's files.  Return the number of broken unsealed files that were removed first."""
     removed = 0
     code, reason = _run(_LOADING, folder)
-    if met_broken_kernels(code):
+    if ended_by_broken_kernels(code):
         removed = kernel_cache.count(folder)
         kernel_cache.clear(folder)
         code, reason = _run(_LOADING, folder)

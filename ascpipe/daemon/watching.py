@@ -8,7 +8,7 @@ from ascpipe.control.proc_stat import transfers
 from ascpipe.daemon import statistics
 from ascpipe.daemon.disk_silence import DiskSilence
 from ascpipe.daemon.exporter import Exporter
-from ascpipe.daemon.hangs import NAMED_AFTER_S, Hangs
+from ascpipe.daemon.hangs import LOG_AFTER_S, Hangs
 from ascpipe.daemon.run_directory import OwnedRunDir
 from ascpipe.daemon.session_memory import SessionMemory
 from ascpipe.daemon.supervisor import TEMPLATE, Supervisor
@@ -56,13 +56,13 @@ class Watch:
         self._look_at = now + _WATCH_S
         self._exporter.look(now)
         if self._supervisor.renew_template(now):
-            _log.warning("the template has ended and is begun again")
+            _log.warning("the template exited and is restarted")
         waited_for = awaited()
         self._look_for_hangs(waited_for, now)
         self._look_at_disks(memory, now, is_awaited=DISK_WORKER in waited_for and DISK_WORKER not in self.hanging)
         if now >= self._touch_at:
             self._touch_at = now + _TOUCH_S
-            self._owned.keep_from_cleaners()
+            self._owned.touch_files()
         return self._owned.lost()
 
     def _look_for_hangs(self, awaited: Collection[Worker], now: float) -> None:
@@ -70,18 +70,21 @@ class Watch:
         self.hanging = self._hangs.look(watched, now)
         for name, seconds in self.hanging.items():
             if name == TEMPLATE:  # workers can start without it, but may be waiting for it
-                if seconds >= NAMED_AFTER_S:
-                    _log.warning("the template (pid %d) has not moved for %.0f s and is ended", watched[name].pid,
+                if seconds >= LOG_AFTER_S:
+                    _log.warning("the template (pid %d) has made no progress for %.0f s and is "
+                                 "killed", watched[name].pid,
                                  seconds)
-                    self._supervisor.end_hung(name, "")
+                    self._supervisor.kill_hung(name, "")
             elif self._patience_s and seconds >= self._patience_s:
-                self._supervisor.end_hung(
-                    name, "it did not move for {:.0f} s and was ended (worker_patience_s)".format(seconds))
-            elif seconds >= NAMED_AFTER_S and watched[name].pid not in self._named:
+                self._supervisor.kill_hung(
+                    name, "it made no progress for {:.0f} s and was killed (worker_patience_s)".format(seconds))
+            elif seconds >= LOG_AFTER_S and watched[name].pid not in self._named:
                 self._named.add(watched[name].pid)
                 _log.warning(
-                    "%s (pid %d) has not moved for %.0f s: it %s", getattr(name, "sentence", name), watched[name].pid,
-                    seconds, "is stopped" if watched[name].is_stopped else "is waited for and uses no processor time")
+                    "%s (pid %d) has made no progress for %.0f s: it "
+                    "%s", getattr(name, "sentence", name), watched[name].pid,
+                    seconds, "is stopped" if watched[name].is_stopped else "uses no processor time while a step "
+                                                                           "waits for it")
 
     def _look_at_disks(self, memory: Optional[SessionMemory], now: float, *, is_awaited: bool) -> None:
         disks = [] if memory is None else statistics.disks(memory)
@@ -90,7 +93,7 @@ class Watch:
         seconds = self._silence.seconds
         if seconds:
             self.hanging[DISK_WORKER] = seconds
-        if before < NAMED_AFTER_S <= seconds:
-            _log.warning("no row was read from disk or written for %.0f s while a step waits for rows; "
-                         "operations under way: %s", seconds, self._silence.sentence(disks))
+        if before < LOG_AFTER_S <= seconds:
+            _log.warning("no row was read from disk or written for %.0f s while a step waits for rows; operations in "
+                         "flight: %s", seconds, self._silence.sentence(disks))
         self.silent = self._silence.verdict(disks, self._disk_patience_s)

@@ -27,22 +27,22 @@ class WorkerEnds:
         if code < 0:
             name = signal.Signals(-code).name if -code in list(signal.Signals) else "signal {}".format(-code)
             return "killed by {}{}".format(name, self._oom() if -code == signal.SIGKILL else "")
-        last = self._last_words(worker)
+        last = self._last_exception(worker)
         return "exit code {}{}".format(code, " ({})".format(last) if last else "")
 
     def _oom(self) -> str:
         """Return a text if the OOM killer has killed a process of our control group since the last call."""
         before, self._oom_kills = self._oom_kills, memory.oom_kills() or 0
         return "" if self._oom_kills <= before else (
-            " as memory ran out: the control group is at its limit, and the kernel has ended {} of its processes in all"
-            .format(self._oom_kills))
+            " because memory ran out: the control group is at its limit, and the kernel has killed {} of its "
+            "processes in total".format(self._oom_kills))
 
     def no_room_for_kernels(self, worker: Worker) -> DirectoryFullError:
         """Return the error of a worker that had no room for compiled kernels."""
-        return DirectoryFullError(self._cache_dir, self._last_words(worker) or "compiled kernels cannot be kept",
+        return DirectoryFullError(self._cache_dir, self._last_exception(worker) or "compiled kernels cannot be kept",
                                   room(self._cache_dir))
 
-    def _last_words(self, worker: Worker) -> str:
+    def _last_exception(self, worker: Worker) -> str:
         """Return the last line of the log that names an exception; empty if there is none."""
         named = [line for line in self._log_tail(worker).splitlines() if _EXCEPTION_LINE.match(line)]
         return "".join(c for c in (named or [""])[-1][:300] if c.isprintable())
@@ -56,7 +56,7 @@ class WorkerEnds:
             return ""
 
 
-def met_broken_kernels(code: int, loaded: bool = False) -> bool:
+def ended_by_broken_kernels(code: int, loaded: bool = False) -> bool:
     """Return True if a process ended because it could not read compiled kernels.
 
     A damaged kernel raises an exception in numba, which the process reports by its exit code, or crashes the process.

@@ -4,24 +4,10 @@
 
     ascpipe explain --markdown > docs/reference/errors.md
 """
-from typing import Dict, NamedTuple
+from typing import Dict
 
+from ascpipe.errors.usage_explanations import NOTHING, UNTRAINED, USAGE, Explanation
 
-class Explanation(NamedTuple):
-    """Explanation of one code; each field has one sentence or more.
-
-    Attributes:
-        what: what happened.
-        data: what became of tables, batches and checkpoints.
-        cure: what to do.
-    """
-
-    what: str
-    data: str
-    cure: str
-
-
-_NOTHING = "Nothing was changed."
 _LOST = "Training since the last checkpoint is lost."
 _WHOLE = _LOST + " No batch was half-applied."
 _RESTART = "Restart the program from its last checkpoint."
@@ -29,11 +15,10 @@ _RESTART_RANKS = "restart all ranks from the last checkpoint."
 _LOGS = " See `ascpipe logs --worker`, or `ascpipe logs --failed` for private daemons."
 _INTACT = "Tables and other checkpoints are unchanged."
 _SESSION = "The session is not affected."
-_UNTRAINED = "Nothing was trained."
 _KEPT = "This table did not train the batch; nothing was lost."
 _RANKS = "`make ranks` in the source tree, or `pip install --no-build-isolation \"ascpipe[ranks]\"`."
 
-EXPLANATIONS: Dict[str, Explanation] = {
+_OTHERS: Dict[str, Explanation] = {
     "E110": Explanation(
         "The daemon died while a trainer used it: it was killed, or the machine ran out of memory.", _WHOLE,
         _RESTART + " See `ascpipe logs --failed` (private daemon) or `ascpipe logs --name`. The kernel's log reports "
@@ -81,22 +66,22 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "A daemon of that name is already running.", "The running daemon is not affected.",
         "Stop it with `ascpipe stop --name`, or choose another `--name`. `ascpipe list` lists running daemons."),
     "E212": Explanation(
-        "No daemon of that name runs, or several run and none was named.", _NOTHING,
+        "No daemon of that name runs, or several run and none was named.", NOTHING,
         "`ascpipe list` lists running daemons. Start one with `ascpipe start`, name another, or unset ASCPIPE_NAME. "
         "Program and daemon must have the same XDG_RUNTIME_DIR."),
     "E213": Explanation(
-        "A daemon or worker failed to start.", _NOTHING,
+        "A daemon or worker failed to start.", NOTHING,
         "The message has the reason or names the log. `ascpipe doctor` checks the requirements."),
     "E214": Explanation(
         "A run directory is not private (mode 0700), or a folder of compiled kernels is unusable or writable by "
-        "others. Files in it would be trusted.", _NOTHING,
+        "others. Files in it would be trusted.", NOTHING,
         "Correct owner and mode, or use another directory: `export XDG_RUNTIME_DIR=$(mktemp -d)` in every shell that "
         "uses the daemon, or ASCPIPE_CACHE_DIR for compiled kernels."),
     "E215": Explanation(
         "The name of the daemon is invalid. Valid names have 1 to 48 of the characters A-Z a-z 0-9 _ . - and do not "
-        "start with a dot or dash.", _NOTHING, "Choose another `--name` or ASCPIPE_NAME."),
+        "start with a dot or dash.", NOTHING, "Choose another `--name` or ASCPIPE_NAME."),
     "E216": Explanation(
-        "The path of a socket is longer than the kernel's limit of 107 bytes.", _NOTHING,
+        "The path of a socket is longer than the kernel's limit of 107 bytes.", NOTHING,
         "Use a shorter `--name` or XDG_RUNTIME_DIR."),
     "E217": Explanation(
         "The daemon refused a request from a process that is not its trainer or belongs to another user.", _SESSION,
@@ -110,13 +95,13 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "A request is not possible in the current state, such as a second start.", _SESSION,
         "The message says what must happen first."),
     "E220": Explanation(
-        "Trainer and daemon have different versions: their shared-memory layouts differ.", _NOTHING,
+        "Trainer and daemon have different versions: their shared-memory layouts differ.", NOTHING,
         "Install the same version, then restart the daemon."),
     "E221": Explanation(
-        "The TensorFlow ops are not built.", _NOTHING,
+        "The TensorFlow ops are not built.", NOTHING,
         "Run `make build` in the source tree, or install a wheel, which contains them."),
     "E222": Explanation(
-        "The TensorFlow ops were built for another TensorFlow, C++ ABI, version or layout.", _NOTHING,
+        "The TensorFlow ops were built for another TensorFlow, C++ ABI, version or layout.", NOTHING,
         "Run `make build` in the source tree, or install the TensorFlow that the wheel was built for. `ascpipe doctor` "
         "shows both."),
     "E223": Explanation(
@@ -125,14 +110,14 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "Free space, or use other directories (XDG_RUNTIME_DIR, ASCPIPE_CACHE_DIR). `ascpipe clean` removes files of "
         "dead daemons and other versions."),
     "E224": Explanation(
-        "Metrics cannot be exported: the port is in use, or the file cannot be created.", _NOTHING,
+        "Metrics cannot be exported: the port is in use, or the file cannot be created.", NOTHING,
         "Choose another `metrics_port` or `metrics_file`, or remove the setting."),
     "E225": Explanation(
-        "Metrics are enabled, but the package prometheus_client is not installed.", _NOTHING,
+        "Metrics are enabled, but the package prometheus_client is not installed.", NOTHING,
         "`pip install \"ascpipe[metrics]\"`, or remove the setting."),
     "E226": Explanation(
         "The ops cannot be compiled from an installed package, which does not contain the C++ sources.",
-        _NOTHING, "Build a wheel in the source tree for your TensorFlow (docs/how-to/install.md)."),
+        NOTHING, "Build a wheel in the source tree for your TensorFlow (docs/how-to/install.md)."),
     "E227": Explanation(
         "Two packages named mx_rec are installed: ascpipe-mx-rec and another product's.",
         "Nothing was run; no file of the other package was changed.",
@@ -148,11 +133,11 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "A control message did not arrive completely in time.", _SESSION,
         "The peer is stopped or too slow; see `ascpipe logs`."),
     "E240": Explanation(
-        "Ranks cannot be started or cannot join.", _NOTHING, "The message names the rank and the reason."),
-    "E241": Explanation("Several ranks need Horovod, which cannot be imported.", _NOTHING, _RANKS),
-    "E242": Explanation("The installed version of Horovod is not supported.", _NOTHING, _RANKS),
+        "Ranks cannot be started or cannot join.", NOTHING, "The message names the rank and the reason."),
+    "E241": Explanation("Several ranks need Horovod, which cannot be imported.", NOTHING, _RANKS),
+    "E242": Explanation("The installed version of Horovod is not supported.", NOTHING, _RANKS),
     "E243": Explanation(
-        "Horovod and the launcher report different ranks for this process.", _NOTHING,
+        "Horovod and the launcher report different ranks for this process.", NOTHING,
         "Call `hvd.init()` without arguments, and start all ranks with one launcher."),
     "E250": Explanation(
         "`lookup_sparse` cannot combine these ids and weights: they are not bags, their rank, shape or dtype is wrong, "
@@ -160,95 +145,24 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "The message says what was given and what is expected."),
     "E251": Explanation(
         "A feature column with a table is used in a way that only a variable supports: an optimizer without support "
-        "for tables, a checkpoint to load rows from, or an unknown number of buckets.", _UNTRAINED,
+        "for tables, a checkpoint to load rows from, or an unknown number of buckets.", UNTRAINED,
         "The message says what to use instead."),
     "E252": Explanation(
         "The loss depends on rows of a table, but no optimizer of the graph updates it. Optimizers of TensorFlow do "
-        "not find tables, which are not among `tf.trainable_variables()`.", _UNTRAINED,
+        "not find tables, which are not among `tf.trainable_variables()`.", UNTRAINED,
         "Use an optimizer of `asc.optimizers`. If the program passes a list of variables, add "
         "`asc.table_variables()`. To freeze a table, look it up with `trainable=False` "
         "(docs/how-to/tables_and_variables.md)."),
     "E253": Explanation(
         "The program uses a table like a TensorFlow variable. Examples are a dense gradient of a table, a gradient or "
         "row numbers kept across steps, and an access to the whole variable. Graphs that are converted to constants or "
-        "come from `import_meta_graph` cannot read tables either.", _UNTRAINED,
+        "come from `import_meta_graph` cannot read tables either.", UNTRAINED,
         "The message names the op and the alternative (docs/how-to/tables_and_variables.md)."),
-    "E259": Explanation(
-        "A call of the program is wrong, in a way that has no code of its own.", _NOTHING,
-        "The message says what was expected."),
-    "E260": Explanation(
-        "An argument of a function has a value or type that is not allowed.", _NOTHING,
-        "The message names the function, the argument, its value and what is allowed."),
-    "E261": Explanation(
-        "A function was called with an argument that it does not have, or without a required argument.", _NOTHING,
-        "The message names the argument, and the argument with the most similar name if there is one."),
-    "E262": Explanation(
-        "`asc.init()` was not called before another function, or was called twice.", _NOTHING,
-        "Call `asc.init()` once, before the first table. To build the model again in the same process, as in a "
-        "notebook, call `asc.reset()`, or build it in `with asc.pipeline()`."),
-    "E263": Explanation(
-        "A function was called too early or too late. Tables, datasets and training lookups come before the start of "
-        "the pipeline; restoring, evicting and warm starts come after it; nothing can be added to a finalized graph.",
-        "Nothing was changed, and a running session continues.",
-        "Move the call as the message says. The order of calls is: `init`, `insert_function`, `create_table`, "
-        "`sparse_lookup`, an optimizer, `start`, then a session (docs/tutorial/first_program.md)."),
-    "E264": Explanation(
-        "The graph does not have what a function needs: a table, a lookup, a dataset that submits ids, or a global "
-        "step.", _NOTHING,
-        "Create it in the same graph before the call. The message lists what the graph has. The usual causes are "
-        "another default graph and a misspelt table name."),
-    "E265": Explanation(
-        "A FeatureSpec does not match the batches of its dataset, its table, or another FeatureSpec.", _NOTHING,
-        "The message describes the batch. Correct `index_key`, the dtype or shape of the ids, or the thresholds "
-        "(docs/how-to/tables.md)."),
-    "E266": Explanation(
-        "A dataset or iterator cannot submit ids in the order of training. Examples are stages after "
-        "`map(insert_function)` that reorder, drop or repeat batches, and two iterators of one insert function.",
-        _NOTHING,
-        "Make `map(insert_function)` the last stage before `prefetch`, without `num_parallel_calls`, and return all "
-        "that the insert function returns."),
-    "E267": Explanation(
-        "A lookup does not match its table, its graph, or the other lookups of the table.",
-        "Nothing was added to the graph.",
-        "The message says what was given and what is expected. Ids of a lookup are a FeatureSpec or a tensor, and are "
-        "computed from the batch of one iterator."),
-    "E268": Explanation(
-        "A table cannot be created from these arguments, or differs from the table of that name in another graph.",
-        "The table was not created.",
-        "The message names the argument or the difference. All graphs of a program use the same tables "
-        "(docs/how-to/tables.md)."),
-    "E269": Explanation(
-        "The initializer of a table cannot give the values of new rows: its shape is wrong, a value is not finite, or "
-        "a parameter is known only when the graph runs.", "The table was not created.",
-        "Use an initializer with constant parameters whose values have the shape of a row."),
-    "E270": Explanation(
-        "An optimizer or its slot variables cannot train a table.", _UNTRAINED,
-        "Use an optimizer of `asc.optimizers`, one for each table. The message names the variable or argument and the "
-        "alternative."),
-    "E271": Explanation(
-        "The ops that compute ids cannot be moved into a dataset, so the ids are not known before their step.",
-        "The graph was not changed.",
-        "The message lists the ops. Compute ids from the batch of one iterator with stateless ops "
-        "(docs/how-to/graph_modification.md)."),
-    "E272": Explanation(
-        "A Saver, an export or a warm start has nothing to save or restore, or was called with what it does not "
-        "support.", "Nothing was saved or restored, and a running session continues.",
-        "The message says what is missing (docs/how-to/saving.md)."),
-    "E273": Explanation(
-        "A path was refused: its scheme is unknown, it is a symbolic link, it is in a directory of the system, or "
-        "there is no such file.", _NOTHING, "Pass the path of a regular file or directory of your own."),
-    "E274": Explanation(
-        "An environment variable is missing or has a value that is not allowed.", _NOTHING,
-        "Set the variable as the message says. `ascpipe run` sets the variables of ranks."),
-    "E275": Explanation(
-        "A graph for serving uses tables in a way that a SavedModel does not support.", "Nothing was exported.",
-        "Call `asc.serving_tables()` in a graph without tables, and look up and export inside its block "
-        "(docs/how-to/saved_models.md)."),
     "E301": Explanation(
         "A plan, entry or row number in shared memory is invalid: a process overwrote it.",
         "The batch was not trained or saved. " + _LOST, _RESTART),
     "E302": Explanation(
-        "Shared memory has an unexpected layout and was not mapped.", _NOTHING,
+        "Shared memory has an unexpected layout and was not mapped.", NOTHING,
         "Trainer and daemon have different versions: install the same version, then restart the daemon."),
     "E310": Explanation(
         "Other ranks did not join an exchange in time.",
@@ -292,18 +206,18 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "weights have other indices than the ids.", "The step trained nothing; nothing was lost.",
         "The message says where. `tf.sparse.reorder` sorts a SparseTensor; give the weights the indices of the ids."),
     "E401": Explanation(
-        "There is too little memory for rings or tables. The check runs before memory is allocated.", _NOTHING,
+        "There is too little memory for rings or tables. The check runs before memory is allocated.", NOTHING,
         "Reduce `--ring-bytes` or tables (see `ascpipe plan`), or raise the limit (Docker: `--memory`, `--shm-size`). "
         "The message has the required memory and the limits."),
     "E402": Explanation(
-        "A setting has an invalid value, or its name is unknown.", _NOTHING,
+        "A setting has an invalid value, or its name is unknown.", NOTHING,
         "The message has the setting, its value and origin. `ascpipe config show` lists all settings."),
     "E403": Explanation(
-        "The settings file cannot be read or is not TOML.", _NOTHING,
+        "The settings file cannot be read or is not TOML.", NOTHING,
         "Correct the file given by ASCPIPE_CONFIG or `--config`."),
     "E420": Explanation(
         "A directory of `ssd_data_path` cannot store rows: it is not writable, is full, or has an unsuitable file "
-        "system.", _NOTHING, "Choose a writable directory on a disk."),
+        "system.", NOTHING, "Choose a writable directory on a disk."),
     "E421": Explanation(
         "A row on disk could not be read for an evaluation or a save.",
         "The evaluation or save failed. Training and earlier checkpoints are unchanged.",
@@ -327,7 +241,7 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "A checkpoint was saved, but TensorFlow's file names for it were not created.",
         "It is complete and can be restored by its name.", "Remove the cause and save again."),
     "E520": Explanation(
-        "The checkpoint does not exist.", _NOTHING,
+        "The checkpoint does not exist.", NOTHING,
         "Pass `DIR/BASE-STEP` as returned by `save()`; `ascpipe checkpoint list DIR` lists checkpoints."),
     "E521": Explanation(
         "The path of a checkpoint is refused: it has control characters or a scheme, or it is a link or a system "
@@ -337,10 +251,10 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "Restore another checkpoint, or a backup of this one."),
     "E523": Explanation(
         "A checkpoint has no manifest of ascpipe, so it cannot be verified. This is so for checkpoints of Rec SDK.",
-        _NOTHING, "If you trust it, set `allow_unverified=True` or ASCPIPE_ALLOW_UNVERIFIED=1."),
+        NOTHING, "If you trust it, set `allow_unverified=True` or ASCPIPE_ALLOW_UNVERIFIED=1."),
     "E524": Explanation(
         "A checkpoint does not match the program: another dim or optimizer, or a missing table. The message names the "
-        "difference.", _NOTHING,
+        "difference.", NOTHING,
         "Restore another checkpoint, or run the program that saved this one. If the program adds a table, name it in "
         "`allow_missing` of `restore`. For an Estimator, use a new `model_dir` and `warm_start_from`, "
         "or list the tables that start empty in ASCPIPE_ALLOW_MISSING."),
@@ -349,18 +263,20 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "It is unchanged, unless the message says otherwise.",
         "Remove the deltas first, or remove the files yourself."),
     "E526": Explanation(
-        "A checkpoint has TensorFlow's variables but no tables.", _NOTHING,
+        "A checkpoint has TensorFlow's variables but no tables.", NOTHING,
         "Use a checkpoint that was saved with tables; tables cannot load embeddings that were trained as variables. "
         "An Estimator needs a new `model_dir`. To start with empty tables, name them in `allow_missing` of `restore`. "
         "To restore only variables, use a Saver with a `var_list`."),
     "E527": Explanation(
         "There is not enough memory for a copy of a checkpoint beside the live tables.",
-        _NOTHING + " Training continues.", "Evaluate after training has ended, or on another machine."),
+        NOTHING + " Training continues.", "Evaluate after training has ended, or on another machine."),
     "E528": Explanation(
         "There is not enough memory to verify or read a checkpoint: the search for duplicates loads all keys of a "
-        "table. The checkpoint may be intact.", _NOTHING,
+        "table. The checkpoint may be intact.", NOTHING,
         "Raise the limit (cgroup or `ulimit -v`), or use a machine with more memory."),
     "E600": Explanation(
         "An argument or call is not supported yet.", "Nothing was ignored or changed.",
         "The message names it and the alternative."),
 }
+
+EXPLANATIONS: Dict[str, Explanation] = dict(sorted({**_OTHERS, **USAGE}.items()))

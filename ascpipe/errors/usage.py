@@ -22,7 +22,7 @@ class UsageError(AscpipeError):
         return str(self.args[0])
 
 
-class ArgumentError(UsageError, ValueError):
+class ArgumentError(UsageError, ValueError, RuntimeError):
     """An argument has a value or type that is not allowed; nothing was changed."""
 
     code = "E260"

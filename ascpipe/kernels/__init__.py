@@ -1,6 +1,6 @@
-"""Compiled loops over arrays: no processes, no shared memory, no decisions.
+"""Compiled loops over arrays, without processes, shared memory or I/O.
 
-A kernel is a pure function: arrays and counts in, arrays and counts out; the caller owns every array,
-sizes are not checked.  The readable version of each has the same name in ``tests/reference/``.  An
-explicit signature compiles at import, so import the one module you need.
+A kernel is a pure function of arrays and counts. The caller owns every array; sizes are not checked. The plain-Python
+version of each kernel has the same name in ``tests/reference/``. An explicit signature compiles at import, so import
+only the module that you need.
 """

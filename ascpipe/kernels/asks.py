@@ -1,6 +1,6 @@
-"""What a compiled loop of a worker asks of its caller, and which bells it finds waiting.
+"""Result codes of a worker's compiled loop, and the check for bells that must be rung.
 
-The loop goes on by itself until Python code has something to do: its result says what.
+The loop runs until Python code has something to do. Its result says what.
 """
 from ascpipe.kernels.atomics import load_acquire
 from ascpipe.kernels.door import inner
@@ -8,32 +8,35 @@ from ascpipe.kernels.memory import array_at
 from ascpipe.layout.bells import ASLEEP, AWAKE
 from ascpipe.layout.structs import BELL
 
-GO_ON = 0  #: nothing
-RING = 1  #: the bells that wait
-PROVIDE = 2  #: what a table or a frame lacks
-CARRY_OUT = 3  #: rare actions of tables, and loads
-ENDED = 4  #: nothing more: there is no work, or all of it must wait, or enough was done at a time
+CONTINUE = 0  #: nothing to do: call the loop again
+RING = 1  #: ring the bells whose owners sleep
+PROVIDE = 2  #: provide what a table or a frame lacks
+CARRY_OUT = 3  #: carry out rare actions of tables, and loads
+ENDED = 4  #: nothing: there is no work, all of it must wait, or the limit of a call is reached
 
-# What a step lacks.
+# What a step lacks:
 LACKS_NOTHING = 0
-LACKS_SCRATCH = 1  #: for the keys of the frame
+LACKS_SCRATCH = 1  #: scratch memory for the keys of the frame
 LACKS_ENTRIES = 2  #: memory for entries for the frame's keys that have none
-LACKS_CHANGES = 3  #: room in the view's ring of changes
+LACKS_CHANGES = 3  #: space in the view's ring of changes
 LACKS_HOMES = 4  #: memory for home rows
 LACKS_VICTIMS = 5  #: memory for the victim order
 LACKS_IMAGES = 6  #: images of the entries that the record changes, for a snapshot
-LACKS_ROWS = 7  #: rows that are on disk, or home rows that are not free yet: the disk worker is at it
-LACKS_DISK = 8  #: a row that cannot be read, or disk slots that can be written
+LACKS_ROWS = 7  #: rows that are on disk, or free home rows; the disk worker is reading or writing them
+LACKS_DISK = 8  #: a row that the disk returns, or disk slots that can be written: a disk error
 
 
 @inner("boolean(Listener[::1])")
 def look_at_bells(listeners):
-    """Look which owners wait for what was just published by a full fence; returns whether any does.
+    """Check which owners of bells sleep, after something was published by a full fence.
 
-    An owner that is awake looks again before it sleeps, so it needs no ring (see ``ascpipe.shm.bell``).
+    An owner that is awake checks again before it sleeps, so it needs no ring (see ``ascpipe.shm.bell``).
 
     Args:
-        listeners: LISTENER[n]; receive whether they must be rung.
+        listeners: LISTENER[n]; ``waits`` of each is set to 1 if its bell must be rung.
+
+    Returns:
+        True if any bell must be rung.
     """
     found = False
     for i in range(listeners.shape[0]):

@@ -1,6 +1,6 @@
 """Assigns the home rows of a trained batch to the truth, in a table with rows on disk.
 
-The readable version is ``tests/reference/assign_homes.py``.
+Plain-Python version: ``tests/reference/assign_homes.py``.
 """
 import numpy as np
 
@@ -15,16 +15,16 @@ from ascpipe.layout.words import HOME_DISK, REQUEST_EMPTY, TRAINED
 
 @inner("void(Planner, Tier, int64, Record)")
 def assign_homes(planner, tier, number, record):
-    """Assign the home rows of a record to the truth; rows that came from disk are no longer there.  Idempotent.
+    """Assign the home rows of a record to the truth, and release the disk slots of these rows. Idempotent.
 
-    A step may have changed the row, so what is on disk is old from here on.  Before the tier is derived, which then
-    finds all of this, only the truth is assigned.
+    A step may have changed a row, so its copy on disk is outdated. Before the tier is derived, only the truth is
+    assigned; deriving the tier does the rest.
 
     Args:
         planner: of the table.
         tier: of the table.
-        number: of the frame, which holds the entries.
-        record: of the frame.
+        number: number of the frame, which holds the entries.
+        record: record of the frame.
     """
     entries = entries_of(planner)
     requests = requests_of(tier)

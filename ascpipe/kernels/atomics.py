@@ -1,15 +1,15 @@
-"""The one door to memory order: atomic loads, stores, exchange, compare-exchange and add.
+"""Atomic loads, stores, exchange, compare-exchange and add. All other code gets memory order from here.
 
-Python code and kernels that get arrays use the functions with ``_u32`` and ``_i64``: their arguments are ``(array,
-index, ...)``; the array is uint32[:] or int64[:], contiguous or not, over shared memory and aligned.  Kernels that get
-records use ``load_acquire``, ``exchange`` and ``compare_exchange``: their arguments are ``(record, field, index,
-...)``; the field is a constant text, the index 0 unless the field is an array.  All are inlined.  An ordinary
-``array[index]`` in a compiled loop is hoisted out of it and never seen to change.
+Functions whose names end in ``_u32`` and ``_i64`` take ``(array, index, ...)``. They are for Python code and kernels
+that get arrays: uint32[:] or int64[:], contiguous or not, aligned, over shared memory. ``load_acquire``, ``exchange``
+and ``compare_exchange`` take ``(record, field, index, ...)`` and are for kernels that get records; ``field`` is a
+constant string, and ``index`` is 0 unless the field is an array. All functions are inlined. An ordinary
+``array[index]`` would be hoisted out of a compiled loop, which would never see a change.
 
 Exchange, compare-exchange and add are sequentially consistent: a full fence.
 
-With NUMBA_DISABLE_JIT the twins below take over; they are atomic within one process only (tests).
-The readable version is ``tests/reference/atomics.py``.
+With NUMBA_DISABLE_JIT (tests), Python functions replace them, which are atomic within one process only.
+Plain-Python version: ``tests/reference/atomics.py``.
 """
 from typing import Any
 
@@ -20,7 +20,7 @@ _BYTES = {"uint32": 4, "int64": 8}
 
 
 def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """Address of ``array[index]``, no wrap-around and no bounds check."""
+    """Return the address of ``array[index]``, without wrap-around and bounds check."""
     array_type = signature.args[0]
     array = context.make_array(array_type)(context, builder, args[0])
     return cgutils.get_item_pointer(context, builder, array_type, array, [args[1]], wraparound=False)
@@ -31,7 +31,7 @@ def _is_word_array(array: Any) -> bool:
 
 
 def _word_of(record: Any, field: Any) -> Any:
-    """numba's type of a word that is a field of a record, or an item of it; None if it is none."""
+    """Return numba's type of a word, which is a field of a record or an item of one; None for other fields."""
     if not isinstance(record, types.Record) or not isinstance(field, types.StringLiteral):
         return None
     kind = record.typeof(field.literal_value)
@@ -40,7 +40,7 @@ def _word_of(record: Any, field: Any) -> Any:
 
 
 def _field_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """Address of ``record[field]``, or of ``record[field][index]``, no wrap-around and no bounds check."""
+    """Return the address of ``record[field]`` or ``record[field][index]``, without wrap-around and bounds check."""
     record = signature.args[0]
     field = signature.args[1].literal_value
     first = cgutils.get_record_member(
@@ -50,7 +50,7 @@ def _field_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any
 
 @intrinsic
 def load_acquire(typing_context, record, field, index):
-    """What a field holds, and all that its writer wrote before its release store."""
+    """Return the value of a field; everything written before its release store is visible afterwards."""
     word = _word_of(record, field)
     if word is None:
         return None
@@ -63,7 +63,7 @@ def load_acquire(typing_context, record, field, index):
 
 @intrinsic
 def exchange(typing_context, record, field, index, value):
-    """Store ``value`` in a field; returns what was there before."""
+    """Store ``value`` in a field; return the previous value."""
     word = _word_of(record, field)
     if word is None:
         return None
@@ -76,7 +76,7 @@ def exchange(typing_context, record, field, index, value):
 
 @intrinsic
 def compare_exchange(typing_context, record, field, index, expected, desired):
-    """Store ``desired`` in a field if ``expected`` is there; returns whether it was."""
+    """Store ``desired`` in a field if its value is ``expected``; return whether it was stored."""
     word = _word_of(record, field)
     if word is None:
         return None
@@ -91,11 +91,11 @@ def compare_exchange(typing_context, record, field, index, expected, desired):
 
 @intrinsic
 def store_home(typing_context, known, state, generation, home):
-    """Store where the row of an entry is, with its state and generation, by one release store of 8 bytes.
+    """Store the state, generation and home row of an entry by one release store of 8 bytes.
 
     Args:
         known: ENTRY.
-        state, generation, home: uint16, uint16 (modulo 2**16), int32; as its fields have them.
+        state, generation, home: uint16, uint16 (modulo 2**16), int32; values of its fields.
     """
     if not isinstance(known, types.Record):
         return None
@@ -179,23 +179,28 @@ _SWAP_I64 = ["int64(int64[::1], int64, int64)", "int64(int64[:], int64, int64)"]
 if is_off():
 
     def _at(record, field, index):
-        """(what holds the word, where in it)"""
+        """Return (array, index) if the field is an array, else (record, field)."""
         return (record[field], index) if record.dtype[field].shape else (record, field)
 
     def load_acquire(record, field, index):
-        """What a field holds, and all that its writer wrote before its release store."""
+        """Return the value of a field; everything written before its release store is visible afterwards."""
         return _load_acquire(*_at(record, field, index))
 
     def exchange(record, field, index, value):
-        """Store ``value`` in a field; returns what was there before."""
+        """Store ``value`` in a field; return the previous value."""
         return _exchange(*_at(record, field, index), value)
 
     def compare_exchange(record, field, index, expected, desired):
-        """Store ``desired`` in a field if ``expected`` is there; returns whether it was."""
+        """Store ``desired`` in a field if its value is ``expected``; return whether it was stored."""
         return _compare_exchange(*_at(record, field, index), expected, desired)
 
     def store_home(known, state, generation, home):
-        """Store where the row of an entry is, with its state and generation."""
+        """Store the state, generation and home row of an entry by one release store of 8 bytes.
+
+        Args:
+            known: ENTRY.
+            state, generation, home: uint16, uint16 (modulo 2**16), int32; values of its fields.
+        """
         known["state"] = int(state)
         known["generation"] = int(generation) & 0xFFFF
         known["home"] = int(home)
@@ -225,71 +230,71 @@ if is_off():
 
 @entry(*_LOAD_U32)
 def load_acquire_u32(array, index):
-    """``array[index]``, and all that its writer wrote before its release store."""
+    """Return ``array[index]``; everything written before its release store is visible afterwards."""
     return _load_acquire(array, index)
 
 
 @entry(*_SWAP_U32)
 def exchange_u32(array, index, value):
-    """Store ``value``; returns what was there before.
+    """Store ``value``; return the previous value.
 
     Args:
         array: uint32[n]; contiguous or not.
         index: 0 to n - 1.
-        value: uint32[]; to be stored.
+        value: uint32[].
     """
     return _exchange(array, index, value)
 
 
 @entry(*_SWAP_U32)
 def add_u32(array, index, value):
-    """Add ``value`` modulo 2**32; returns what was there before.
+    """Add ``value`` modulo 2**32; return the previous value.
 
     Args:
         array: uint32[n]; contiguous or not.
         index: 0 to n - 1.
-        value: uint32[]; to be added.
+        value: uint32[].
     """
     return _add(array, index, value)
 
 
 @entry(*_CAS_U32)
 def compare_exchange_u32(array, index, expected, desired):
-    """Store ``desired`` if ``expected`` is there; returns whether it was.
+    """Store ``desired`` if the value is ``expected``; return whether it was stored.
 
     Args:
         array: uint32[n]; contiguous or not.
         index: 0 to n - 1.
-        expected, desired: uint32[]; what must be there, and what replaces it.
+        expected, desired: uint32[].
     """
     return _compare_exchange(array, index, expected, desired)
 
 
 @entry(*_LOAD_I64)
 def load_acquire_i64(array, index):
-    """``array[index]``, and all that its writer wrote before its release store."""
+    """Return ``array[index]``; everything written before its release store is visible afterwards."""
     return _load_acquire(array, index)
 
 
 @entry(*_STORE_I64)
 def store_release_i64(array, index, value):
-    """Publish ``value`` after everything written before.  Not a full fence: a bell needs ``exchange_i64``.
+    """Publish ``value`` after everything written before. This is not a full fence: a bell needs ``exchange_i64``.
 
     Args:
         array: int64[n]; contiguous or not.
         index: 0 to n - 1.
-        value: int64[]; to be stored.
+        value: int64[].
     """
     _store_release(array, index, value)
 
 
 @entry(*_SWAP_I64)
 def exchange_i64(array, index, value):
-    """Store ``value``; returns what was there before.
+    """Store ``value``; return the previous value.
 
     Args:
         array: int64[n]; contiguous or not.
         index: 0 to n - 1.
-        value: int64[]; to be stored.
+        value: int64[].
     """
     return _exchange(array, index, value)

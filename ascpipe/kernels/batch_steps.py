@@ -1,8 +1,8 @@
-"""The steps of a batch in one table: touch, plan, assign; and what undoes or repeats one.  ``window`` has the rest.
+"""The steps of a batch in one table: touch, plan, assign, and steps that undo or repeat one. ``window`` has the rest.
 
-Each takes the table's PLANNER, which has the addresses of its arrays.  A step that lacks memory returns what it lacks
-(LACKS_*) and has changed nothing: Python code provides it (``ascpipe.tables.table``) and calls the step again.
-``tests/reference/replay.py`` shows in plain Python what a plan is.
+Each step takes the table's PLANNER, which has the addresses of its arrays. A step that lacks memory changes nothing and
+returns what it lacks (LACKS_*). Python code provides it (``ascpipe.tables.table``) and calls the step again.
+``tests/reference/replay.py`` defines a plan in plain Python.
 """
 import numpy as np
 
@@ -36,8 +36,8 @@ from ascpipe.kernels.retire import assign_keys, assign_outs
 from ascpipe.kernels.swaps import choose_victims, drop_slots
 from ascpipe.kernels.tier_memory import disk_table_of, tier_at
 from ascpipe.kernels.touch import name_keys
-from ascpipe.kernels.view import put_keys, put_outs, undo_changes
-from ascpipe.kernels.window import drop_others, hold_others, take_into_window
+from ascpipe.kernels.view import apply_keys, apply_outs, undo_changes
+from ascpipe.kernels.window import drop_extra_entries, hold_extra_entries, take_into_window
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 
@@ -46,16 +46,16 @@ _NONE = np.uint64(0)
 
 @inner("int64(Planner, int64, int64[::1], int32[::1])")
 def touch(planner, number, unique, out_held):
-    """Find or name the entries of a frame's keys and keep them while it is in the window.
+    """Find or create the entries of a frame's keys, and keep them while the frame is in the window.
 
     Args:
-        planner: of the table; receives how many keys have no entry yet.
-        number: of the frame.
+        planner: of the table; receives the number of keys without an entry in ``missing``.
+        number: number of the frame.
         unique: int64[n]; distinct keys.
         out_held: int32[n]; receives the entry numbers.
 
     Returns:
-        LACKS_NOTHING, or LACKS_SCRATCH, LACKS_ENTRIES.
+        LACKS_NOTHING, LACKS_SCRATCH or LACKS_ENTRIES.
     """
     n = unique.shape[0]
     if n > planner["scratch_room"]:
@@ -69,7 +69,7 @@ def touch(planner, number, unique, out_held):
         if reach > header["entries_ready"]:
             return LACKS_ENTRIES
         if reach > used:
-            header["entries_used"] = reach  # before their state is stored
+            header["entries_used"] = reach  # before the states of these entries are stored
         name_keys(planner, unique, used, index, entries_of(planner), free_entries_of(planner), out_held)
     take_into_window(planner, number, out_held)
     return LACKS_NOTHING
@@ -77,7 +77,7 @@ def touch(planner, number, unique, out_held):
 
 @entry("Rules(Planner, int64)")
 def rules_of(planner, sequence):
-    """Return the rules of a table for a batch; ``sequence`` is the ticket's."""
+    """Return the rules of a table for a batch. ``sequence`` is the sequence of the ticket."""
     header = header_of(planner)
     threshold = header["access_threshold"]
     counts = threshold < 0 or header["counting"] != 0
@@ -90,7 +90,7 @@ def rules_of(planner, sequence):
 
 @inner("UniTuple(int64, 2)(Planner, int64[::1])")
 def missing_entries(planner, unique):
-    """Return (status, need) of a batch whose keys found no entries, int64[n]; there is scratch for them."""
+    """Return (status, rows needed) of a batch if there are no entries for its keys, int64[n]. Needs scratch memory."""
     n = unique.shape[0]
     unknown = find_keys(unique, n, index_of(planner), array_at(planner["scratch_at"], n, np.int32))
     in_use = header_of(planner)["entries_used"] - planner["free_entries"]
@@ -105,10 +105,10 @@ def fit(planner, admitted, fresh):
 
     Args:
         planner: of the table.
-        admitted, fresh: of the record, as ``draft_record`` gives them.
+        admitted, fresh: of the record, as ``draft_record`` returns them.
 
     Returns:
-        (status, how many rows the batch or the table needs).
+        (PLAN_* status, number of rows that the batch or the table needs).
     """
     rows = planner["rows"] + fresh
     if planner["home_rows"] == 0:
@@ -118,7 +118,7 @@ def fit(planner, admitted, fresh):
     most = planner["home_rows"] if planner["tier_at"] == 0 else disk_table_of(tier_at(planner["tier_at"]))["disk_slots"]
     if rows > most:
         return PLAN_HOST_FULL, rows
-    if home_reach(planner, fresh) > header_of(planner)["homes_ready"] and planner["home_memory_ended"] != 0:
+    if home_reach(planner, fresh) > header_of(planner)["homes_ready"] and planner["home_memory_exhausted"] != 0:
         return PLAN_NO_MEMORY, rows
     return PLAN_OK, rows
 
@@ -128,11 +128,11 @@ def lacks_of(planner, fresh, loads):
     """Return what a drafted record that fits lacks before it can be completed.
 
     Args:
-        planner: of the table.
-        fresh, loads: of the record, as ``draft_record`` gives them.
+        planner: of the table; ``home_reach`` is set if home rows are lacking.
+        fresh, loads: of the record, as ``draft_record`` returns them.
 
     Returns:
-        LACKS_NOTHING, or LACKS_HOMES, LACKS_VICTIMS.
+        LACKS_NOTHING, LACKS_ROWS, LACKS_HOMES or LACKS_VICTIMS.
     """
     if planner["home_rows"] == 0:
         return LACKS_NOTHING
@@ -150,16 +150,16 @@ def lacks_of(planner, fresh, loads):
 
 @inner("int64(Planner, int64, int64, Record)")
 def complete(planner, number, fresh, record):
-    """Give slots and home rows to the keys of a drafted record that fits: free slots first, then those of victims.
+    """Assign slots and home rows to the keys of a drafted record that fits: free slots first, then slots of victims.
 
     Args:
         planner: of the table, which lacks nothing.
-        number: of the frame.
-        fresh: keys that move in without a row; they come first.
-        record: ``out_slots`` and ``out_entries`` have room for as many victims as rows that move in.
+        number: number of the frame.
+        fresh: number of keys that move in without a row; they come first.
+        record: ``out_slots`` and ``out_entries`` have space for one victim per row that moves in.
 
     Returns:
-        How many victims there are.
+        Number of victims.
     """
     move_in = record.move_in
     outs = np.int64(0)
@@ -174,7 +174,7 @@ def complete(planner, number, fresh, record):
             for i in range(outs):
                 slots[free + i] = record.out_slots[i]
                 record.out_entries[i] = owners[record.out_slots[i]]
-            hold_others(planner, number, record.out_entries[:outs])
+            hold_extra_entries(planner, number, record.out_entries[:outs])
         take_lowest_slots(planner["device_rows"], slot_words_of(planner), slots[:free])
         planner["free_slots"] -= free
         place_missing(move_in, slots, record.slots)
@@ -187,13 +187,13 @@ def complete(planner, number, fresh, record):
 
 @inner("void(Planner, int64, Record, int64, int64)")
 def add_record(planner, number, record, rows, time):
-    """Count a record, which stands upon the view, among those that are pending.
+    """Append a record, which the view already contains, to the pending records.
 
     Args:
         planner: of the table.
-        number: of the frame.
-        record: of the frame.
-        rows, time: of the table after it.
+        number: number of the frame.
+        record: record of the frame.
+        rows, time: rows and time of the table after the record.
     """
     if planner["slot_owners_at"] != 0:
         owners = slot_owners_of(planner)
@@ -209,35 +209,35 @@ def add_record(planner, number, record, rows, time):
 
 @entry("void(Planner, int64, Record, int64, int64)")
 def put_on(planner, number, record, rows, time):
-    """Put a whole record upon the view; there is room for its changes.
+    """Apply a complete record to the view, which has space for its changes.
 
     Args:
         planner: of the table.
-        number: of the frame, which is no longer to be planned.
-        record: of the frame.
-        rows, time: of the table after it.
+        number: number of the frame, which is no longer to be planned.
+        record: record of the frame.
+        rows, time: rows and time of the table after the record.
     """
     view = view_of(planner)
     listed = held_rows_of(planner, number)
-    if listed.shape[0] != record.held.shape[0]:  # a count-only record of a frame whose touch found no room
-        hold_others(planner, number, record.held)
+    if listed.shape[0] != record.held.shape[0]:  # a count-only record of a frame that could not be touched
+        hold_extra_entries(planner, number, record.held)
         listed = other_rows_of(planner, number)
     before = planner["listed_count"][number % MAX_FRAMES]
-    hold_others(planner, number, record.out_entries)
-    put_outs(planner, view, list_of(planner, number)[before:before + record.out_entries.shape[0]], record.out_homes)
-    put_keys(planner, view, listed, record)
+    hold_extra_entries(planner, number, record.out_entries)
+    apply_outs(planner, view, list_of(planner, number)[before:before + record.out_entries.shape[0]], record.out_homes)
+    apply_keys(planner, view, listed, record)
     add_record(planner, number, record, rows, time)
 
 
 @entry("void(Planner, int64, Record, int64)")
 def take_back(planner, number, record, fresh):
-    """Take the newest record off the view; the truth never knew it.  Its frame is to be planned again.
+    """Remove the newest record from the view. It was never assigned to the truth, and its frame must be planned again.
 
     Args:
         planner: of the table.
-        number: of the frame.
-        record: of the frame.
-        fresh: keys that moved in without a row.
+        number: number of the frame.
+        record: record of the frame.
+        fresh: number of keys that moved in without a row.
     """
     drop_slots(planner, record.slots[record.move_in])
     undo_changes(planner, view_of(planner), np.int64(record.held.shape[0] + record.out_slots.shape[0]))
@@ -253,7 +253,7 @@ def take_back(planner, number, record, fresh):
             raise AssertionError("a slot that a record took is free")
     if planner["home_rows"] > 0:
         give_back_homes(planner, free_homes_of(planner), record.move_in[:fresh], record.homes)
-    if planner["tier_at"] != 0:  # it is pinned as before
+    if planner["tier_at"] != 0:  # the frame stays pinned
         tier = tier_at(planner["tier_at"])
         tier["new_keys"][number % MAX_FRAMES] = fresh
         tier["lacking"] += fresh
@@ -263,19 +263,19 @@ def take_back(planner, number, record, fresh):
             owners[record.slots[record.move_in[i]]] = -1
         for i in range(record.out_slots.shape[0]):
             owners[record.out_slots[i]] = record.out_entries[i]
-    drop_others(planner, number)
+    drop_extra_entries(planner, number)
 
 
 @entry("void(Planner, int64, Record, int64, int64)")
 def assign(planner, number, record, ticket, time):
-    """Assign a record to the truth.  Idempotent.
+    """Assign a record to the truth. Idempotent.
 
     Args:
         planner: of the table.
-        number: of the frame; it is in the window, unless the table is about to be rebuilt.
-        record: of the batch.
-        ticket: the batch.
-        time: of the table after it.
+        number: number of the frame; it is in the window, unless the table is about to be rebuilt.
+        record: record of the batch.
+        ticket: ticket of the batch.
+        time: time of the table after the batch.
     """
     entries = entries_of(planner)
     slot_entries = slot_entries_of(planner)
@@ -287,6 +287,6 @@ def assign(planner, number, record, ticket, time):
 
 @inner("void(Planner, int64)")
 def forget(planner, n):
-    """Drop the n changes of the oldest record, which has been assigned and is never taken back."""
+    """Drop the n changes of the oldest record, which is assigned and can no longer be taken back."""
     planner["oldest_change"] += n
     planner["first_record"] += 1

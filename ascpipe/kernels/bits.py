@@ -1,6 +1,6 @@
-"""Operations on uint64 words that must mean the same with the JIT on and off.
+"""Operations on uint64 words with the same results with and without the JIT.
 
-The readable version is ``tests/reference/bits.py``.
+Plain-Python version: ``tests/reference/bits.py``.
 """
 from typing import Any, Tuple
 
@@ -15,15 +15,15 @@ _ONE = np.uint64(1)
 if is_off():
 
     def multiply_wrapping(a: np.uint64, b: np.uint64) -> np.uint64:
-        """The lower 64 bits of a * b."""
-        return np.uint64((int(a) * int(b)) & 0xFFFFFFFFFFFFFFFF)  # numpy's own product warns of overflow
+        """Return the lower 64 bits of a * b."""
+        return np.uint64((int(a) * int(b)) & 0xFFFFFFFFFFFFFFFF)  # numpy's product warns of overflow
 
     def add_wrapping(a: np.uint64, b: np.uint64) -> np.uint64:
-        """The lower 64 bits of a + b."""
+        """Return the lower 64 bits of a + b."""
         return np.uint64((int(a) + int(b)) & 0xFFFFFFFFFFFFFFFF)
 
     def lowest_bit(word: np.uint64) -> np.uint64:
-        """Number of the lowest bit that is set in ``word``, 0 to 63; ``word`` is not 0."""
+        """Return the number of the lowest bit that is set in ``word``, 0 to 63; ``word`` must not be 0."""
         value = int(word)
         return np.uint64((value & -value).bit_length() - 1)
 
@@ -38,21 +38,21 @@ else:
 
     @inner("uint64(uint64, uint64)")
     def multiply_wrapping(a: np.uint64, b: np.uint64) -> np.uint64:
-        """The lower 64 bits of a * b."""
+        """Return the lower 64 bits of a * b."""
         return a * b
 
     @inner("uint64(uint64, uint64)")
     def add_wrapping(a: np.uint64, b: np.uint64) -> np.uint64:
-        """The lower 64 bits of a + b."""
+        """Return the lower 64 bits of a + b."""
         return a + b
 
     @inner("uint64(uint64)")
     def lowest_bit(word: np.uint64) -> np.uint64:
-        """Number of the lowest bit that is set in ``word``, 0 to 63; ``word`` is not 0."""
+        """Return the number of the lowest bit that is set in ``word``, 0 to 63; ``word`` must not be 0."""
         return _count_trailing_zeros(word)
 
 
 @inner("uint64(int64)")
 def frame_bit(number):
-    """The bit of a frame in masks of the window."""
+    """Return the bit of a frame in masks of the window."""
     return _ONE << np.uint64(number % MAX_FRAMES)

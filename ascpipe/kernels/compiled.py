@@ -1,4 +1,4 @@
-"""A kernel that numba compiles, or takes from its cache; see ``door``."""
+"""A kernel that numba compiles or loads from its cache; see ``door``."""
 import ast
 import functools
 import hashlib
@@ -19,7 +19,7 @@ _only_declares = False
 
 
 def only_declare() -> None:
-    """From here on no kernel is loaded or compiled when it is declared."""
+    """Disable loading and compiling of kernels that are declared from now on."""
     global _only_declares
     _only_declares = True
 
@@ -31,9 +31,9 @@ def _digest(path: str) -> str:
 
 
 class _Locator(caching._CacheLocator):
-    """Finds what numba keeps of a function by the content of its source, so that a copy of the tree finds it, too.
+    """Finds cache entries of a function by the digest of its source, so that copies of the tree share them.
 
-    numba's own locators go by the path and the time stamp of the source.
+    numba's own locators use the path and the time stamp of the source.
     """
 
     def __init__(self, function: Callable[..., Any], path: str) -> None:
@@ -63,11 +63,11 @@ class _Cache(caching.FunctionCache):
 
 
 class Kernel(CPUDispatcher):
-    """A function with the signatures that it was declared with, and no others.
+    """A function with its declared signatures only.
 
     Args:
-        function: to be compiled; without the interpreter's lock.
-        signatures: as numba writes them.
+        function: Python function to compile; the machine code runs without the interpreter's lock.
+        signatures: in numba's notation.
     """
 
     def __init__(self, function: Callable[..., Any], signatures: Sequence[str]) -> None:
@@ -76,35 +76,35 @@ class Kernel(CPUDispatcher):
         self._cache = _Cache(function)
 
     def meant(self) -> Iterator[Any]:
-        """Those that it was declared with, as numba has them."""
+        """Yield the declared signatures as numba types."""
         return (_meant(ast.parse(declared, mode="eval").body) for declared in self._declared)
 
     def load(self) -> None:
-        """Take it from the cache, or compile it.  Idempotent."""
+        """Load the kernel from the cache, or compile it. Idempotent."""
         if self.overloads or _only_declares:
             return
         for signature in self.meant():
             found = self._cache.load_overload(signature, self.targetctx)
             if found is None:
                 self.compile(signature)
-            else:  # as ``compile`` does it, but without timers: they cost as much as the rest
+            else:  # as ``compile`` does it, but without timers, which take as long as the rest
                 self.targetctx.insert_user_function(found.entry_point, found.fndesc, [found.library])
                 self.add_overload(found)
         self.disable_compile()
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Called by numba when a caller is compiled."""
+        """Load the kernel when numba compiles a caller."""
         self.load()
         return super().get_call_template(args, kws)
 
     def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
-        """Called by numba for a call from Python before anything is loaded; returns what is to be called."""
+        """Load the kernel at its first call from Python; return the object to call."""
         self.load()
-        return self  # which chooses among its signatures, now that it has some
+        return self  # now has signatures to choose from
 
 
 def _meant(node: ast.AST) -> Any:
-    """What a part of a signature means: a name, a type of some arguments, or an array of a type."""
+    """Return the numba type of a part of a signature: a name, a function type, or an array type."""
     if isinstance(node, ast.Name):
         return signatures.numba_types().get(node.id) or getattr(types, node.id)
     if isinstance(node, ast.Num):

@@ -1,7 +1,7 @@
-"""What kernels take from numba and LLVM.
+"""Names of numba and LLVM that kernels use.
 
-Where machine code comes from a library neither is imported: what is declared then stays a Python function, which is
-not called; see ``door`` for entries.
+If machine code comes from a library, neither is imported. Kernels then stay Python functions that are not called; see
+``door`` for entries.
 """
 from typing import Any, Callable, TypeVar
 
@@ -19,14 +19,14 @@ else:
     carray = cgutils = config = from_dtype = ir = make_array = types = None
 
     def intrinsic(function: Function) -> Function:
-        """The function as it is."""
+        """Return the function unchanged."""
         return function
 
     def register_jitable(function: Function) -> Function:
-        """The function as it is."""
+        """Return the function unchanged."""
         return function
 
 
 def is_off() -> bool:
-    """Whether kernels run as Python code."""
+    """Return True if kernels run as Python code."""
     return config is not None and bool(config.DISABLE_JIT)

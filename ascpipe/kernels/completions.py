@@ -1,6 +1,6 @@
-"""Completes requests that the disk worker is done with: what the table has of them from then on.
+"""Completes requests that the disk worker has finished: updates the table's rows, home rows and disk slots.
 
-The readable version is ``tests/reference/completions.py``.
+Plain-Python version: ``tests/reference/completions.py``.
 """
 import numpy as np
 
@@ -34,7 +34,7 @@ def complete_read(planner, tier, home):
 
     Args:
         planner: of the table.
-        tier: of the table; ``lost`` receives the number if the row cannot be read.
+        tier: of the table; ``lost`` receives the home row if its row cannot be read.
         home: number of the request, which is DONE or FAILED.
     """
     request = requests_of(tier)[home]
@@ -49,15 +49,16 @@ def complete_read(planner, tier, home):
             status[home] = FETCHED
             view.rows[np.uint64(found - 1)]["home"] = home
             return
-    is_copy = status[home] == FETCHING  # else a retirement made it the row, and was killed before it gave this back
+    # Otherwise a retirement assigned this home row, and was killed before it emptied the request.
+    is_copy = status[home] == FETCHING
     empty_request(tier, home)
     if is_copy:
-        free_home(planner, tier, home)  # no reader ever knew it
+        free_home(planner, tier, home)  # no reader has its number
 
 
 @inner("void(Planner, Tier, int64)")
 def complete_write(planner, tier, home):
-    """Complete a WRITE: the row is on disk from now on, or stays in memory.
+    """Complete a WRITE: from now on the row is on disk, or it stays in memory.
 
     Args:
         planner: of the table.
@@ -81,7 +82,7 @@ def complete_write(planner, tier, home):
         quarantine_home(tier, home)
         empty_request(tier, home)
         return
-    if of_use:  # it failed, and may be on disk all the same: no later request may look like this one
+    if of_use:  # It failed, but may be on disk nevertheless. Later requests must have another generation.
         store_home(known, known["state"], known["generation"] + 1, home)
         tier["spilling"] -= 1
     if not is_done:
@@ -91,7 +92,7 @@ def complete_write(planner, tier, home):
     slot = np.full(1, request["slot"], np.int64)
     empty_request(tier, home)
     if not stored and is_done:
-        free_disk_slots(room_of(tier), slot)  # no reader ever knew it; one that cannot be written is not used again
+        free_disk_slots(room_of(tier), slot)  # no reader has its number; a slot whose write failed is not used again
     if status[home] == DROPPED:
         quarantine_home(tier, home)
     elif status[home] == SPILLING or status[home] == CANCELLED:
@@ -101,14 +102,14 @@ def complete_write(planner, tier, home):
 
 @entry("int64(Planner, Tier)")
 def complete_requests(planner, tier):
-    """Complete all requests that the disk worker is done with.
+    """Complete all requests that the disk worker has finished.
 
     Args:
         planner: of the table.
-        tier: of the table; ``lost`` says whether a row cannot be read.
+        tier: of the table; ``lost`` is set if a row cannot be read.
 
     Returns:
-        How many there were.
+        Number of completed requests.
     """
     in_flight = in_flight_of(tier)
     requests = requests_of(tier)

@@ -1,6 +1,6 @@
-"""Deals the distinct keys of a batch among ranks: the keys of each owner side by side, in order of the owners.
+"""Deals the distinct keys of a batch to ranks: the keys of each owner are contiguous, in the order of the owners.
 
-The readable version is ``tests/reference/dealing.py``.
+Plain-Python version: ``tests/reference/dealing.py``.
 """
 import numpy as np
 
@@ -14,18 +14,18 @@ _ONE = np.uint64(1)
 
 @register_jitable
 def least_cells(n, ranks):
-    """Cells that a batch of n keys needs, to be deduplicated and then dealt among ``ranks`` ranks."""
+    """Return the number of cells to deduplicate a batch of n keys and deal it to ``ranks`` ranks."""
     return 2 * n if ranks <= 1 else 3 * n + ranks
 
 
 def cells_to_deal(n: int, ranks: int) -> int:
-    """Cells to provide for a batch of n keys and ``ranks`` ranks: a power of two, at least ``least_cells``."""
+    """Return the number of cells to provide for a batch of n keys: a power of two, at least ``least_cells``."""
     return scratch_cells((int(least_cells(n, ranks)) + 1) // 2)
 
 
 @inner("int64(int64, int64)")
 def owner_of(key, ranks):
-    """The rank that stores a key: |key| % ``ranks``; the magnitude of -2^63 is 2^63."""
+    """Return the rank that stores a key: |key| % ``ranks``; the magnitude of -2^63 is 2^63."""
     word = np.uint64(key)
     if key < 0:
         word = add_wrapping(~word, _ONE)
@@ -34,20 +34,20 @@ def owner_of(key, ranks):
 
 @inner("void(Dedup, int64, int64)")
 def deal_keys(dedup, n_unique, ranks):
-    """Order distinct keys by their owners; those of one owner keep their order.
+    """Sort distinct keys by owner; keys of one owner keep their order.
 
     Args:
-        dedup: a batch that is deduplicated; its distinct keys, restore index and occurrences are changed. Of its
-            cells ``least_cells`` are needed, with any contents.
-        n_unique: how many distinct keys there are.
+        dedup: deduplicated batch; its distinct keys, restore index and occurrences are changed. Needs ``least_cells``
+            cells with any contents.
+        n_unique: number of distinct keys.
         ranks: 2 to 4095.
     """
     unique = dedup.unique[:n_unique]
     restore = dedup.restore
     occurrences = dedup.occurrences[:n_unique]
-    keys = dedup.cells[:2 * n_unique].view(np.int64)  # the distinct keys as they will be
-    indexes = dedup.cells[2 * n_unique:3 * n_unique]  # of each distinct key: its owner, then where it will be
-    next_indexes = dedup.cells[3 * n_unique:3 * n_unique + ranks]  # of each owner: where its next key will be
+    keys = dedup.cells[:2 * n_unique].view(np.int64)  # the distinct keys in the new order
+    indexes = dedup.cells[2 * n_unique:3 * n_unique]  # for each distinct key: its owner, later its new index
+    next_indexes = dedup.cells[3 * n_unique:3 * n_unique + ranks]  # for each owner: index of its next key
     next_indexes[:] = 0
     for j in range(n_unique):
         owner = owner_of(unique[j], ranks)
@@ -65,7 +65,7 @@ def deal_keys(dedup, n_unique, ranks):
         keys[np.uint64(index)] = unique[j]
         indexes[j] = index
     unique[:] = keys
-    counts = dedup.cells[:n_unique]  # the keys are not needed any more
+    counts = dedup.cells[:n_unique]  # overwrites the keys, which were copied
     for j in range(n_unique):
         counts[np.uint64(indexes[j])] = occurrences[j]
     occurrences[:] = counts

@@ -1,9 +1,9 @@
-"""Derives what is known of home rows and disk slots from entries and requests, after a restart or a cut.
+"""Derives the state of home rows and disk slots from entries and requests, after a restart or a cut.
 
-What entries name is theirs, what a READ has reserved, and what a WRITE is to fill.  All else is free, once the readers
-that began before are over.
+In use are the rows of entries, rows reserved by a READ, and slots that a WRITE fills. All others are free as soon as
+the readers that started earlier have finished.
 
-The readable version is ``tests/reference/deriving.py``.
+Plain-Python version: ``tests/reference/deriving.py``.
 """
 import numpy as np
 
@@ -40,7 +40,7 @@ _LOW = np.uint64(63)
 
 @inner("void(Tier, int64)")
 def use_slot(tier, slot):
-    """Note that a disk slot is in use; ``order_blocks`` follows."""
+    """Mark a disk slot as in use. ``order_blocks`` must be called afterwards."""
     per_block = tier["per_block"]
     words = (per_block + 63) // 64
     own = slot % per_block
@@ -49,11 +49,11 @@ def use_slot(tier, slot):
 
 @inner("void(Planner, Tier, int64)")
 def derive_request(planner, tier, home):
-    """Note what a request that is not EMPTY stands for.
+    """Derive the status of the home row and disk slot of a request that is not EMPTY.
 
     Args:
         planner: of the table.
-        tier: of the table; home rows of entries are PINNED already.
+        tier: of the table; home rows of entries are already PINNED.
         home: number of the request.
     """
     request = requests_of(tier)[home]
@@ -62,7 +62,7 @@ def derive_request(planner, tier, home):
     of_use = counts(request, home, known)
     in_flight_of(tier)[tier["in_flight"]] = home
     tier["in_flight"] += 1
-    if request["word"] == REQUEST_ASKED:  # the number may not have got into the ring
+    if request["word"] == REQUEST_ASKED:  # the number may be missing in the ring
         tell(tier, home)
     if request["kind"] == REQUEST_READ:
         if status[home] == FREE:
@@ -82,12 +82,12 @@ def derive_request(planner, tier, home):
 
 @entry("void(Planner, Tier, int64)")
 def derive_tier(planner, tier, used):
-    """Derive statuses, owners, slots and requests in flight; no frame is pinned then.
+    """Derive statuses, owners, slots and requests in flight. Afterwards no frame is pinned.
 
     Args:
         planner: of the table; receives the free home rows.
         tier: of the table.
-        used: entries that were ever used.
+        used: number of entries that were ever used.
     """
     status = status_of(tier)
     owners = owners_of(tier)
@@ -129,13 +129,13 @@ def derive_tier(planner, tier, used):
 
 @entry("void(Planner, Tier, int64, Record)")
 def derive_record(planner, tier, number, record):
-    """Note the home rows of a record that stands, and that its frame is pinned.
+    """Mark the home rows of a valid record, and its frame as pinned.
 
     Args:
         planner: of the table; the frame holds its entries.
         tier: of the table.
-        number: of the frame.
-        record: of the frame.
+        number: number of the frame.
+        record: record of the frame.
     """
     status = status_of(tier)
     fetch = fetch_of(tier)
@@ -156,12 +156,12 @@ def derive_record(planner, tier, number, record):
 
 
 @entry("void(Planner, Tier)")
-def free_the_rest(planner, tier):
-    """Put all home rows that have memory and no use on the stack of free ones, the lowest on top.
+def free_unused_homes(planner, tier):
+    """Put all unused home rows that have memory on the stack of free rows, the lowest on top.
 
     Args:
-        planner: of the table; receives them.
-        tier: of the table; ``derive_tier`` and ``derive_record`` have noted what is in use.
+        planner: of the table; receives the free home rows.
+        tier: of the table; ``derive_tier`` and ``derive_record`` have marked rows in use.
     """
     status = status_of(tier)
     stack = free_homes_of(planner)

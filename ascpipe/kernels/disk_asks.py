@@ -1,6 +1,6 @@
-"""Takes the requests that table workers have asked, for the disk worker.
+"""Takes requests of table workers, for the disk worker.
 
-The readable version is ``tests/reference/disk_asks.py``.
+Plain-Python version: ``tests/reference/disk_asks.py``.
 """
 import numpy as np
 
@@ -11,16 +11,16 @@ from ascpipe.layout.words import REQUEST_ASKED, REQUEST_READ, REQUEST_TAKEN
 
 @inner("int64(Request, int64, int64, int64[::1], int64[::1])")
 def take_request(request, home, counts, reads, writes):
-    """Take one request, if it is ASKED.
+    """Take a request if it is ASKED.
 
     Args:
         request: REQUEST.
         home: its number.
-        counts: how many of both kinds were taken, writes in the upper half.
+        counts: requests taken so far: reads in the lower half, writes in the upper half.
         reads, writes: int64[n] each; receive the number.
 
     Returns:
-        ``counts`` then.
+        The new ``counts``.
     """
     if load_acquire(request, "word", 0) == REQUEST_ASKED:  # SYNC request: load
         exchange(request, "word", 0, np.uint32(REQUEST_TAKEN))
@@ -35,16 +35,16 @@ def take_request(request, home, counts, reads, writes):
 
 @entry("UniTuple(int64, 2)(DiskTable, int32[::1], Request[::1], int64[::1], int64[::1])")
 def take_asked(table, asks, requests, out_reads, out_writes):
-    """Take the requests whose numbers are in the ring, as many as there is room for.
+    """Take the requests whose numbers are in the ring, as many as the arrays hold.
 
     Args:
         table: DISK_TABLE; its ``taken`` is raised.
         asks: int32[a power of two]; the ring.
-        requests: REQUEST[home rows]; those that are taken become TAKEN.
+        requests: REQUEST[home rows]; taken requests become TAKEN.
         out_reads, out_writes: int64[n] each; receive numbers of requests.
 
     Returns:
-        (how many rows are to be read, how many to be written).
+        (number of rows to read, number of rows to write).
     """
     counts = np.int64(0)
     taken = table["taken"]
@@ -58,16 +58,16 @@ def take_asked(table, asks, requests, out_reads, out_writes):
 
 
 @entry("UniTuple(int64, 3)(Request[::1], int64, int64, int64[::1], int64[::1])")
-def take_again(requests, begin, end, out_reads, out_writes):
-    """Take the requests that a disk worker which died had taken, or had not yet.
+def repeat_requests(requests, begin, end, out_reads, out_writes):
+    """Take the requests that an earlier, dead disk worker had or had not taken.
 
     Args:
         requests: REQUEST[home rows].
-        begin, end: of the numbers to look at.
+        begin, end: range of the numbers to examine.
         out_reads, out_writes: int64[n] each; receive numbers of requests.
 
     Returns:
-        (how many rows are to be read, how many to be written, the first number that was not looked at).
+        (number of rows to read, number of rows to write, first number that was not examined).
     """
     counts = np.int64(0)
     for home in range(begin, end):

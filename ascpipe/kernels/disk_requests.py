@@ -1,10 +1,10 @@
-"""Requests to the disk worker: when one counts, how it is asked, how it is given back.
+"""Requests to the disk worker: when a request is valid, how it is sent, and how it is returned.
 
-A request counts only while its entry says what it said when it was asked: a READ (disk slot, generation), a WRITE
-(home row, generation - 1).  There is no other mark, so a successor of the table worker decides as this one does.
-Only the disk worker ends ASKED.
+A request is valid only while its entry has the values that it had when the request was sent: for a READ, (disk slot,
+generation); for a WRITE, (home row, generation - 1). There is no other mark, so a successor of the table worker makes
+the same decisions. Only the disk worker changes ASKED to another word.
 
-The readable version is ``tests/reference/disk_requests.py``.
+Plain-Python version: ``tests/reference/disk_requests.py``.
 """
 import numpy as np
 
@@ -18,11 +18,11 @@ _MASK = 0xFFFF  # of a generation
 
 @inner("boolean(Request, int64, Entry)")
 def counts(request, home, known):
-    """Check whether a request counts.
+    """Check whether a request is valid.
 
     Args:
-        request: which is not EMPTY.
-        home: its number, which is that of its home row.
+        request: a request that is not EMPTY.
+        home: its number, which is also the number of its home row.
         known: its entry.
     """
     if request["kind"] == REQUEST_READ:
@@ -32,27 +32,27 @@ def counts(request, home, known):
 
 @inner("boolean(Request, Entry)")
 def is_stored(request, known):
-    """Check whether a WRITE is complete: its entry says so."""
+    """Check whether a WRITE is complete, which its entry tells."""
     return (request["kind"] != REQUEST_READ and known["home"] == HOME_DISK - request["slot"]
             and known["generation"] == request["generation"])
 
 
 @inner("void(Tier, int64)")
 def empty_request(tier, home):
-    """Give a request back that the disk worker is done with."""
+    """Return a request that the disk worker has finished."""
     exchange(requests_of(tier)[home], "word", 0, np.uint32(REQUEST_EMPTY))  # SYNC request: store
 
 
 @inner("int64(Tier)")
 def room_for_asks(tier):
-    """Return how many more requests may be asked; a successor can tell of all that are not taken once more."""
+    """Return how many more requests can be sent. Half of the ring is reserved for a successor that sends them again."""
     table = disk_table_of(tier)
     return table["asks_room"] // 2 - (table["asked"] - load_acquire(table, "taken", 0))  # SYNC taken: load
 
 
 @inner("void(Tier, int64)")
 def tell(tier, home):
-    """Put the number of a request into the ring."""
+    """Append the number of a request to the ring."""
     table = disk_table_of(tier)
     ring = asks_of(tier)
     ring[np.uint64(table["asked"]) & np.uint64(ring.shape[0] - 1)] = home
@@ -61,12 +61,12 @@ def tell(tier, home):
 
 @inner("void(Tier, Entry, int64, int64, int64, int64)")
 def ask(tier, known, number, home, kind, slot):
-    """Ask the disk worker for one row.
+    """Send a request for one row to the disk worker.
 
     Args:
         tier: of the table.
         known: the entry.
-        number: of the entry.
+        number: number of the entry.
         home: the home row; its request is EMPTY.
         kind: REQUEST_READ or REQUEST_WRITE.
         slot: disk slot.

@@ -1,13 +1,14 @@
-"""The slots of a row file: rows that go to disk get slots in the emptiest blocks.
+"""The slots of a row file: rows that are written to disk get slots in the emptiest blocks.
 
-A block is written whole, so what a row costs depends on how many rows go to the same block: in a file of which a fifth
-is free, each byte of a row costs about two and a half.  Blocks with equally many slots in use are in a list.  The one
-that came last is the first: which of them is taken costs the same.
+A whole block is written at once, so the cost of a row depends on the number of rows that are written to the same block.
+In a file with a fifth of its slots free, about 2.5 bytes are written per byte of a row. Blocks with the same number of
+slots in use form a list, with the block that was added last at its head. Which block of a list is taken does not change
+the cost.
 
-A slot is in use from the moment it is taken until it is freed, which is also while its row is written, and while a
-reader that began before may look at it.  Masks are the truth: counts and lists can be made from them anew.
+A slot is in use from the moment it is taken until it is freed. That includes the time while its row is written, and
+while a reader that started earlier may read it. Masks are the truth: counts and lists can be rebuilt from them.
 
-The readable version is ``tests/reference/disk_slots.py``.
+Plain-Python version: ``tests/reference/disk_slots.py``.
 """
 import numpy as np
 
@@ -21,13 +22,13 @@ _NO_BLOCK = -1
 
 
 def mask_words(per_block: int) -> int:
-    """Words of the mask of a block of ``per_block`` slots."""
+    """Return the number of words in the mask of a block of ``per_block`` slots."""
     return (per_block + 63) // 64
 
 
 @inner("void(DiskRoom, int64)")
 def _link(room, block):
-    """Put a block into the list of its count."""
+    """Insert a block into the list of its count."""
     count = room.counts[block]
     follows = room.first[count]
     room.before[block] = _NO_BLOCK
@@ -39,7 +40,7 @@ def _link(room, block):
 
 @inner("void(DiskRoom, int64)")
 def _unlink(room, block):
-    """Take a block out of the list of its count."""
+    """Remove a block from the list of its count."""
     before = room.before[block]
     follows = room.following[block]
     if before != _NO_BLOCK:
@@ -52,13 +53,13 @@ def _unlink(room, block):
 
 @inner("int64(DiskRoom)")
 def order_blocks(room):
-    """Make counts and lists from the masks.
+    """Rebuild counts and lists from the masks.
 
     Args:
-        room: of a file; its masks are as they shall be.
+        room: of a file; its masks are complete.
 
     Returns:
-        How many slots are in use.
+        Number of slots in use.
     """
     blocks = room.counts.shape[0]
     words = room.masks.shape[0] // max(1, blocks)
@@ -79,7 +80,7 @@ def order_blocks(room):
 
 @inner("int64(DiskRoom, int64, int64[::1], int64)")
 def _take_in_block(room, block, out_slots, taken):
-    """Take the lowest free slots of a block, until it or ``out_slots`` is full; returns how many are taken then."""
+    """Take the lowest free slots of a block until the block or ``out_slots`` is full; return the total number taken."""
     per_block = room.first.shape[0] - 1
     words = room.masks.shape[0] // room.counts.shape[0]
     for word in range(words):
@@ -99,15 +100,15 @@ def _take_in_block(room, block, out_slots, taken):
 
 @inner("int64(DiskRoom, int64[::1], uint8[::1])")
 def place_rows(room, out_slots, out_alone):
-    """Take slots for rows: of the emptiest block, then of the next one.
+    """Take slots for rows: from the emptiest block, then from the next one.
 
     Args:
         room: of the file.
-        out_slots: int64[n]; receives the slots, those of a block side by side and ascending.
-        out_alone: uint8[n]; receives 1 where the block was empty, so that it need not be read to be written.
+        out_slots: int64[n]; receives the slots; slots of a block are contiguous and ascending.
+        out_alone: uint8[n]; receives 1 if the block was empty, so it can be written without reading it.
 
     Returns:
-        How many were taken: n, or all that were free if those are fewer.
+        Number of slots taken: n, or all free slots if there are fewer.
     """
     per_block = room.first.shape[0] - 1
     count = 0
@@ -128,14 +129,14 @@ def place_rows(room, out_slots, out_alone):
 
 @inner("int64(DiskRoom, int64[::1])")
 def free_disk_slots(room, slots):
-    """Give these slots back.
+    """Free slots.
 
     Args:
         room: of the file.
         slots: int64[n].
 
     Returns:
-        n; or the index of the first slot that is free already or not of this file, those before it are given back.
+        n; or the index of the first slot that is already free or not in this file. Slots before it are freed.
     """
     per_block = room.first.shape[0] - 1
     blocks = room.counts.shape[0]

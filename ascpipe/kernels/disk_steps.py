@@ -1,6 +1,6 @@
 """One step of each table of a ring that moves rows between memory and disk: complete, pin, fetch, spill.
 
-The readable version is ``tests/reference/disk_steps.py``.
+Plain-Python version: ``tests/reference/disk_steps.py``.
 """
 import numpy as np
 
@@ -11,7 +11,7 @@ from ascpipe.kernels.door import inner
 from ascpipe.kernels.pinning import have_room, pin_frame, queue_has_room
 from ascpipe.kernels.planner_memory import header_of, held_rows_of, planner_at
 from ascpipe.kernels.tier_memory import disk_table_of, tier_at
-from ascpipe.kernels.transfers import is_stuck, move_rows
+from ascpipe.kernels.transfers import is_out_of_disk_slots, move_rows
 from ascpipe.layout.words import TOUCHED
 
 _NONE = np.uint64(0)
@@ -19,7 +19,7 @@ _NONE = np.uint64(0)
 
 @inner("void(Turn, Planner, Tier)")
 def pin_frames(turn, planner, tier):
-    """Pin frames, one after the other, as far as they may be pinned and there is room for their rows.
+    """Pin frames in order, as far as ``fetch_ahead`` and the space for their rows allow.
 
     Args:
         turn: of the table.
@@ -43,13 +43,13 @@ def pin_frames(turn, planner, tier):
 
 @inner("UniTuple(int64, 2)(Turn[::1])")
 def move_table_rows(turns):
-    """Complete requests of the disk worker, pin frames, and ask for what they need.
+    """Complete requests of the disk worker, pin frames, and request the rows that they need.
 
     Args:
-        turns: TURN[tables]; receive what a table lacks.
+        turns: TURN[tables]; ``lacks`` of each receives what its table lacks.
 
     Returns:
-        (how many requests were completed or asked, how many tables lack something).
+        (number of requests completed or sent, number of tables that lack something).
     """
     moved = lacking = 0
     for i in range(turns.shape[0]):
@@ -68,7 +68,7 @@ def move_table_rows(turns):
             planner["home_reach"] = min(planner["home_rows"], high + tier["lacking"])
             turn["lacks"] = LACKS_HOMES
             lacking += 1
-        elif tier["lost"] >= 0 or is_stuck(planner, tier):
+        elif tier["lost"] >= 0 or is_out_of_disk_slots(planner, tier):
             turn["lacks"] = LACKS_DISK
             lacking += 1
         disk_table_of(tier)["disk_rows"] = tier["disk_rows"]

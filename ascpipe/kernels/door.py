@@ -1,11 +1,12 @@
-"""How a kernel is declared: ``entry`` if Python code calls it, ``inner`` if only other kernels do.
+"""Declares kernels: ``entry`` if Python code calls a kernel, ``inner`` if only other kernels do.
 
-Both take signatures, in which the names of ``signatures`` stand beside numba's own, and keep machine code in the cache.
-An entry is loaded, or compiled, when its module is imported.  An inner kernel is part of the machine code of its
-callers: to load its own would take as long again and serve nothing, so it is loaded when a caller is compiled, or when
-a test calls it.  With NUMBA_DISABLE_JIT both leave the function as it is.
+Both take signatures, which may use the names of ``signatures`` beside numba's. Machine code is kept in the cache. An
+entry is loaded or compiled when its module is imported. An inner kernel is part of the machine code of its callers. It
+is loaded only when a caller is compiled or when a test calls it, because loading it at import would double the time.
+With NUMBA_DISABLE_JIT both return the function unchanged.
 
-Where there is a library of machine code (``library``), an entry is its function there, and numba is never imported.
+If there is a library of machine code (``library``), an entry is its function in the library, and numba is never
+imported.
 """
 from typing import Any, Callable, TypeVar
 
@@ -22,7 +23,7 @@ def entry(*signatures: str) -> Callable[[Function], Function]:
     """Declare a kernel that Python code calls.
 
     Args:
-        signatures: of its arguments and result, as numba writes them; in most cases one.
+        signatures: of its arguments and result, in numba's notation; in most cases one.
     """
     def declare(function: Function) -> Function:
         if _machine_code is not None:
@@ -39,7 +40,7 @@ def inner(*signatures: str) -> Callable[[Function], Function]:
     """Declare a kernel that only other kernels call.
 
     Args:
-        signatures: of its arguments and result, as numba writes them; in most cases one.
+        signatures: of its arguments and result, in numba's notation; in most cases one.
     """
     def declare(function: Function) -> Function:
         if _machine_code is not None:

@@ -1,9 +1,9 @@
-"""The free home rows of a table, the lowest one first.
+"""The free home rows of a table, lowest first.
 
-Rows below the high water are in use or on a stack with the lowest on top; all above are free.  The planner has both.
-So what is taken next depends only on the set of free rows, and what was taken last can be given back.
+Rows below the high-water mark are in use, or on a stack with the lowest row on top. All rows above it are free. The
+planner has both. So the next row taken depends only on the set of free rows, and the rows taken last can be returned.
 
-The readable version is ``tests/reference/free_homes.py``.
+Plain-Python version: ``tests/reference/free_homes.py``.
 """
 import numpy as np
 
@@ -12,7 +12,7 @@ from ascpipe.kernels.door import inner
 
 @inner("int64(Planner, int64)")
 def home_reach(planner, n):
-    """What the high water will be when n more rows are taken."""
+    """Return the high-water mark after n more rows are taken."""
     return planner["home_high_water"] + max(np.int64(0), n - planner["free_homes"])
 
 
@@ -23,8 +23,8 @@ def take_homes(planner, stack, missing, out_homes):
     Args:
         planner: of the table.
         stack: int32[>= free homes]; the lowest on top.
-        missing: int32[m]; indexes into ``out_homes``, which they go to.
-        out_homes: int32[n]; receives them, ascending.
+        missing: int32[m]; positions in ``out_homes`` to fill.
+        out_homes: int32[n]; receives the home rows, ascending.
     """
     for i in range(missing.shape[0]):
         if planner["free_homes"] > 0:
@@ -37,12 +37,12 @@ def take_homes(planner, stack, missing, out_homes):
 
 @inner("void(Planner, int32[::1], int32[::1], int32[::1])")
 def give_back_homes(planner, stack, missing, homes):
-    """Give back the home rows that were taken last.
+    """Return the home rows that were taken last.
 
     Args:
-        planner, stack: as ``take_homes`` takes them.
-        missing: int32[m]; as it was then.
-        homes: int32[n]; as it was filled.
+        planner, stack: as for ``take_homes``.
+        missing: int32[m]; as passed to ``take_homes``.
+        homes: int32[n]; as filled by ``take_homes``.
     """
     for i in range(missing.shape[0] - 1, -1, -1):
         home = homes[missing[i]]

@@ -1,11 +1,11 @@
-"""The free slots of a device table, the lowest one first: a tree of bit sets.
+"""The free slots of a device table, lowest first: a tree of bit sets.
 
-A node of the tree is a uint64.  A leaf has one bit per slot, 1 = free; a bit of an inner node is 1 while the node below
-it is not 0.  All nodes are in one array, ``words``: node 0 is the root, the children of node w are nodes 64 w + 1 to
-64 w + 64, and the leaves come last.  So a slot is found, taken or given back in as many steps as there are levels (4
-for 16 million slots), and what is taken next depends only on the set of free slots, not on its history.
+A node of the tree is a uint64. A leaf has one bit per slot, 1 = free. A bit of an inner node is 1 if the node below it
+is not 0. All nodes are in one array, ``words``: node 0 is the root, the children of node w are nodes 64 w + 1 to
+64 w + 64, and the leaves are last. A slot is found, taken or released in one step per level (4 levels for 16 million
+slots). The next slot taken depends only on the set of free slots, not on its history.
 
-The readable version is ``tests/reference/free_slots.py``.
+Plain-Python version: ``tests/reference/free_slots.py``.
 """
 import numpy as np
 
@@ -20,7 +20,7 @@ _NONE = np.uint64(0)
 
 @entry("int64(int64)")
 def first_leaf(rows):
-    """Number of the node that has slots 0 to 63, for a table of ``rows`` slots."""
+    """Return the number of the node that has slots 0 to 63, for a table of ``rows`` slots."""
     leaves = (rows + 63) // 64
     first = 0
     width = 1
@@ -31,13 +31,13 @@ def first_leaf(rows):
 
 
 def free_slot_words(rows: int) -> int:
-    """Nodes of the array ``words`` for a table of ``rows`` slots."""
+    """Return the number of nodes in ``words`` for a table of ``rows`` slots."""
     return int(first_leaf(rows)) + max(1, (rows + 63) // 64)
 
 
 @inner("void(uint64, uint64[::1])")
 def _raise_above(word, words):
-    """Set the bits above node ``word``, which was 0 and is not any more."""
+    """Set the bits above node ``word``, which was 0 and no longer is."""
     while word > _NONE:
         bit = _ONE << ((word - _ONE) & _LOW)
         word = (word - _ONE) >> _SIX
@@ -60,14 +60,14 @@ def _clear_above(word, words):
 
 @entry("int64(int32[::1], uint64[::1])")
 def rebuild_free_slots(slot_entries, words):
-    """Rebuild the tree: the free slots are those without an entry.
+    """Rebuild the tree: slots without an entry are free.
 
     Args:
         slot_entries: int32[rows]; entry of each slot, -1 = none.
         words: uint64[free_slot_words(rows)]; receives the tree.
 
     Returns:
-        How many slots are free.
+        Number of free slots.
     """
     rows = slot_entries.shape[0]
     first = first_leaf(rows)
@@ -85,15 +85,15 @@ def rebuild_free_slots(slot_entries, words):
 
 @inner("int64(int64, uint64[::1], int32[::1])")
 def take_lowest_slots(rows, words, out_slots):
-    """Take the lowest free slots, as many as ``out_slots`` has items.
+    """Take the lowest free slots.
 
     Args:
-        rows: slots of the table.
+        rows: number of slots of the table.
         words: uint64[free_slot_words(rows)]; the tree.
         out_slots: int32[n]; receives the slots, ascending.
 
     Returns:
-        How many were taken: n, or all that were free if those are fewer.
+        Number of slots taken: n, or all free slots if there are fewer.
     """
     n = out_slots.shape[0]
     first = np.uint64(first_leaf(rows))
@@ -116,16 +116,15 @@ def take_lowest_slots(rows, words, out_slots):
 
 @inner("int64(int32[::1], int64, uint64[::1])")
 def release_slots(slots, rows, words):
-    """Give these slots back.
+    """Release slots.
 
     Args:
         slots: int32[n].
-        rows: slots of the table.
+        rows: number of slots of the table.
         words: uint64[free_slot_words(rows)]; the tree.
 
     Returns:
-        n; or the index of the first slot that is free already or not of this table, those before it are
-        given back.
+        n; or the index of the first slot that is already free or not in this table. Slots before it are released.
     """
     first = first_leaf(rows)
     for i in range(slots.shape[0]):

@@ -1,10 +1,9 @@
 """Hashes keys, and assigns them to cells.
 
-Hashes depend on the *spread*, three random numbers that a daemon draws when it begins.  Without it, ids could be
-crafted that all collide in one cell, and each lookup would take a time that grows with their number.  No result
-depends on it.
+Hashes depend on the *spread*, three random numbers that a daemon draws at its start. Without it, ids could be crafted
+that all collide in one cell, and the time of each lookup would grow with their number. Results do not depend on it.
 
-The readable version is ``tests/reference/hashing.py``.
+Plain-Python version: ``tests/reference/hashing.py``.
 """
 from typing import Tuple
 
@@ -14,11 +13,11 @@ from ascpipe.kernels.bits import add_wrapping, multiply_wrapping
 from ascpipe.kernels.door import inner
 
 _ALL = 2**64 - 1
-_STEP = 0x9E3779B97F4A7C15  # of splitmix64, as the two of its finaliser are
+_STEP = 0x9E3779B97F4A7C15  # constants of splitmix64: the step, and two of its finalizer
 _FIRST = 0xBF58476D1CE4E5B9
 _SECOND = 0x94D049BB133111EB
 
-HASH_BITS = np.uint64(32)  #: of a hash
+HASH_BITS = np.uint64(32)  #: number of bits of a hash
 
 _HALF = np.uint64(32)
 _LOWER_HALF = np.uint64(0xFFFFFFFF)
@@ -29,7 +28,7 @@ Spread = Tuple[np.uint64, np.uint64, np.uint64]
 
 
 def spread_of(seed: int) -> Spread:
-    """The spread that belongs to a seed of 0 to 2^64 - 1: three numbers of 64 bits, by splitmix64."""
+    """Return the spread of a seed from 0 to 2^64 - 1: three numbers of 64 bits, by splitmix64."""
     first, second, third = (np.uint64(_scrambled(seed + step * _STEP & _ALL)) for step in (1, 2, 3))
     return first, second, third
 
@@ -42,19 +41,19 @@ def _scrambled(word: int) -> int:
 
 @inner("uint64(int64, Spread)")
 def hash_key(key: int, spread: Spread) -> np.uint64:
-    """Spread one key over 32 bits, of which the upper ones are to be used.
+    """Hash a key to 32 bits; use the upper bits.
 
-    Of all spreads, one in 2^k gives two different keys the same upper k bits, whatever the keys: ``summed`` is a form
-    of Thorup's pair multiply-shift (High Speed Hashing for Integers and Strings, 2015), of which the upper half is
-    used. A seed that is merely xored into the key, before constant multipliers, gives no such bound: ids can be crafted
-    that collide for all seeds at once. The last line is a bijection, so it keeps the bound; without it, keys at equal
-    distances would have hashes at equal distances.
+    For any two different keys, at most one spread in 2^k gives them the same upper k bits. ``summed`` is a form of
+    Thorup's pair multiply-shift (High Speed Hashing for Integers and Strings, 2015); its upper half is used. A seed
+    that is only xored into the key before constant multipliers gives no such bound: ids can be crafted that collide
+    for all seeds. The last line is a bijection, so the bound still holds. Without it, keys at equal distances would
+    have hashes at equal distances.
     """
     word = np.uint64(key)
     summed = add_wrapping(multiply_wrapping(add_wrapping(word, spread[0]), add_wrapping(word >> _HALF, spread[1])),
                           spread[2])
     mixed = summed >> _HALF
-    return ((mixed ^ (mixed >> _FOLD)) * _LAST) & _LOWER_HALF  # below 2^64: of two numbers below 2^32
+    return ((mixed ^ (mixed >> _FOLD)) * _LAST) & _LOWER_HALF  # the product of two numbers below 2^32 does not overflow
 
 
 @inner("void(int64[::1], int64, Spread, int32[::1])")

@@ -1,11 +1,11 @@
-"""Chooses the rows that are spilled when more home rows are needed than are free.
+"""Chooses the rows to spill if more home rows are needed than are free.
 
-A home row is a CANDIDATE if its row is in memory alone, no pinned frame has the key, and the disk worker is not at it
-(see ``tier_memory``).  Once there was a need, the victim order has all candidates: first those that no other frame of
-the window uses, the least frequent first, then the others, the farthest next use first; equal ones by home row.  Scores
-are corrected when rows are taken out, as on the device (see ``rescoring``).
+A home row is a CANDIDATE if its row is only in memory, no pinned frame has the key, and the disk worker does not read
+or write it (see ``tier_memory``). The victim order is created at the first need and then contains all candidates. First
+come rows that no other frame of the window uses, least frequent first; then the others, farthest next use first. Ties
+are broken by home row. Scores are corrected when rows are taken, as on the device (see ``rescoring``).
 
-The readable version is ``tests/reference/home_order.py``.
+Plain-Python version: ``tests/reference/home_order.py``.
 """
 import numpy as np
 
@@ -31,7 +31,7 @@ def may_spill(planner, tier, home):
     owner = np.uint64(owners_of(tier)[home])
     view = view_of(planner)
     known = entries_of(planner)[owner]
-    if known["slot"] >= 0 or known["home"] != home:  # not yet: a record gives it to the entry
+    if known["slot"] >= 0 or known["home"] != home:  # a record has not assigned it to the entry yet
         return False
     found = view.row_of[owner]
     if found == 0:
@@ -42,7 +42,7 @@ def may_spill(planner, tier, home):
 
 @inner("void(Planner, Tier, int64)")
 def offer_home(planner, tier, home):
-    """Make a PINNED home row a candidate, if it may be spilled and there is an order.
+    """Make a PINNED home row a candidate, if it may be spilled and the order exists.
 
     Args:
         planner: of the table.
@@ -68,7 +68,7 @@ def pin_home(tier, home):
 
 @inner("void(Planner, Tier)")
 def order_homes(planner, tier):
-    """Make the victim order, with all candidates.
+    """Create the victim order with all candidates.
 
     Args:
         planner: of the table.
@@ -88,15 +88,15 @@ def order_homes(planner, tier):
 
 @inner("int64(Planner, Tier, int64[::1])")
 def take_candidates(planner, tier, out_homes):
-    """Take the candidates that are spilled first out of the order.
+    """Take the candidates to spill next out of the order.
 
     Args:
         planner: of the table.
         tier: of the table, with an order.
-        out_homes: int64[n]; receives their numbers; they are PINNED then.
+        out_homes: int64[n]; receives their numbers. They become PINNED.
 
     Returns:
-        How many there are: n, or all if those are fewer.
+        Number of candidates taken: n, or all if there are fewer.
     """
     if planner["newest"] - tier["first_use"] > MOST_USES:
         order_homes(planner, tier)

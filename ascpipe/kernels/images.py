@@ -1,6 +1,6 @@
-"""Keeps images: copies of entries as they were when a snapshot of the table began, made before a record changes them.
+"""Keeps images for a snapshot: copies of entries as they were at its start, made before a record changes the entries.
 
-The readable version is ``tests/reference/images.py``.
+Plain-Python version: ``tests/reference/images.py``.
 """
 import numpy as np
 
@@ -13,11 +13,11 @@ def count_unkept(changed, copied, marks):
 
     Args:
         changed: int32[n]; distinct entry numbers.
-        copied: the snapshot has its copy of the entries below.
-        marks: uint8[bound]; 1 = the entry has an image.  Entries from ``bound`` on are not of the snapshot.
+        copied: the snapshot has already copied entries below this number.
+        marks: uint8[bound]; 1 = the entry has an image. Entries from ``bound`` on are not in the snapshot.
 
     Returns:
-        How many there are.
+        Number of entries that need an image.
     """
     count = 0
     bound = marks.shape[0]
@@ -30,18 +30,18 @@ def count_unkept(changed, copied, marks):
 
 @entry("int64(int32[::1], int64, uint8[::1], Entry[::1], Image[::1], int64)")
 def keep_images(changed, copied, marks, entries, log, end):
-    """Append an image of each entry that needs one to the log, and mark it.
+    """Append an image of each entry that needs one to the log, and mark the entry.
 
     Args:
         changed: int32[n]; distinct entry numbers.
-        copied: the snapshot has its copy of the entries below.
+        copied: the snapshot has already copied entries below this number.
         marks: uint8[bound]; as in ``count_unkept``.
         entries: ENTRY[capacity].
-        log: IMAGE[capacity], with room.
-        end: images that are in the log.
+        log: IMAGE[capacity], with enough space.
+        end: number of images in the log.
 
     Returns:
-        How many are in the log then.
+        The new number of images in the log.
     """
     bound = marks.shape[0]
     for i in range(changed.shape[0]):
@@ -66,11 +66,11 @@ def keep_images(changed, copied, marks, entries, log, end):
 
 @entry("void(Image[::1], int64, uint8[::1])")
 def mark_kept(log, end, marks):
-    """Mark the entries that have an image already.
+    """Mark the entries that already have an image.
 
     Args:
         log: IMAGE[capacity].
-        end: images that are in it.
+        end: number of images in the log.
         marks: uint8[bound].
     """
     for i in range(end):

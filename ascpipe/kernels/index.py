@@ -1,17 +1,17 @@
 """The key index maps each key of a table to its entry.
 
-It is a hash table with open addressing, in lines of one cache line each (see ``records.LINE``): five keys, their entry
-numbers, and how many there are.  A key lies in its home line, which its hash chooses, or in the first one after it that
-had room: a search compares five keys at once and ends at the first line that is not full.  Any int64 is a valid key.
+It is a hash table with open addressing. Its lines are cache lines (see ``records.LINE``) with five keys, their entry
+numbers and the number of keys. A key is in its home line, which its hash selects, or in the first later line that had
+space. A search compares five keys at once and ends at the first line that is not full. Any int64 is a valid key.
 Removal moves a later key back instead of leaving tombstones.
 
-The index grows in place, by an eighth at a time, and a few lines with each batch of new keys.  A hash is a number below
-2^32, and its home line is the same share of all lines, ``hash * lines >> 32``: with more lines each key moves to a
-later line, if at all.  So lines move from the last one down, run by run, a run being full lines and the one that is not
-full after them: no search leaves it.  Hashes below the *frontier* have not moved.  There is memory behind the last line
-for every search that runs on.  ``ascpipe.tables.key_index`` owns the memory.
+The index grows in place, by an eighth at a time, and moves a few lines with each batch of new keys. A hash is a number
+below 2^32, and its home line is ``hash * lines >> 32``. So with more lines a key moves to a later line or stays. Lines
+move from the last one down, run by run. A run consists of full lines and the next line that is not full, so no search
+leaves it. Hashes below the *frontier* have not moved. There is memory after the last line for searches that continue
+past it. ``ascpipe.tables.key_index`` owns the memory.
 
-The readable version is ``tests/reference/index.py``.
+Plain-Python version: ``tests/reference/index.py``.
 """
 import numpy as np
 
@@ -23,20 +23,20 @@ from ascpipe.kernels.prefetch import prefetch
 from ascpipe.kernels.records import LINE_KEYS
 from ascpipe.layout.words import FREE
 
-LINE_LOAD = 4  #: keys for each line, above which an index grows
+LINE_LOAD = 4  #: an index grows if it has more keys per line
 
 _FULL = LINE_KEYS
 _NONE = np.uint64(0)
 _ONE = np.uint64(1)
-_AHEAD = 64  # keys between the one at hand and the one whose line is prefetched; see bench
-_GROWTH = np.uint64(8)  # a larger index has an eighth more lines
-_PACE = 4  # lines that move for each new key: all have when half of the keys for the next growth are there
-_RUN = 256  # keys; most runs have fewer
+_AHEAD = 64  # prefetch distance in keys; see bench
+_GROWTH = np.uint64(8)  # the index grows by 1/8 of its lines
+_PACE = 4  # lines moved per new key: all have moved after half of the keys until the next growth
+_RUN = 256  # initial buffer size in keys; most runs have fewer
 
 
 @inner("uint64(int64, Extent)")
 def home_line(key, extent):
-    """The line where the search for a key begins.
+    """Return the line where the search for a key starts.
 
     Args:
         key: any int64.
@@ -70,7 +70,7 @@ def find_place(key, line, lines):
         lines: LINE[room]; of the index.
 
     Returns:
-        (its line, its lane there); or, if the index does not hold the key, (the line where it belongs, -1).
+        (line, lane); or (line where the key would be inserted, -1) if the index does not contain it.
     """
     while True:
         looked_at = lines[line]
@@ -85,19 +85,19 @@ def find_place(key, line, lines):
 
 @entry("int64(int64[::1], int64, Index, int32[::1])")
 def find_keys(keys, n, index, out_entries):
-    """Write the entry number of each key, -1 for keys that the index does not hold.
+    """Write the entry number of each key, or -1 if the index does not contain it.
 
     Args:
         keys: int64[>= n]; any values, duplicates allowed.
-        n: how many of them to look up.
+        n: number of keys to look up.
         index: of the keys.
         out_entries: int32[>= n]; receives the entry numbers.
 
     Returns:
-        How many of the n keys are not there.
+        Number of keys that are missing.
     """
     lines = index.lines
-    _home_lines(keys[:n], index.extent[0], out_entries)  # until a key's own turn
+    _home_lines(keys[:n], index.extent[0], out_entries)  # holds home lines until the key is looked up
     missing = 0
     last = n - 1
     for j in range(n):
@@ -122,15 +122,15 @@ def _append(key, number, line):
 
 @inner("int64(int64, int64, Index)")
 def insert_key(key, number, index):
-    """Make ``key`` lead to an entry, whether the index held it or not.
+    """Map ``key`` to an entry; replaces an existing mapping.
 
     Args:
         key: any int64.
-        number: of its entry, 0 or more.
-        index: with room for the key: see ``make_room``.
+        number: number of its entry, 0 or more.
+        index: with space for the key: see ``make_room``.
 
     Returns:
-        The entry number that the key had before, -1 if it is new.
+        Previous entry number of the key, -1 if it is new.
     """
     extent = index.extent[0]
     line, lane = find_place(key, home_line(key, extent), index.lines)
@@ -146,7 +146,7 @@ def insert_key(key, number, index):
 
 @inner("boolean(Line, int64)")
 def _take_out(line, lane):
-    """Take one key out of a line; was it full?"""
+    """Remove a key from a line; return True if the line was full."""
     count = line["count"]
     hole = np.uint64(lane)
     last = np.uint64(count - 1)
@@ -158,7 +158,7 @@ def _take_out(line, lane):
 
 @inner("int64(uint64, Line, Extent)")
 def _lane_that_passed(hole, line, extent):
-    """The first lane of ``line`` whose key's search passes ``hole``, a line before it; 5 if there is none."""
+    """Return the first lane of ``line`` whose key's search passes ``hole``, a line before it; 5 if there is none."""
     for lane in range(line["count"]):
         if home_line(line["keys"][np.uint64(lane)], extent) <= hole:
             return lane
@@ -167,15 +167,15 @@ def _lane_that_passed(hole, line, extent):
 
 @inner("int64(int64[::1], int64, Index)")
 def remove_keys(keys, n, index):
-    """Take keys out of the index; those that it does not hold are passed over.
+    """Remove keys from the index; missing keys are ignored.
 
     Args:
         keys: int64[>= n]; any values, duplicates allowed.
-        n: how many of them to remove.
+        n: number of keys to remove.
         index: of the keys.
 
     Returns:
-        How many keys were removed.
+        Number of keys removed.
     """
     extent = index.extent[0]
     lines = index.lines
@@ -189,7 +189,7 @@ def remove_keys(keys, n, index):
         hole = np.uint64(found)
         went_on = _take_out(lines[hole], lane)
         line = hole
-        while went_on:  # a search that passed the hole, which was full, would end there now
+        while went_on:  # a search that passed the full line would now end at the hole
             line += _ONE
             looked_at = lines[line]
             went_on = looked_at["count"] == _FULL
@@ -205,15 +205,16 @@ def remove_keys(keys, n, index):
 
 @entry("int64(int64, Entry[::1], Index)")
 def rebuild_index(used, entries, index):
-    """Index the entries that hold a key.
+    """Insert the keys of all entries that have one.
 
     Args:
-        used: entries that were ever used.
-        entries: ENTRY[>= used]; one that is not FREE holds a key, distinct among them.
-        index: without keys, and with room for them.
+        used: number of entries that were ever used.
+        entries: ENTRY[>= used]; an entry that is not FREE has a key; keys are distinct.
+        index: without keys, and with space for them.
 
     Returns:
-        How many keys it holds: fewer than such entries if a key came twice (the higher entry is kept).
+        Number of keys in the index. It is smaller than the number of such entries if a key occurs twice (the higher
+        entry is kept).
     """
     for number in range(used):
         prefetch(index.lines, home_line(entries[min(number + _AHEAD, used - 1)]["key"], index.extent[0]))
@@ -224,11 +225,11 @@ def rebuild_index(used, entries, index):
 
 @inner("void(int64, Index)")
 def move_lines(n, index):
-    """Move the keys of some more lines to where the larger index has them; the last lines come first.
+    """Move the keys of some lines to their lines in the larger index, last lines first.
 
     Args:
-        n: lines at least, or all that have not moved.
-        index: is complete before and after.
+        n: minimum number of lines, or all lines that have not moved.
+        index: complete before and after the call.
     """
     extent = index.extent[0]
     lines = index.lines
@@ -266,11 +267,11 @@ def move_lines(n, index):
 
 @entry("void(int64, Index)")
 def make_room(n, index):
-    """Make sure that n more keys can be inserted, and move some lines if the index is growing.
+    """Ensure that n more keys can be inserted, and move some lines if the index is growing.
 
     Args:
-        n: how many; the index reserved memory for all keys that there may ever be.
-        index: receives them next.
+        n: number of keys. The index has reserved memory for the maximum number of keys.
+        index: receives the keys afterwards.
     """
     extent = index.extent[0]
     wanted = extent["keys"] + n

@@ -1,7 +1,7 @@
-/* What the machine code of kernels needs beside itself, in one extension module that loads neither numba nor LLVM.
+/* Extension module around the machine code of kernels; it loads neither numba nor LLVM.
 
-   numba compiles each kernel with a wrapper that takes Python's arguments. The wrappers call numba's helpers, whose
-   sources lie in its package. They check no types: numba's dispatcher does that, and here `Fits` does.
+   numba compiles each kernel with a wrapper for Python arguments. The wrappers call numba's helper functions, whose
+   sources are in numba's package. Wrappers do not check types; here `Fits` does what numba's dispatcher does.
    `ascpipe/kernels/linking.py` writes the table of kernels, kernels.h. */
 #include "_numba_common.h"
 #include "_pymodule.h"
@@ -19,12 +19,12 @@ typedef enum { ARRAY, RECORD, NUMBER, TUPLE } Kind;
 
 typedef struct {
   Kind kind;
-  int parts;      /* dimensions of an array, items of a tuple; those follow */
-  char type;      /* of an item of an array: numpy's letter of its kind */
-  int item_bytes; /* of an array or a record */
-  int contiguous; /* as the next two: whether an array must be so */
-  int writeable;
-  int aligned;
+  int parts;      /* dimensions of an array, or number of the items of a tuple, which follow */
+  char type;      /* items of an array: numpy's letter of the kind */
+  int item_bytes; /* size of an item of an array, or of a record */
+  int contiguous; /* 1 if an array must be contiguous */
+  int writeable;  /* 1 if an array must be writeable */
+  int aligned;    /* 1 if an array must be aligned */
 } Argument;
 
 typedef struct {
@@ -57,7 +57,7 @@ static int FitsRecord(const Argument *wanted, PyObject *given) {
   return ((PyVoidScalarObject *)given)->descr->elsize == wanted->item_bytes;
 }
 
-/* Whether an object may be passed for `wanted`, which is moved to the next argument. */
+/* Returns 1 if an object may be passed for `wanted`, and moves `wanted` to the next argument. */
 static int Fits(const Argument **wanted, PyObject *given) {
   const Argument *self = (*wanted)++;
   Py_ssize_t i;
@@ -110,7 +110,7 @@ static int AddKernel(PyObject *module, Kernel *kernel) {
 static size_t AtomicAdd(size_t *count) { return __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST); }
 static size_t AtomicSubtract(size_t *count) { return __atomic_sub_fetch(count, 1, __ATOMIC_SEQ_CST); }
 
-/* As of a process that uses numba: the helpers of strings and sets want them. */
+/* Defined by numba in other processes; the helpers for strings and sets need them. */
 int64_t _numba_hashsecret_siphash_k0, _numba_hashsecret_siphash_k1, _numba_hashsecret_djbx33a_suffix;
 
 static struct PyModuleDef kModule = {PyModuleDef_HEAD_INIT, "ascpipe_kernels", NULL, -1, NULL, NULL, NULL, NULL, NULL};
@@ -124,7 +124,7 @@ PyMODINIT_FUNC PyInit_ascpipe_kernels(void) {
   NRT_MemSys_init();
   NRT_MemSys_set_atomic_inc_dec(AtomicAdd, AtomicSubtract);
   if (init_dynfunc_module(module) || init_nrt_python_module(module)) goto error;
-  /* An environment has the constants of a function. None is used, but the wrappers want an object. */
+  /* An environment has the constants of a function. No kernel uses one, but the wrappers need an object. */
   for (i = 0; i < sizeof(kEnvironments) / sizeof(kEnvironments[0]); ++i) *kEnvironments[i] = Py_None;
   for (i = 0; i < sizeof(kKernels) / sizeof(kKernels[0]); ++i) {
     if (AddKernel(module, &kKernels[i])) goto error;

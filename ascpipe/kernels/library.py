@@ -1,6 +1,6 @@
-"""The shared library that has the machine code of all entries; ``linking`` makes it.
+"""The shared library with the machine code of all entries; ``linking`` builds it.
 
-numba takes half a second to be imported and to read its cache. A process that is told of a library needs no numba.
+Importing numba and reading its cache takes half a second. A process with a library does not need numba.
 """
 import functools
 import importlib.machinery
@@ -15,10 +15,10 @@ MODULE = "ascpipe_kernels"
 
 @functools.lru_cache(maxsize=None)
 def opened() -> Optional[Mapping[str, Callable[..., Any]]]:
-    """Its functions by ``name_of``; None where there is none, also when it was removed since.
+    """Return the functions of the library by ``name_of``; None if there is no library, or if it was removed.
 
     Raises:
-        ImportError: it cannot be loaded.
+        ImportError: the library cannot be loaded.
     """
     path = os.environ.get(VARIABLE, "")
     if not os.path.exists(path):
@@ -30,5 +30,5 @@ def opened() -> Optional[Mapping[str, Callable[..., Any]]]:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Of an entry, in a library."""
+    """Return the name of an entry in a library."""
     return "{}.{}".format(function.__module__, function.__qualname__)

@@ -3,7 +3,7 @@
     python -m ascpipe.kernels.linking FOLDER LEVEL...
 
 There is a library for each level of ``ascpipe.layout.kernel_library``. Several processes translate kernels to LLVM code
-(``lowering``), which is most of the work. Then all of it becomes one module, so that each kernel is optimized once, and
+(``lowering``), which is most of the work. Then all code becomes one module, so that each kernel is optimized once and
 not again in each of its callers. Needs a C compiler and the headers of Python.
 """
 import contextlib
@@ -33,13 +33,13 @@ from ascpipe.layout.kernel_library import COMPILERS, LEVELS, NATIVE, file_name
 
 _SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "library.c")
 _TIMEOUT_S = 120.0
-_ENVIRONMENT = "_ZN08NumbaEnv"  # what its symbols begin with
+_ENVIRONMENT = "_ZN08NumbaEnv"  # prefix of its symbols
 _WRAPPER = "_ZN7cpython7ascpipe7kernels"
 _LOOK_S = 0.05
 
 
 class Argument(NamedTuple):
-    """What a kernel takes, as in ``library.c``, which says what each field is."""
+    """An argument of a kernel; ``library.c`` explains the fields."""
 
     kind: str
     parts: int = 0
@@ -51,10 +51,10 @@ class Argument(NamedTuple):
 
 
 def arguments_of(kind: Any) -> Iterator[Argument]:
-    """An argument of a numba type; a tuple is followed by its items.
+    """Yield the argument for a numba type; a tuple is followed by its items.
 
     Raises:
-        TypeError: no kernel takes such ones yet.
+        TypeError: the type is not supported.
     """
     if isinstance(kind, types.Array):
         item = numpy_support.as_dtype(kind.dtype)
@@ -73,21 +73,21 @@ def arguments_of(kind: Any) -> Iterator[Argument]:
 
 
 def link(folder: str, levels: Sequence[str], jobs: int) -> None:
-    """Write a library of all kernels for each level; this process cannot run compiled kernels any more.
+    """Write a library of all kernels for each level. Afterwards this process cannot run compiled kernels.
 
     Args:
-        folder: of the libraries; ``file_name`` has their names.
+        folder: folder of the libraries; ``file_name`` returns their names.
         levels: of ``LEVELS``, or NATIVE.
         jobs: number of processes.
 
     Raises:
         OSError: there is no compiler, or the library cannot be written.
-        subprocess.CalledProcessError: the compiler fails; it has said why on stderr.
+        subprocess.CalledProcessError: the compiler failed and printed the reason on stderr.
         RuntimeError: a process that compiles kernels failed.
-        TypeError: a kernel takes, or uses, what a library does not have.
+        TypeError: a kernel takes or uses something that a library does not support.
     """
     command = _command()
-    # Passes over single functions ask what instructions cost; the answer must not depend on this machine.
+    # Passes over single functions use the costs of instructions, which must not depend on this machine.
     numba.config.CPU_NAME, numba.config.CPU_FEATURES = LEVELS[list(LEVELS)[-1]][:2]
     compiled.only_declare()
     for found in pkgutil.iter_modules(kernels.__path__):
@@ -120,10 +120,10 @@ def link(folder: str, levels: Sequence[str], jobs: int) -> None:
 
 
 def table(kernels_by_name: Mapping[str, Sequence[Tuple[str, Sequence[Any]]]], environments: Iterable[str]) -> str:
-    """What ``library.c`` includes.
+    """Return the C code that ``library.c`` includes.
 
     Args:
-        kernels_by_name: the symbol and the types of the arguments of each overload.
+        kernels_by_name: symbol and argument types of each overload.
         environments: symbols.
     """
     lines: List[str] = []
@@ -145,7 +145,7 @@ def table(kernels_by_name: Mapping[str, Sequence[Tuple[str, Sequence[Any]]]], en
 
 
 def _merged(kernels: Sequence[compiled.Kernel], folder: str) -> Any:
-    """One module of the LLVM code of all kernels."""
+    """Return one module with the LLVM code of all kernels."""
     module = llvm.parse_assembly(str(kernels[0].targetctx.codegen()._create_empty_module("kernels")))
     for number in range(len(kernels)):
         with open(_path(folder, number), "rb") as file:
@@ -154,7 +154,7 @@ def _merged(kernels: Sequence[compiled.Kernel], folder: str) -> Any:
 
 
 def _set_linkage(module: Any, linkage: str) -> None:
-    """Of all functions but the wrappers, which are called from outside."""
+    """Set the linkage of all functions except the wrappers, which are called from outside."""
     for function in module.functions:
         if not function.is_declaration and not function.name.startswith(_WRAPPER):
             function.linkage = linkage
@@ -162,13 +162,13 @@ def _set_linkage(module: Any, linkage: str) -> None:
 
 @global_compiler_lock
 def _emit(codegen: Any, module: Any, level: str, folder: str) -> str:
-    """Optimize a module as numba does; returns the path of an object file of its machine code for a level."""
+    """Optimize a module as numba does; return the path of the object file with its machine code for a level."""
     processor, features = ((llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()) if level == NATIVE else
                            (LEVELS[level].processor, LEVELS[level].without))
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=processor, features=features, opt=numba.config.OPT, reloc="pic", codemodel="default")
-    codegen._tm = machine  # which passes ask what an instruction costs
-    _set_linkage(module, "linkonce_odr")  # as numba links callees: what is inlined depends on it
+    codegen._tm = machine  # gives passes the costs of instructions
+    _set_linkage(module, "linkonce_odr")  # as numba links callees; inlining depends on it
     for options in ({"loop_vectorize": False, "slp_vectorize": False, "opt": 0, "cost": "cheap"}, {}):
         codegen._module_pass_manager(**options).run(module)
     _set_linkage(module, "internal")
@@ -179,12 +179,12 @@ def _emit(codegen: Any, module: Any, level: str, folder: str) -> str:
 
 
 def _lower(kernels: Sequence[compiled.Kernel], folder: str, jobs: int) -> None:
-    """Write the LLVM code of each kernel to ``_path``, in ``jobs`` processes, of which this is one.
+    """Write the LLVM code of each kernel to ``_path``, in ``jobs`` processes including this one.
 
     Raises:
-        RuntimeError: another process failed; it has said why on stderr.
+        RuntimeError: another process failed and printed the reason on stderr.
     """
-    # The longest first, so that all processes end at about the same time.
+    # Longest first, so that all processes finish at about the same time.
     numbers = sorted(range(len(kernels)), key=lambda one: -len(kernels[one].py_func.__code__.co_code))
     children = []
     for _ in range(1, jobs):
@@ -197,11 +197,11 @@ def _lower(kernels: Sequence[compiled.Kernel], folder: str, jobs: int) -> None:
     finally:
         codes = [_ended(child) for child in children]
     if any(codes):
-        raise RuntimeError("a process that compiles kernels ended with {}".format(max(codes)))
+        raise RuntimeError("a process that compiles kernels exited with {}".format(max(codes)))
 
 
 def _lower_some(kernels: Sequence[compiled.Kernel], numbers: Sequence[int], folder: str) -> None:
-    """Write the LLVM code of each kernel that no other process has taken."""
+    """Write the LLVM code of each kernel that no other process has started."""
     for number in numbers:
         with contextlib.suppress(FileExistsError), open(_path(folder, number), "xb") as file:
             file.write(lowering.lower(kernels[number]))
@@ -220,7 +220,7 @@ def _be_child(kernels: Sequence[compiled.Kernel], numbers: Sequence[int], folder
 
 
 def _ended(child: int) -> int:
-    """Exit code of a child, or minus the number of its signal; one that takes too long is killed."""
+    """Wait for a child and return its exit code, or minus its signal number; kill it after the timeout."""
     deadline = time.monotonic() + _TIMEOUT_S
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
@@ -232,12 +232,12 @@ def _ended(child: int) -> int:
 
 
 def _path(folder: str, number: int) -> str:
-    """Of the LLVM code of a kernel."""
+    """Return the path of the LLVM code of a kernel."""
     return os.path.join(folder, "{}.bc".format(number))
 
 
 def _command() -> List[str]:
-    """The compiler and its options.
+    """Return the compiler and its options.
 
     Raises:
         OSError: there is none.
@@ -250,7 +250,7 @@ def _command() -> List[str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Link; if that fails, the last line of stderr gives the reason.
+    """Link; on failure, the last line of stderr has the reason.
 
     Args:
         arguments: folder of the libraries, and their levels.

@@ -1,7 +1,7 @@
 """Translates kernels to LLVM code, each by itself; ``linking`` optimizes all of them together.
 
-A caller needs from another kernel only the declared signature and the name of the symbol. Neither depends on the
-process, so several processes translate different kernels at the same time, and no kernel is translated twice.
+To call another kernel, a caller needs only the declared signature and the name of the symbol. Neither depends on the
+process, so several processes can translate different kernels at the same time, and no kernel is translated twice.
 """
 from typing import Any, NamedTuple, Sequence, Set
 
@@ -18,7 +18,7 @@ _READS_CONSTANT = "PyList_GetItem"
 
 
 class Overload(NamedTuple):
-    """One signature of a kernel, with the attributes that numba reads when it compiles a caller.
+    """A signature of a kernel, with the attributes that numba reads when it compiles a caller.
 
     Attributes:
         signature: as numba types it.
@@ -47,12 +47,12 @@ class _Code(JITCodeLibrary):
 
 
 def declare(kernels: Sequence[Kernel]) -> None:
-    """Prepare this process to translate callers of these kernels; it cannot run compiled code any more."""
+    """Prepare this process to translate callers of these kernels. Afterwards it cannot run compiled code."""
     context = kernels[0].targetctx
     names = {library.name_of(kernel.py_func) for kernel in kernels}
 
     def mangled(name: str, types: Sequence[Any], *, abi_tags: Sequence[str] = (), uid: Any = None) -> str:
-        # numba numbers functions in the order in which a process meets them
+        # numba numbers functions in the order in which a process compiles them
         if name.replace(".NumbaEnv.", "", 1) in names:
             abi_tags = ()
             uid = None
@@ -79,10 +79,11 @@ def _described(kernel: Kernel, signature: Any, mangler: Any) -> Any:
 
 @global_compiler_lock
 def lower(kernel: Kernel) -> bytes:
-    """LLVM bitcode of all signatures of a kernel, with what of numba it calls; other kernels are external.
+    """Return the LLVM bitcode of all signatures of a kernel, including numba functions that it calls; other kernels are
+    external.
 
     Raises:
-        TypeError: it uses constants of an environment, which a library does not have.
+        TypeError: the kernel uses constants of an environment, which a library does not have.
     """
     module = llvm.parse_assembly(str(kernel.targetctx.codegen()._create_empty_module(library.name_of(kernel.py_func))))
     external: Set[str] = set()
@@ -96,14 +97,14 @@ def lower(kernel: Kernel) -> bytes:
         if function.name == _READS_CONSTANT:
             raise TypeError("{} uses constants, which a library does not have".format(library.name_of(kernel.py_func)))
         if not function.is_declaration and function.name not in external:
-            # Another process may have given the same name to another function. Functions of the run-time library keep
-            # their names, and become one later: the pass that removes needless counts of references goes by the names.
+            # Another process may use the same name for another function. Functions of the run-time library keep their
+            # names and are merged later, because the pass that removes reference counts recognizes them by name.
             function.linkage = "linkonce_odr" if function.name in run_time else "internal"
     return bytes(module.as_bitcode())
 
 
 def _link(module: Any, code: Any, linked: Set[Any]) -> None:
-    """Link ``code`` and all that it needs into ``module``."""
+    """Link ``code`` and everything that it needs into ``module``."""
     if code in linked:
         return
     linked.add(code)

@@ -1,6 +1,6 @@
-"""Makes arrays over an address, so that one compiled call works on the memory of many tables.
+"""Makes arrays over addresses, so that one compiled call can use the memory of many tables.
 
-The owner of an address keeps the memory alive, and gives a new address when the memory moves.
+The owner of an address keeps the memory alive, and provides a new address when the memory moves.
 """
 import ctypes
 from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
@@ -12,7 +12,7 @@ from ascpipe.kernels.compiler import carray, intrinsic, ir, is_off, register_jit
 if is_off():
 
     def array_at(address: int, n: int, kind: Any) -> np.ndarray:
-        """n items of a numpy type, constant at compile time, at an address."""
+        """Return an array of n items at an address; the numpy type is constant at compile time."""
         buffer = (ctypes.c_char * (int(n) * np.dtype(kind).itemsize)).from_address(int(address))
         return np.ndarray((int(n),), kind, buffer)
 
@@ -27,17 +27,17 @@ else:
 
     @register_jitable
     def array_at(address: int, n: int, kind: Any) -> np.ndarray:
-        """n items of a numpy type, constant at compile time, at an address."""
+        """Return an array of n items at an address; the numpy type is constant at compile time."""
         return carray(_pointer(address), (n,), kind)
 
 
 class Lent(NamedTuple):
-    """An array whose address a struct has in its field ``<name>_at``; 0 = there is none.
+    """An array whose address is in the field ``<name>_at`` of a struct; 0 = there is none.
 
     Attributes:
-        name: of the array.
+        name: name of the array.
         kind: numpy type of an item.
-        length: the field of the struct that has the number of items; "" for one struct; "?": no ``accessor`` makes it.
+        length: field of the struct with the number of items; "" for a single struct; "?" if no ``accessor`` makes it.
     """
 
     name: str
@@ -46,15 +46,12 @@ class Lent(NamedTuple):
 
 
 def addresses(arrays: Sequence[Lent]) -> List[Tuple[str, str]]:
-    """Return the fields of a struct that has the addresses of these arrays."""
+    """Return the fields of a struct for the addresses of these arrays."""
     return [(array.name + "_at", "<i8") for array in arrays]
 
 
 def accessor(arrays: Sequence[Lent], name: str) -> Callable[[Any], Any]:
-    """Return the function that makes one of these arrays, or its struct, from a struct that has the address.
-
-    It is inlined.
-    """
+    """Return the inlined function that makes one of these arrays, or its struct, from the struct with the address."""
     declared = {array.name: array for array in arrays}[name]
     field = name + "_at"
     kind = declared.kind

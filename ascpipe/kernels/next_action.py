@@ -1,18 +1,18 @@
-"""Decides what a table worker does next for one table, without any I/O.
+"""Decides the next action of a table worker for one table, without I/O.
 
-The rules are those of the protocol model in ``tests/model``; ``docs/internals/protocol.md`` has them in words.
-The readable version is ``tests/reference/next_action.py``.
+The rules are those of the protocol model in ``tests/model``; ``docs/internals/protocol.md`` explains them.
+Plain-Python version: ``tests/reference/next_action.py``.
 """
 from ascpipe.kernels.door import entry, inner
 from ascpipe.layout.words import ANSWERED, ASKED, CLAIMED, DEDUPED, DONE, PLANNED, RETIRED, SUBMITTED, TOUCHED
 
 NOTHING = 0
 RETIRE = 1  #: assign the record of a DONE frame to the truth
-REVOKE = 2  #: take the newest plan back
+REVOKE = 2  #: revoke the newest plan
 SKIP = 3  #: acknowledge a frame that will not be trained
 COUNT_ONLY = 4  #: finish a trained frame that this table did not claim
-TOUCH = 5  #: find or append the entries of a frame
-APPLY_CUT = 6  #: commit and apply the change that was asked for
+TOUCH = 5  #: find or create the entries of a frame
+APPLY_CUT = 6  #: commit and apply the requested change
 PLAN = 7
 ANSWER = 8  #: resolve the keys of an evaluation
 RELEASE = 9  #: acknowledge an evaluation frame that is closed
@@ -23,10 +23,10 @@ def next_train_action(turn, look_ahead, plan_ahead):
     """Choose the next action of a table in its training stream.
 
     Args:
-        turn: what was seen of the table: frames, what a claim waits for, whether a change is asked for or a touch is
-            blocked; receives how many plans stand unclaimed.
+        turn: state of the table: its frames, the frame that a claim waits for, whether a change is requested or a
+            touch is blocked; ``plans`` receives the number of unclaimed plans.
         look_ahead: L; a frame is planned when the L-th frame after it is touched.
-        plan_ahead: P; plans that may stand unclaimed.
+        plan_ahead: P; maximum number of unclaimed plans.
 
     Returns:
         (action, index of its frame or -1).
@@ -43,7 +43,7 @@ def next_train_action(turn, look_ahead, plan_ahead):
     last_touched = -1
     pending = 0  # claimed, done, or trained and closed but not finished: a cut waits for these
     unfinished_input = False
-    input_gap = False  # frames are touched in order, or a later one may take the entries that an earlier one needs
+    input_gap = False  # frames are touched in order: a later one could take the entries that an earlier one needs
     for i in range(frame_count):
         word = words[i]
         dead = closed[i] != 0 and trained[i] == 0
@@ -92,8 +92,8 @@ def next_train_action(turn, look_ahead, plan_ahead):
             if seen_enough:
                 return PLAN, i
             return NOTHING, -1
-        # a plan stands upon every frame before it that is finished, claimed or planned; it may pass a
-        # dead frame that is not planned, nothing else
+        # A plan is based on all earlier frames, which are finished, claimed or planned. It may pass only dead frames
+        # that are not planned.
         standing = word == CLAIMED or word == DONE or word == RETIRED or (word == PLANNED and closed[i] == 0)
         dead = closed[i] != 0 and trained[i] == 0 and word != PLANNED
         if not standing and not dead:
@@ -103,14 +103,14 @@ def next_train_action(turn, look_ahead, plan_ahead):
 
 @inner("UniTuple(int64, 2)(Turn[::1], int64, int64)")
 def next_train_actions(turns, look_ahead, plan_ahead):
-    """Choose the next action of each table in one training stream; none for one that is granted to the trainer.
+    """Choose the next action of each table in a training stream; no action for a table that is granted to the trainer.
 
     Args:
-        turns: TURN[tables]; what was seen of each; receive action and frame.
+        turns: TURN[tables]; state of each table; receive action and frame.
         look_ahead, plan_ahead: L and P.
 
     Returns:
-        (how many tables have something to do, how many plans stand unclaimed for each table at least).
+        (number of tables with an action, minimum over the tables of the number of unclaimed plans).
     """
     ready = 0
     plans = plan_ahead
@@ -133,8 +133,8 @@ def next_eval_action(turn, readable):
     """Choose the next action of a table in its evaluation stream.
 
     Args:
-        turn: the frames that were seen.
-        readable: the truth of the table is the state after the last trained step.
+        turn: state of the frames.
+        readable: True if the truth of the table is the state after the last trained step.
 
     Returns:
         (action, index of its frame or -1).
@@ -157,7 +157,7 @@ def is_readable(turn):
     Then the truth is the state after the last trained step, and an evaluation may read it.
 
     Args:
-        turn: the frames that were seen.
+        turn: state of the frames.
     """
     words = turn["words"]
     closed = turn["closed"]

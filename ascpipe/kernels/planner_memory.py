@@ -60,9 +60,9 @@ PLANNER = np.dtype([
     ("touch_blocked", "<i8"),  # 1 = the last touch found too few free entries, and none was freed since
     ("is_loading", "<i8"),  # 1 = the table is granted to the trainer
     ("has_images", "<i8"),  # 1 = a snapshot is being copied or has just ended: save images before assigning a record
-    ("images_kept_for", "<i8"),  # number of the frame whose images are saved, -1 = none
+    ("images_saved_for", "<i8"),  # number of the frame whose images are saved, -1 = none
     ("home_reach", "<i8"),  # ``home_high_water`` after the plan that lacks home rows
-    ("home_memory_ended", "<i8"),  # 1 = there is no memory for more home rows
+    ("home_memory_exhausted", "<i8"),  # 1 = there is no memory for more home rows
     # sizes
     ("capacity", "<i8"),  # maximum number of entries
     ("device_rows", "<i8"),

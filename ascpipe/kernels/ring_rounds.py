@@ -4,7 +4,7 @@ It returns when Python code must act, and the next call continues where it stopp
 code runs. Loads and stores of shared memory have the same order whether the loop returns between them or not.
 ``ring_steps`` has the steps.
 """
-from ascpipe.kernels.asks import CARRY_OUT, ENDED, GO_ON, PROVIDE, RING, look_at_bells
+from ascpipe.kernels.asks import CARRY_OUT, CONTINUE, ENDED, PROVIDE, RING, look_at_bells
 from ascpipe.kernels.disk_steps import move_table_rows
 from ascpipe.kernels.door import entry, inner
 from ascpipe.kernels.next_action import NOTHING, PLAN, RETIRE, TOUCH
@@ -29,7 +29,7 @@ MAKE_PLANS = 5
 STORE_PLANNED = 6
 FIND_ENTRIES = 7
 STORE_TOUCHED = 8
-LOOK_FOR_OTHERS = 9  #: rare actions and loads, which Python code carries out
+FIND_RARE_ACTIONS = 9  #: rare actions and loads, which Python code carries out
 END_ROUND = 10
 
 
@@ -43,18 +43,18 @@ def count_step(rounds, made, then):
         then: next step.
 
     Returns:
-        GO_ON or PROVIDE.
+        CONTINUE or PROVIDE.
     """
     done, lacking = made
     rounds["acted"] += done
     if lacking > 0:
         return PROVIDE
     rounds["at"] = then
-    return GO_ON
+    return CONTINUE
 
 
 @inner("boolean(Turn[::1])")
-def has_others(turns):
+def has_rare_actions(turns):
     """Check whether a table has a rare action or is granted to the trainer."""
     found = False
     for i in range(turns.shape[0]):
@@ -64,14 +64,14 @@ def has_others(turns):
 
 @inner("int64(Rounds)")
 def end_round(rounds):
-    """End a round, and return GO_ON if another one follows, else ENDED.
+    """End a round, and return CONTINUE if another one follows, else ENDED.
 
     A round without actions is the last one, even if some tables wait: they would wait in the next round too.
     """
     rounds["at"] = LOOK
     rounds["done"] += rounds["acted"]
     rounds["left"] -= 1
-    return GO_ON if rounds["acted"] > 0 and rounds["left"] > 0 else ENDED
+    return CONTINUE if rounds["acted"] > 0 and rounds["left"] > 0 else ENDED
 
 
 @inner("int64(uint8[::1], Turn[::1], Rounds, Listener[::1])")
@@ -86,44 +86,44 @@ def take_step(memory, turns, rounds, listeners):
             ``waits`` receives whether the bell must be rung.
 
     Returns:
-        GO_ON; RING; PROVIDE: provide what turns lack, then the step is repeated; CARRY_OUT: carry out the remaining
+        CONTINUE; RING; PROVIDE: provide what turns lack, then the step is repeated; CARRY_OUT: carry out the remaining
         actions and loads, and add their number to ``acted``; ENDED.
     """
     at = rounds["at"]
     if at == LOOK:
         ready, rounds["plans"] = look_at_tables(memory, turns)
         rounds["acted"] = 0
-        rounds["at"] = ASSIGN if ready > 0 or listeners.shape[0] > 2 else LOOK_FOR_OTHERS
+        rounds["at"] = ASSIGN if ready > 0 or listeners.shape[0] > 2 else FIND_RARE_ACTIONS
     elif at == ASSIGN:
         return count_step(rounds, assign_frames(memory, turns), STORE_RETIRED)
     elif at == STORE_RETIRED:
         rounds["at"] = LEAVE_WINDOW
         if store_words(memory, turns, RETIRE, LEAVE, RETIRED) > 0:  # SYNC retired: store
-            return RING if look_at_bells(listeners[:2]) else GO_ON
+            return RING if look_at_bells(listeners[:2]) else CONTINUE
     elif at == LEAVE_WINDOW:
         leave_frames(turns, NOTHING)
         rounds["at"] = MOVE_ROWS if listeners.shape[0] > 2 else MAKE_PLANS
     elif at == MOVE_ROWS:
         made = move_table_rows(turns)
         asks = count_step(rounds, made, MAKE_PLANS)
-        return RING if asks == GO_ON and made[0] > 0 and look_at_bells(listeners[2:]) else asks
+        return RING if asks == CONTINUE and made[0] > 0 and look_at_bells(listeners[2:]) else asks
     elif at == MAKE_PLANS:
         return count_step(rounds, plan_frames(memory, turns), STORE_PLANNED)
     elif at == STORE_PLANNED:
         rounds["at"] = FIND_ENTRIES
         if store_words(memory, turns, PLAN, NOTHING, PLANNED) > 0:  # SYNC plan: store
-            return RING if look_at_bells(listeners[:1]) else GO_ON
+            return RING if look_at_bells(listeners[:1]) else CONTINUE
     elif at == FIND_ENTRIES:
         return count_step(rounds, touch_frames(memory, turns), STORE_TOUCHED)
     elif at == STORE_TOUCHED:
         store_words(memory, turns, TOUCH, NOTHING, TOUCHED)
-        rounds["at"] = LOOK_FOR_OTHERS
-    elif at == LOOK_FOR_OTHERS:
+        rounds["at"] = FIND_RARE_ACTIONS
+    elif at == FIND_RARE_ACTIONS:
         rounds["at"] = END_ROUND
-        return CARRY_OUT if has_others(turns) else GO_ON
+        return CARRY_OUT if has_rare_actions(turns) else CONTINUE
     else:
         return end_round(rounds)
-    return GO_ON
+    return CONTINUE
 
 
 @entry("int64(uint8[::1], Turn[::1], Rounds[::1], Listener[::1])")
@@ -136,7 +136,7 @@ def run_tables(memory, turns, rounds, listeners):
         rounds: ROUNDS[1].
         listeners: LISTENER[2 or 3]; see ``take_step``.
     """
-    asks = GO_ON
-    while asks == GO_ON:
+    asks = CONTINUE
+    while asks == CONTINUE:
         asks = take_step(memory, turns, rounds[0], listeners)
     return asks

@@ -5,7 +5,7 @@ The readable version is ``tests/reference/ring_scan.py``.
 """
 import numpy as np
 
-from ascpipe.kernels.asks import ENDED, GO_ON, PROVIDE, RING, look_at_bells
+from ascpipe.kernels.asks import CONTINUE, ENDED, PROVIDE, RING, look_at_bells
 from ascpipe.kernels.atomics import compare_exchange, load_acquire
 from ascpipe.kernels.dealing import deal_keys, least_cells
 from ascpipe.kernels.door import entry, inner
@@ -186,8 +186,8 @@ def take_frame_step(memory, claims, columns, counts, cells, spread, listeners):
         listeners: LISTENER[n]; bells; ``waits`` receives whether the bell must be rung.
 
     Returns:
-        GO_ON; RING; PROVIDE: provide more cells, for a part of ``largest`` ids, then the step is repeated and the frame
-        stays claimed; ENDED.
+        CONTINUE; RING; ENDED; or PROVIDE: provide more cells, for a part of ``largest`` ids. The frame stays claimed,
+        and the step is repeated.
     """
     number = claims["number"]
     if claims["at"] == CLAIM:
@@ -209,7 +209,7 @@ def take_frame_step(memory, claims, columns, counts, cells, spread, listeners):
         claims["at"] = CLAIM
         if look_at_bells(listeners):
             return RING
-    return GO_ON
+    return CONTINUE
 
 
 @entry("int64(uint8[::1], Claims[::1], int64[::1], int64[::1], int32[::1], Spread, Listener[::1])")
@@ -221,7 +221,7 @@ def dedup_frames(memory, claims, columns, counts, cells, spread, listeners):
         claims: CLAIMS[1].
         columns, counts, cells, spread, listeners: see ``take_frame_step``.
     """
-    asks = GO_ON
-    while asks == GO_ON:
+    asks = CONTINUE
+    while asks == CONTINUE:
         asks = take_frame_step(memory, claims[0], columns, counts, cells, spread, listeners)
     return asks

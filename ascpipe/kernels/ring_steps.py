@@ -25,7 +25,7 @@ from ascpipe.kernels.ring_memory import (
     table_of,
 )
 from ascpipe.kernels.ring_scan import look
-from ascpipe.kernels.view import put_moves, put_outs, undo_changes
+from ascpipe.kernels.view import apply_moves, apply_outs, undo_changes
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.ticket import SEQUENCE_MASK
 from ascpipe.layout.words import PLAN_OK
@@ -189,14 +189,14 @@ def plan_frame(memory, turn, planner):
         rows += fresh
         time = max(time, frame["timestamp"])
         need = np.int64(0)
-        put_outs(planner, view_of(planner), other_rows_of(planner, number), made.out_homes)
-        put_moves(made, held_rows_of(planner, number), view_of(planner).rows)
+        apply_outs(planner, view_of(planner), other_rows_of(planner, number), made.out_homes)
+        apply_moves(made, held_rows_of(planner, number), view_of(planner).rows)
     else:
         made = record_of(memory, frame, part, np.int64(0), np.int64(0), np.int64(0))
         admitted = fresh = loads = np.int64(0)
-    planner["home_memory_ended"] = 0  # the next plan tries again
+    planner["home_memory_exhausted"] = 0  # the next plan tries again
     batch_steps.add_record(planner, number, made, rows, time)
-    window.pass_by(planner, number)
+    window.mark_not_to_plan(planner, number)
     part["horizon"] = frame_of(memory, planner["newest"])["ticket"]
     part["status"] = status
     part["need"] = need
@@ -273,7 +273,7 @@ def assign_frame(memory, turn, planner):
     header = header_of(planner)
     frame = frame_of(memory, turn["number"])
     part = part_of(memory, frame, turn["column"])
-    if planner["images_kept_for"] != turn["number"] and (
+    if planner["images_saved_for"] != turn["number"] and (
             # SYNC snapshot-copied: load
             planner["has_images"] != 0 or load_acquire(header, "snapshot_copied", 0) < header["snapshot_bound"]):
         return LACKS_IMAGES

@@ -100,7 +100,7 @@ def spill_rows(planner, tier):
 
 
 @inner("boolean(Planner, Tier)")
-def is_stuck(planner, tier):
+def is_out_of_disk_slots(planner, tier):
     """Check whether pinned frames lack home rows, and candidates cannot be spilled because disk slots have run out."""
     return (tier["lacking"] > soon_free(planner, tier) and tier["candidates"] > 0 and tier["in_flight"] == 0
             and tier["grace_epoch"] == 0 and tier["quarantined_slots_next"] == tier["quarantined_slots_end"]

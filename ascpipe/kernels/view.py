@@ -68,7 +68,7 @@ def mark_row(planner, row, bit):
 
 
 @inner("void(Entry, Row)", "void(Change, Row)")
-def say_as(known, row):
+def copy_values(known, row):
     """Copy the values of an entry or of a change to a row."""
     row["count"] = known["count"]
     row["slot"] = known["slot"]
@@ -122,7 +122,7 @@ def fill_row(view, number, of_entry, bit, known):
     row = view.rows[np.uint64(number)]
     row["mask"] = bit
     row["entry"] = of_entry
-    say_as(known, row)
+    copy_values(known, row)
     view.row_of[np.uint64(of_entry)] = number + 1
 
 
@@ -214,7 +214,7 @@ def derive_view(planner, view, used, entries, free_stack):
     for number in range(planner["rows_used"]):
         row = view.rows[np.uint64(number)]
         if row["mask"] != _NONE:
-            say_as(entries[row["entry"]], row)
+            copy_values(entries[row["entry"]], row)
         elif row["entry"] >= 0:
             view.row_of[row["entry"]] = 0
             row["entry"] = -1
@@ -258,7 +258,7 @@ def keep_row(number, row, change, changes):
 
 
 @inner("void(Planner, View, int32[::1], int32[::1])")
-def put_outs(planner, view, listed, out_homes):
+def apply_outs(planner, view, listed, out_homes):
     """Apply the victims of a record to the view: their rows leave the device.
 
     Args:
@@ -278,7 +278,7 @@ def put_outs(planner, view, listed, out_homes):
 
 
 @inner("void(Planner, View, int32[::1], Record)")
-def put_keys(planner, view, listed, record):
+def apply_keys(planner, view, listed, record):
     """Apply the keys of a record to the view.
 
     Args:
@@ -301,7 +301,7 @@ def put_keys(planner, view, listed, record):
 
 
 @inner("void(Record, int32[::1], Row[::1])")
-def put_moves(record, listed, rows):
+def apply_moves(record, listed, rows):
     """Apply the new slots and home rows of a drafted record to the view.
 
     Args:
@@ -328,7 +328,7 @@ def undo_changes(planner, view, n):
     for _ in range(n):
         planner["next_change"] -= 1
         change = view.changes[np.uint64(planner["next_change"]) & last]
-        say_as(change, view.rows[np.uint64(change["row"])])
+        copy_values(change, view.rows[np.uint64(change["row"])])
 
 
 @entry("void(Planner, Change[::1], Change[::1])")

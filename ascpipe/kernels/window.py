@@ -47,7 +47,7 @@ def take_into_window(planner, number, held):
 
 
 @inner("void(Planner, int64, int32[::1])")
-def hold_others(planner, number, numbers):
+def hold_extra_entries(planner, number, numbers):
     """Hold further entries that the record of a frame changes, until the frame leaves the window.
 
     Args:
@@ -63,7 +63,7 @@ def hold_others(planner, number, numbers):
 
 
 @entry("void(Planner, int64)")
-def pass_by(planner, number):
+def mark_not_to_plan(planner, number):
     """Mark a frame as no longer to be planned, so that its rows may be victims of later plans. Idempotent."""
     bit = frame_bit(number)
     if planner["unplanned"] & bit != _NONE:
@@ -72,7 +72,7 @@ def pass_by(planner, number):
 
 
 @inner("void(Planner, int64)")
-def drop_others(planner, number):
+def drop_extra_entries(planner, number):
     """Release the entries that only the record of a frame changed, because it is taken back, and rank their slots."""
     rows = view_of(planner).rows
     held = held_rows_of(planner, number)
@@ -93,7 +93,7 @@ def leave(planner, number):
     bit = frame_bit(number)
     if planner["touched"] & bit == _NONE:
         return
-    pass_by(planner, number)
+    mark_not_to_plan(planner, number)
     if planner["tier_at"] != 0:
         unpin_frame(planner, tier_at(planner["tier_at"]), number)
     listed = list_of(planner, number)[:planner["listed_count"][number % MAX_FRAMES]]

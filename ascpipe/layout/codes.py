@@ -22,19 +22,20 @@ class NativeError(NamedTuple):
 
 SUPERVISOR_GONE = NativeError("E110", "FAILED_PRECONDITION", "the daemon died")
 WAITED_LONG = NativeError("E123", "INTERNAL", "a step waited for longer than wait_timeout_s")
-FORKED = NativeError("E204", "FAILED_PRECONDITION", "a process that was forked from the trainer uses its pipeline")
-NOT_STARTED = NativeError("E205", "FAILED_PRECONDITION", "the pipeline of a graph was not started, or was ended")
-DAMAGED_TABLE = NativeError("E301", "DATA_LOSS", "a plan, an entry or a row number in shared memory cannot be right")
-RANKS_LATE = NativeError("E310", "FAILED_PRECONDITION", "other ranks did not come to an exchange in time")
-RANKS_POISONED = NativeError("E311", "DATA_LOSS", "a step of several ranks failed when some had updated their tables")
-RANKS_ENDED = NativeError("E312", "FAILED_PRECONDITION", "the engine of exchanges has ended, as a rank did")
-RANKS_DIFFER = NativeError("E313", "FAILED_PRECONDITION", "ranks differ in what must be alike: programs, tables, steps")
-RANKS_APART = NativeError("E314", "FAILED_PRECONDITION", "a step of one rank failed, or ranks did different things")
+FORKED = NativeError("E204", "FAILED_PRECONDITION", "a forked child of the trainer uses its pipeline")
+NOT_STARTED = NativeError("E205", "FAILED_PRECONDITION", "the pipeline of a graph was not started, or was stopped")
+DAMAGED_TABLE = NativeError("E301", "DATA_LOSS", "a plan, an entry or a row number in shared memory is invalid")
+RANKS_LATE = NativeError("E310", "FAILED_PRECONDITION", "other ranks did not join an exchange in time")
+RANKS_POISONED = NativeError("E311", "DATA_LOSS", "a step of several ranks failed after some had updated their tables")
+RANKS_ENDED = NativeError("E312", "FAILED_PRECONDITION", "the exchange engine ended because a rank exited")
+RANKS_DIFFER = NativeError("E313", "FAILED_PRECONDITION", "ranks have different programs, tables or steps")
+RANKS_APART = NativeError("E314", "FAILED_PRECONDITION", "a step of one rank failed, or ranks executed different "
+                                                         "steps")
 TABLE_FULL = NativeError("E320", "RESOURCE_EXHAUSTED", "a table has no row for keys of a batch")
-NO_MEMORY_LEFT = NativeError("E321", "RESOURCE_EXHAUSTED", "the machine has no shared memory left for rows of a table")
+NO_MEMORY_LEFT = NativeError("E321", "RESOURCE_EXHAUSTED", "there is no shared memory left for rows of a table")
 OUT_OF_TURN = NativeError("E322", "INVALID_ARGUMENT", "a batch was trained or read twice, or after a later one")
-BATCH_TOO_LARGE = NativeError("E323", "RESOURCE_EXHAUSTED", "a batch does not fit into its ring")
-BAD_BAGS = NativeError("E324", "INVALID_ARGUMENT", "bags of ids and their weights do not fit together")
+BATCH_TOO_LARGE = NativeError("E323", "RESOURCE_EXHAUSTED", "a batch is larger than its ring")
+BAD_BAGS = NativeError("E324", "INVALID_ARGUMENT", "bags of ids do not match their weights")
 
 ROW_UNREADABLE = NativeError("E421", "DATA_LOSS", "a row on disk cannot be read")
 
@@ -43,5 +44,5 @@ NATIVE_ERRORS: Tuple[NativeError, ...] = (
     RANKS_DIFFER, RANKS_APART, TABLE_FULL, NO_MEMORY_LEFT, OUT_OF_TURN, BATCH_TOO_LARGE, BAD_BAGS, ROW_UNREADABLE)
 
 #: text of E110 in Python and C++
-SUPERVISOR_GONE_TEXT = ("ascpipe supervisor (pid {pid}) is gone. No batch was half-applied. What was trained since the "
-                        "last checkpoint is lost. Restart the program")
+SUPERVISOR_GONE_TEXT = ("The ascpipe supervisor (pid {pid}) died. No batch was half-applied. Training since the last "
+                        "checkpoint is lost. Restart the program")

@@ -116,11 +116,11 @@ def layout_header() -> str:
     for enum, kind, values in _ENUMS:
         lines += ["enum {} : {} {{".format(enum, kind)]
         lines += ["  {} = {},".format(cpp_name(name), value) for name, value in values.items()] + ["};", ""]
-    lines += ["// What a thread waits for, by WaitsFor.", "constexpr const char* kWaitSentences[] = {"]
+    lines += ["// Descriptions of waits, by WaitsFor.", "constexpr const char* kWaitSentences[] = {"]
     lines += ['  "{}",'.format(words.WAIT_SENTENCES[reason]) for reason in sorted(words.WAIT_SENTENCES)] + ["};", ""]
     for struct in declaring.STRUCTS:
         lines += _struct(struct)
-    lines += ["// The arrays of a part in the order in which they lie in a frame.", "struct PartArray {",
+    lines += ["// The arrays of a part, in their order in a frame.", "struct PartArray {",
               "  std::int64_t Part::*field;", "  std::int64_t bytes_per_id;", "};",
               "constexpr PartArray kPartArrays[] = {"]
     lines += ["  {{&Part::{}, {}}},".format(name, size) for name, size in ring_shape.PART_ARRAYS]

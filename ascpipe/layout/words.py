@@ -74,7 +74,7 @@ WAIT_SENTENCES = {
     WAIT_LEASE: "another step to end",
     WAIT_READ: "the table worker to answer an evaluation",
     WAIT_CUT: "the table worker to apply a change",
-    WAIT_SAVE: "room in the log of a save",
+    WAIT_SAVE: "space in the log of a save",
     WAIT_RANKS: "the other ranks",
     WAIT_KEYS: "the key worker to deduplicate its keys",
     WAIT_DISK: "the disk worker to read rows",

@@ -94,7 +94,7 @@ class File:
                 raise BlockingIOError
             self._replace(text)
         except BlockingIOError:
-            reason = "{}: another daemon writes it".format(self._path)
+            reason = "{}: another daemon writes this file".format(self._path)
         except OSError as error:
             reason = "{}: {}".format(self._path, error.strerror or error)
             with contextlib.suppress(OSError):

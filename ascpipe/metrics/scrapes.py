@@ -131,7 +131,7 @@ class Scrapes:
             body = self._content()
             content_type = self._content_type
         else:
-            why = "only GET {} is answered here".format(PATH) if status != 403 else (
+            why = "only GET {} is supported".format(PATH) if status != 403 else (
                 "the Host header must be localhost, an IP address or the name of this machine")
             body = "{} {}: {}\n".format(status, _REASONS[status], why).encode()
         if status == 405:

@@ -112,7 +112,7 @@ def shm_room(shm_dir: str) -> Room:
     except OSError as error:
         return Room(0, 0, "{}: {}".format(shm_dir, error.strerror))
     if not os.access(shm_dir, os.W_OK | os.X_OK):  # mounted read-only, or no permission
-        return Room(0, 0, "{} may not be written to".format(shm_dir))
+        return Room(0, 0, "{} is not writable".format(shm_dir))
     free = status.f_bavail * status.f_frsize
     total = status.f_blocks * status.f_frsize
     return Room(free, total, "{} has {:.2f} of {:.2f} GiB free".format(shm_dir, free / _GIB, total / _GIB))
@@ -151,9 +151,9 @@ def _groups(places: Places) -> Iterator[Tuple[bool, List[str]]]:
         _, controllers, path = line.split(":", 2)
         if controllers == "":
             for root in (places.group_root, places.group_root + "/unified"):
-                yield True, _upwards(root, path)
+                yield True, _with_parents(root, path)
         elif "memory" in controllers.split(","):
-            yield False, _upwards(places.group_root + "/memory", path)
+            yield False, _with_parents(places.group_root + "/memory", path)
 
 
 def _limits(places: Places) -> List[Room]:
@@ -161,7 +161,7 @@ def _limits(places: Places) -> List[Room]:
             if room is not None]
 
 
-def _upwards(root: str, path: str) -> List[str]:
+def _with_parents(root: str, path: str) -> List[str]:
     """Return the directories of a group and its parents.
 
     In a container, only the root may exist, and it is our group.

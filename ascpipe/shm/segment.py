@@ -74,7 +74,7 @@ def _open_unlinked() -> int:
     try:
         memory = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600)
     except posix_ipc.Error as error:
-        raise SegmentError(name, "it cannot be made: {}".format(error)) from error
+        raise SegmentError(name, "it cannot be created: {}".format(error)) from error
     with contextlib.suppress(posix_ipc.ExistentialError):  # a concurrent sweep unlinked it; the descriptor stays valid
         posix_ipc.unlink_shared_memory(name)
     fcntl.fcntl(memory.fd, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
@@ -135,7 +135,8 @@ def check(fd: int, size: int) -> None:
     if status.st_size != size or size <= 0:
         raise SegmentError(what, "it has {} bytes, expected {}".format(status.st_size, size))
     if status.st_uid != os.geteuid():
-        raise SegmentError(what, "it belongs to uid {}, we are {}".format(status.st_uid, os.geteuid()))
+        raise SegmentError(what, "it belongs to uid {}, but this process runs as uid "
+                                 "{}".format(status.st_uid, os.geteuid()))
     if status.st_nlink != 0:
         raise SegmentError(what, "it still has a name in a file system")
     seals = syscalls.seals_of(fd)

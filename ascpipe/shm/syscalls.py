@@ -54,7 +54,7 @@ _futex.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32
 def _number(name: str) -> int:
     machine = platform.machine()
     if machine not in _NUMBERS:
-        raise OSError(errno.ENOSYS, "ascpipe knows system calls of x86_64 and aarch64, not of " + machine)
+        raise OSError(errno.ENOSYS, "ascpipe supports the system calls of x86_64 and aarch64, not of " + machine)
     return _NUMBERS[machine][name]
 
 

@@ -39,7 +39,7 @@ class Moment(NamedTuple):
     cut: int
 
 
-class SeenKey(NamedTuple):
+class KeyState(NamedTuple):
     """The state of a key in a table.
 
     Attributes:
@@ -75,7 +75,7 @@ class Hottest(NamedTuple):
     batches: Optional[int]
 
 
-class PartSeen(NamedTuple):
+class PartKeys(NamedTuple):
     """The keys of a table in a frame.
 
     Attributes:
@@ -112,7 +112,7 @@ class RingReader:
         """Return the words of the table, uint32[MAX_FRAMES], by position."""
         return _record(self._read, self._table, structs.RING_TABLE)["words"]
 
-    def parts(self, first: int, last: int) -> Iterator[PartSeen]:
+    def parts(self, first: int, last: int) -> Iterator[PartKeys]:
         """Yield the part of each frame whose word is in [``first``, ``last``]; skip frames freed during the read."""
         header = _record(self._read, 0, structs.RING)
         head = int(header["head"])
@@ -122,7 +122,7 @@ class RingReader:
             if seen is not None and int(_record(self._read, 0, structs.RING)["head"]) <= number:
                 yield seen
 
-    def _part(self, number: int, word: int) -> Optional[PartSeen]:
+    def _part(self, number: int, word: int) -> Optional[PartKeys]:
         frame = _record(self._read, self._frames + number % structs.MAX_FRAMES * structs.FRAME.itemsize, structs.FRAME)
         begin = int(frame["offset"])
         if frame["number"] != number or not 0 <= begin < self._size:
@@ -133,7 +133,7 @@ class RingReader:
                              for name, kind in (("unique", np.int64), ("occurrences", np.int32)))
         if keys is None or occurrences is None:
             return None
-        return PartSeen(number, int(frame["ticket"]), word, keys, occurrences)
+        return PartKeys(number, int(frame["ticket"]), word, keys, occurrences)
 
     def _array(self, offset: int, count: int, kind: Any) -> Optional[np.ndarray]:
         size = count * np.dtype(kind).itemsize
@@ -171,14 +171,14 @@ class TableReader:
         """Occurrences before a key gets a row; -1 = no admission."""
         return int(self._header()["access_threshold"])
 
-    def look(self, keys: Sequence[int], patience_s: float = PATIENCE_S) -> List[SeenKey]:
+    def look(self, keys: Sequence[int], patience_s: float = PATIENCE_S) -> List[KeyState]:
         """Return the state of each key.
 
         Raises:
             WrongStateError: the table was being changed for ``patience_s``.
         """
         deadline = time.monotonic() + patience_s
-        seen: Dict[int, SeenKey] = {}
+        seen: Dict[int, KeyState] = {}
         while len(seen) < len(set(keys)):
             wanted = [key for key in dict.fromkeys(keys) if key not in seen]
             for one in self._look_once(wanted, deadline):
@@ -217,7 +217,7 @@ class TableReader:
         """Return the most frequent keys of the batches that are in the rings during the given seconds."""
         end = time.monotonic() + seconds
         seen: Set[Tuple[int, int]] = set()
-        parts: List[PartSeen] = []
+        parts: List[PartKeys] = []
         while True:
             for index, ring in enumerate(self._rings):
                 for part in ring.parts(DEDUPED, RETIRED):
@@ -237,7 +237,7 @@ class TableReader:
 
     # ---- one look
 
-    def _look_once(self, keys: Sequence[int], deadline: float) -> Iterator[SeenKey]:
+    def _look_once(self, keys: Sequence[int], deadline: float) -> Iterator[KeyState]:
         """Yield the keys that one attempt finds, or finds to be unknown; none if a cut was applied in between."""
         begun = self._moment(deadline)
         numbers = self._numbers_of(keys)
@@ -297,8 +297,10 @@ class TableReader:
 
     def _require_time(self, deadline: float, is_needed: bool) -> None:
         if is_needed and time.monotonic() > deadline:
-            raise WrongStateError("look at table {!r}".format(self._name), "serving", "it was being changed at each "
-                                  "look. Try again; `ascpipe status` shows what is stuck, if something is")
+            raise WrongStateError("look at table {!r}".format(self._name), "serving", "it changed during each "
+                                                                                      "attempt. Try again; if a "
+                                                                                      "process is stuck, `ascpipe "
+                                                                                      "status` shows it")
 
     def _consistent(self, read: Callable[[], Found]) -> Optional[Tuple[Found, Moment]]:
         """Return the result of ``read`` if no record or cut was being applied during the call, otherwise None.
@@ -306,14 +308,14 @@ class TableReader:
         The order matters: a worker assigns the record, stores ``retired``, then the word.
         """
         before = self._stamp()
-        if before is None or self._is_assigned():
+        if before is None or self._may_be_assigning():
             return None
         found = read()
-        if self._is_assigned() or self._stamp() != before:
+        if self._may_be_assigning() or self._stamp() != before:
             return None
         return found, before
 
-    def _is_assigned(self) -> bool:
+    def _may_be_assigning(self) -> bool:
         return any((ring.words() == DONE).any() for ring in self._rings)
 
     def _stamp(self) -> Optional[Moment]:
@@ -323,16 +325,16 @@ class TableReader:
         return Moment(int(header["retired"]), int(header["cut_applied"]))
 
 
-def _unknown(key: int, as_of: int) -> SeenKey:
-    return SeenKey(key, False, 0, 0, 0, None, None, None, as_of)
+def _unknown(key: int, as_of: int) -> KeyState:
+    return KeyState(key, False, 0, 0, 0, None, None, None, as_of)
 
 
-def _seen(entry: Any, moment: Moment) -> SeenKey:
+def _seen(entry: Any, moment: Moment) -> KeyState:
     if entry["state"] != TRAINED:
         return _unknown(int(entry["key"]), moment.batch)
     slot = int(entry["slot"])
     home = int(entry["home"])
-    return SeenKey(int(entry["key"]), True, int(entry["count"]), int(entry["timestamp"]), int(entry["last"]),
+    return KeyState(int(entry["key"]), True, int(entry["count"]), int(entry["timestamp"]), int(entry["last"]),
                    slot if slot >= 0 else None, home if home >= 0 else None,
                    HOME_DISK - home if home <= HOME_DISK else None, moment.batch)
 

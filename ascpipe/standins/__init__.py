@@ -71,7 +71,7 @@ HOMES: import_hints.Homes = {
 
 _INSTEAD = {
     ("npu_bridge.estimator.npu.keras_to_npu", ANY):
-        "Keras is not supported; build the model with tf.layers, and train it with an Estimator or a session",
+        "Keras is not supported. Build the model with tf.layers, and train it with an Estimator or a session",
 }
 
 

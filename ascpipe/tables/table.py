@@ -66,7 +66,7 @@ class Table:
         self._slot_words = np.zeros(free_slot_words(self._device_rows), np.uint64)
         for name, value in (("capacity", self._capacity), ("device_rows", self._device_rows),
                             ("home_rows", self._home_rows), ("slot_words", len(self._slot_words)),
-                            ("header_at", truth.header_at), ("images_kept_for", -1),
+                            ("header_at", truth.header_at), ("images_saved_for", -1),
                             ("least_rows", _LEAST_ROWS)):
             self.planner[name] = value
         self._lend("entries_at", truth.entries)
@@ -118,8 +118,8 @@ class Table:
         elif lacks == LACKS_CHANGES:
             self._make_changes(2 * n)
         elif lacks == LACKS_HOMES:
-            self.planner["home_memory_ended"] = not self._truth.ready_homes(int(self.planner["home_reach"]))
-            if self.tier is not None and self.planner["home_memory_ended"]:
+            self.planner["home_memory_exhausted"] = not self._truth.ready_homes(int(self.planner["home_reach"]))
+            if self.tier is not None and self.planner["home_memory_exhausted"]:
                 self.planner["home_rows"] = self._header["homes_ready"]  # the remaining rows go to disk
         else:
             self._make_victims()
@@ -216,7 +216,7 @@ class Table:
         draft_count_only(batch_steps.rules_of(self.planner, batch.sequence), occurrences, self._truth.entries, record)
         counted = Pending(batch.number, record, 0, self.rows, max(self.time, batch.timestamp))
         self._put_on(counted)
-        frames.pass_by(self.planner, batch.number)
+        frames.mark_not_to_plan(self.planner, batch.number)
         return counted
 
     def assign(self, done: Pending, ticket: int) -> None:
@@ -324,12 +324,12 @@ class Table:
             self.tier.derive(used)
         self._rebuild_slots(pending)
         for one in pending:
-            frames.pass_by(planner, one.number)
+            frames.mark_not_to_plan(planner, one.number)
             self._put_on(one)
         if self.tier is not None:
             for one in pending:
                 self.tier.note(one.number, one.record)
-            self.tier.free_the_rest()
+            self.tier.free_unused_homes()
 
     def _rebuild_homes(self, used: int, pending: List[Pending]) -> None:
         entries = self._truth.entries[:used]

@@ -18,7 +18,7 @@ _FETCH_AHEAD = 1  # see docs/internals/adr/0045-rows-on-disk.md
 _KINDS = {array.name: array.kind for array in ARRAYS}
 
 #: content of a disk slot; see ``Damage`` in ``tfops/src/disk/row_format.h``
-_DAMAGES = {-1: "nothing that was ever written", -2: "torn bytes", -3: "a row of another key", -4: "an older row",
+_DAMAGES = {-1: "data that was never written", -2: "torn bytes", -3: "a row of another key", -4: "an older row",
             0: "all disk slots are in use"}
 
 
@@ -104,7 +104,7 @@ class Tier:
         return not self._tier["in_flight"]
 
     def derive(self, used: int) -> None:
-        """Derive all state from entries and requests. Then call ``note`` for the records, and ``free_the_rest``.
+        """Derive all state from entries and requests. Then call ``note`` for the records, and ``free_unused_homes``.
 
         Args:
             used: number of entries that were ever used.
@@ -115,9 +115,9 @@ class Tier:
         """Mark the home rows of a record that is kept. Its frame holds its entries."""
         deriving.derive_record(self._planner, self._tier, number, record)
 
-    def free_the_rest(self) -> None:
+    def free_unused_homes(self) -> None:
         """Free all unused home rows."""
-        deriving.free_the_rest(self._planner, self._tier)
+        deriving.free_unused_homes(self._planner, self._tier)
 
     def _make(self, name: str, count: int) -> None:
         array = self._memory[name] = lazy_arrays.zeros(count, _KINDS[name])

@@ -10,7 +10,7 @@ _log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def ended_by(end: Callable[[], object], what: str) -> Iterator[None]:
+def cleaning_up(end: Callable[[], object], what: str) -> Iterator[None]:
     """Call ``end`` after the block. If the block fails, log an error of ``end`` as a warning.
 
     Args:
@@ -48,4 +48,4 @@ def temporary_folder(prefix: str) -> Iterator[str]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)  # the block may have removed it
         if os.path.lexists(folder):
-            _log.warning("%s is left over; remove it", folder)
+            _log.warning("%s was not removed. Remove it", folder)

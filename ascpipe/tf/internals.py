@@ -133,7 +133,7 @@ def is_in_layer_of_keras() -> bool:
     return bool(base_layer_utils.call_context().in_call)
 
 
-def kept_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:
+def stored_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:
     """Return an object that ascpipe stores on a TensorFlow object, so that both are freed together.
 
     The first call creates it.
@@ -150,7 +150,7 @@ KERAS_GAUGE = training._keras_api_gauge
 ESTIMATOR_GAUGE = estimator._estimator_api_gauge
 
 
-def is_counted(gauge: Any, label: str) -> bool:
+def has_counted(gauge: Any, label: str) -> bool:
     """Return True if a gauge has counted a use with this label."""
     return bool(monitoring.BoolGaugeCell(monitoring.Metric.get_cell(gauge, label)).value())
 
@@ -218,12 +218,12 @@ def buckets_of(column: Any) -> int:
     return int(column._num_buckets if buckets is None else buckets)
 
 
-def parts_of_shared_embeddings(creator: Any) -> Tuple[str, int, Any]:
+def fields_of_shared_embeddings(creator: Any) -> Tuple[str, int, Any]:
     """Return the name, buckets and initializer of the variable of ``shared_embeddings``."""
     return creator._name, creator._num_buckets, creator._initializer
 
 
-def parts_of_linear_column(layer: Any) -> Tuple[Any, int]:
+def fields_of_linear_column(layer: Any) -> Tuple[Any, int]:
     """Return the column of a layer of ``linear_model``, and the number of outputs."""
     return layer._feature_column, layer._units
 
@@ -251,7 +251,7 @@ def custom_getter_of(layer: Any, getter: Callable[..., Any]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def shape_shown(variable: Any, shape: Sequence[int]) -> Iterator[None]:
+def with_shape(variable: Any, shape: Sequence[int]) -> Iterator[None]:
     """Let ``get_shape`` of a variable return another shape in the block."""
     variable.get_shape = lambda: tf.TensorShape(shape)
     try:

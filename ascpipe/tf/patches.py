@@ -131,10 +131,10 @@ class _Applied:
 PATCHES: List[Patch] = []
 
 COLUMNS = Feature()  #: feature columns with tables
-ESTIMATORS = Feature(lambda: internals.is_counted(internals.ESTIMATOR_GAUGE, "init"))
-KERAS = Feature(lambda: internals.is_counted(internals.KERAS_GAUGE, "model"))  #: Keras models
+ESTIMATORS = Feature(lambda: internals.has_counted(internals.ESTIMATOR_GAUGE, "init"))
+KERAS = Feature(lambda: internals.has_counted(internals.KERAS_GAUGE, "model"))  #: Keras models
 INCUMBENT = Feature()  #: ``mx_rec``
-CARDS = Feature()  #: session options for the incumbent's accelerators
+ACCELERATOR_OPTIONS = Feature()  #: session options for the incumbent's accelerators
 HOST_OPS = Feature()  #: host ops of the incumbent
 
 _SAVER = ".python.training.saver"
@@ -145,28 +145,30 @@ _LINEAR = "_estimator.python.estimator.canned.linear"
 _COLUMNS = ".python.feature_column.feature_column_v2"
 _OLD_COLUMNS = ".python.feature_column.feature_column"
 
-SAVER_BUILD = Patch(_SAVER, "Saver._build", "a saver leaves rows of tables out of TensorFlow's part")
+SAVER_BUILD = Patch(_SAVER, "Saver._build", "a saver excludes rows of tables from TensorFlow's part")
 SAVER_SAVE = Patch(_SAVER, "Saver.save", "a saver saves the tables, too")
 SAVER_RESTORE = Patch(_SAVER, "Saver.restore", "a saver restores the tables, too")
 HOOK_BEGIN = Patch(".python.training.basic_session_run_hooks", "CheckpointSaverHook.begin",
-                   "a hook checks its folder before training, and saves deltas between full checkpoints")
+                   "a hook checks its directory before training, and saves deltas between full checkpoints")
 SUPERVISOR_INIT = Patch(".python.training.supervisor", "Supervisor.__init__",
-                        "a supervisor checks before training that checkpoints can be saved in its folder")
+                        "a supervisor checks before training that checkpoints can be saved in its directory")
 COMPUTE_GRADIENTS = Patch(".python.training.optimizer", "Optimizer.compute_gradients",
-                          "an optimizer merges lookups of tensors before it asks for gradients")
+                          "an optimizer merges lookups of tensors before it computes gradients")
 APPLY_GRADIENTS = Patch(".python.training.optimizer", "Optimizer.apply_gradients",
-                        "an optimizer refuses dense gradients of tables, and hands gradients to one for tables")
+                        "an optimizer refuses dense gradients of tables, and passes gradients to the optimizer for "
+                        "tables")
 GRADIENTS = Patch(".python.ops.gradients_util", "_GradientsHelper",
-                  "it is known which losses a program differentiates, so that a table that is not trained is found")
-TAPE_GRADIENT = Patch(".python.eager.backprop", "GradientTape.gradient", "the same of a tape")
+                  "records which losses a program differentiates, to find tables that are not trained")
+TAPE_GRADIENT = Patch(".python.eager.backprop", "GradientTape.gradient",
+                      "records which losses a gradient tape differentiates")
 MOVING_AVERAGES = Patch(".python.training.moving_averages", "ExponentialMovingAverage.apply",
                         "moving averages of tables are refused")
 FREEZE = Patch(".python.framework.graph_util_impl", "extract_sub_graph",
                "a graph with tables is not frozen to constants")
 SESSION_CALL = Patch(_SESSION, "BaseSession._do_call",
-                     "the first run starts a marked graph, and errors of ops of ascpipe end with what to do")
+                     "the first run starts a marked graph, and errors of ops of ascpipe end with advice")
 FIRST_USES = Patch(".python.eager.monitoring", "BoolGauge.get_cell",
-                   "the first use of Keras and of Estimators, which TensorFlow counts here, is known")
+                   "detects the first use of Keras and of Estimators, which TensorFlow counts here")
 
 RUN_LOCK = Patch(_GRAPH, "Graph._session_run_lock", "a callable of a session starts a marked graph, too",
                  of_graphs=True)
@@ -174,44 +176,44 @@ FINALIZE = Patch(_GRAPH, "Graph.finalize",
                  "a marked graph starts before it is finalized; one that needs graph modification is refused",
                  of_graphs=True)
 
-SESSION_INIT = Patch(_SESSION, "BaseSession.__init__", "a session computes deterministically where it is asked to",
-                     CARDS)
+SESSION_INIT = Patch(_SESSION, "BaseSession.__init__", "a session computes deterministically if that is requested",
+                     ACCELERATOR_OPTIONS)
 GET_NEXT = Patch(".python.data.ops.iterator_ops", "Iterator.get_next",
-                 "programs of the incumbent ask for the batch whose ids a channel looks up", INCUMBENT)
-EOS_MAP = Patch(".python.data.ops.dataset_ops", "DatasetV2.eos_map", "programs of the incumbent call it", HOST_OPS)
+                 "programs for Rec SDK request the batch whose ids a channel looks up", INCUMBENT)
+EOS_MAP = Patch(".python.data.ops.dataset_ops", "DatasetV2.eos_map", "programs for Rec SDK call it", HOST_OPS)
 
 ADD_META_GRAPH = Patch(_ESTIMATOR, "Estimator._add_meta_graph_for_mode", "an Estimator exports its tables", ESTIMATORS)
 CALL_MODEL_FN = Patch(_ESTIMATOR, "Estimator._call_model_fn",
-                      "an Estimator notes the mode of its graph, and writes scalars of the pipeline", ESTIMATORS)
+                      "an Estimator records the mode of its graph, and writes scalars of the pipeline", ESTIMATORS)
 EXPORT_DIRECTORY = Patch("_estimator.python.estimator.export.export_lib", "get_timestamped_export_dir",
-                         "ranks that export at the same time do not do it into the same directory", ESTIMATORS)
+                         "ranks that export at the same time use different directories", ESTIMATORS)
 WARM_START = Patch(".python.training.warm_starting_util", "warm_start", "an Estimator warm-starts tables, too",
                    ESTIMATORS)
 SCAFFOLD_INIT_FN = Patch(".python.training.monitored_session", "Scaffold.init_fn",
                          "the session of an Estimator loads the tables of a warm start", ESTIMATORS)
 
 KERAS_DATA = Patch(".python.keras.engine.training", "Model._standardize_user_data",
-                   "a model of Keras refuses looked-up rows", KERAS)
+                   "a Keras model refuses looked-up rows", KERAS)
 
-CREATE_VARIABLE = Patch(_COLUMNS, "_StateManagerImpl.create_variable", "a table stands for a column's variable",
+CREATE_VARIABLE = Patch(_COLUMNS, "_StateManagerImpl.create_variable", "a table replaces the variable of a column",
                         COLUMNS)
 EMBEDDING_COLUMN = Patch(_COLUMNS, "EmbeddingColumn._old_get_dense_tensor_internal",
-                         "the same in input_layer, which makes variables by itself", COLUMNS)
+                         "a table replaces the variable of a column in input_layer", COLUMNS)
 SHARED_COLUMN = Patch(_OLD_COLUMNS, "_SharedEmbeddingColumn._get_dense_tensor_internal",
                       "the same for shared_embedding_columns", COLUMNS)
 SHARED_WEIGHTS = Patch(_COLUMNS, "SharedEmbeddingColumnCreator.embedding_weights",
-                       "the same for shared_embeddings of TensorFlow 2", COLUMNS)
-LINEAR_COLUMN = Patch(_OLD_COLUMNS, "_FCLinearWrapper.build", "the same for the weights of linear_model", COLUMNS)
+                       "a table replaces the variable of shared_embeddings of TensorFlow 2", COLUMNS)
+LINEAR_COLUMN = Patch(_OLD_COLUMNS, "_FCLinearWrapper.build", "a table replaces the weights of linear_model", COLUMNS)
 SAFE_LOOKUP = Patch(".python.ops.embedding_ops", "safe_embedding_lookup_sparse",
-                    "columns look up the table that stands for their variable", COLUMNS)
+                    "columns look up the table that replaces their variable", COLUMNS)
 INIT_FROM_CHECKPOINT = Patch(".python.training.checkpoint_utils", "_init_from_checkpoint",
-                             "tables behind columns begin with the rows of a checkpoint", COLUMNS)
+                             "tables of columns are initialized from a checkpoint", COLUMNS)
 FRACTION_OF_ZERO = Patch(_LINEAR, "_compute_fraction_of_zero", "a linear Estimator does not count the zeros of tables",
                          COLUMNS)
 SDCA_STEP = Patch(_LINEAR, "LinearSDCA.get_train_step", "an optimizer that reads whole variables refuses tables",
                   COLUMNS)
 KERAS_GRADIENTS = Patch(".python.keras.optimizer_v2.optimizer_v2", "OptimizerV2.get_gradients",
-                        "an optimizer of Keras refuses tables behind columns", COLUMNS)
+                        "a Keras optimizer refuses tables of columns", COLUMNS)
 
 _sessions: "weakref.WeakSet[Any]" = weakref.WeakSet()
 

@@ -294,7 +294,7 @@ def did_you_mean(name: str, known: Iterable[str], form: str = "; {}", least: flo
     return form.format("did you mean {}?".format(found[0])) if found else ""
 
 
-def _meant(error: str, given: Iterable[str], known: Iterable[str]) -> str:
+def _hint(error: str, given: Iterable[str], known: Iterable[str]) -> str:
     """Return a hint for the first unknown argument; the hint names the argument if ``error`` does not."""
     strangers = [name for name in given if name not in known]
     if not strangers:

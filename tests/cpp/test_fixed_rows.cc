@@ -44,7 +44,7 @@ TEST(AKeyThatIsThereTwiceIsAnError) {
   rows->keys()[99] = Key(7);
   const CoreStatus status = rows->Index();
   CHECK(status.code() == Code::kDataLoss);
-  CHECK(status.text().find("is there twice") != std::string::npos);
+  CHECK(status.text().find("occurs twice") != std::string::npos);
 }
 
 TEST(SizesThatCannotBeAreRefused) {

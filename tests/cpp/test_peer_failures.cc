@@ -64,7 +64,7 @@ TEST(ADamagedMessageBreaksTheRankThatReadsItAndTheOthersLearnIt) {
   Future zero = ranks.Send(0, PeerKind::kGate), one = ranks.Send(1, PeerKind::kGate);
   const Told told = zero.get();
   CHECK(told.verdict.kind == VerdictKind::kFail);
-  CHECK(Has(told.verdict.cause, "what rank 0 sent is damaged"));
+  CHECK(Has(told.verdict.cause, "the message of rank 0 is damaged"));
   CHECK(Is(&one, VerdictKind::kBegin));
   const Told later = ranks.Send(1, PeerKind::kForward).get();
   CHECK(later.verdict.kind == VerdictKind::kFail);

@@ -76,7 +76,7 @@ def test_a_memory_limit_that_is_too_small_is_an_error_with_numbers_and_the_daemo
 
 def test_more_than_the_machine_has_is_refused_at_start(places, link, monkeypatch):
     monkeypatch.setenv("ASCPIPE_RING_BYTES", str(5 * GIB))
-    with pytest.raises(OutOfSharedMemoryError, match=r"need 10\.0.*the machine has 8\.00 GiB available"):
+    with pytest.raises(OutOfSharedMemoryError, match=r"10\.0.* are needed.*the machine has 8\.00 GiB available"):
         link().start(*small_session())
 
 

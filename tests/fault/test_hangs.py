@@ -82,11 +82,11 @@ def test_a_worker_that_is_stopped_is_named_after_five_seconds_and_then_replaced(
     pids = workers(daemon)
     stopped = pids[Worker(TABLE, 0)]
     os.kill(stopped, signal.SIGSTOP)
-    wait_until(lambda: "table worker 0 (pid {}) has not moved".format(stopped) in daemon.log())
+    wait_until(lambda: "table worker 0 (pid {}) has made no progress".format(stopped) in daemon.log())
     assert is_alive(stopped)
     assert any(worker["hangs_s"] > 4 for worker in daemon.workers())
     wait_until(lambda: workers(daemon)[Worker(TABLE, 0)] != stopped)
-    assert re.search(r"table worker 0 \(pid {}\) ended: it did not move for . s and was ended "
+    assert re.search(r"table worker 0 \(pid {}\) exited: it made no progress for . s and was killed "
                      r"\(worker_patience_s\)".format(stopped), daemon.log())
     assert [worker["restarts"] for worker in daemon.workers()] == [0, 1]
 

@@ -14,7 +14,8 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.timeout_s(240), pytest.mark.usefixtures("forked_programs")]
 SPARE_BYTES = 32 << 20
-BY_THE_KERNEL = r"{} worker 0 \(pid \d+\) ended: killed by SIGKILL as memory ran out: the control group is at its limit"
+BY_THE_KERNEL = (r"{} worker 0 \(pid \d+\) exited: killed by SIGKILL because memory ran out: the control group is at "
+                 r"its limit")
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def test_a_worker_that_the_kernel_ends_again_and_again_ends_the_session_with_a_c
                 group.use_up(kills=group.kills + 1)
         failure = daemon.status()["failure"]
     assert failure.startswith("E140: key worker 0 was restarted 5 times")
-    assert "killed by SIGKILL as memory ran out" in failure
+    assert "killed by SIGKILL because memory ran out" in failure
     wait_until(lambda: daemon.status()["state"] == "idle")
 
 

@@ -75,7 +75,7 @@ def test_a_worker_that_is_stopped_before_its_program_begins_is_replaced(stopping
     daemon = DaemonProcess("unit", as_it_begins=kill_the_template)
     try:
         attached_within(daemon, began)
-        assert "its program had not begun after 3 s" in daemon.log()
+        assert "its program did not start within 3 s" in daemon.log()
     finally:
         daemon.end()
 

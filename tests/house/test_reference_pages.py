@@ -123,7 +123,7 @@ def verbs_of(group, words):
 
 def decisions_page():
     """The titles of all decisions."""
-    lines = ["# Decisions", "", "One page each, as they were written; a later one may change an earlier one.", ""]
+    lines = ["# Decisions", "", "Each page records one decision. A later decision may change an earlier one.", ""]
     for path in sorted((DOCS / "internals/adr").glob("0*.md")):
         title = path.read_text().splitlines()[0].lstrip("# ")
         lines.append("- [{}]({})".format(title.replace("`", ""), path.name))
@@ -135,8 +135,8 @@ MADE = {"reference/settings.md": settings_page, "reference/mx_rec.md": paths_pag
 
 
 def made(name):
-    """Text of a generated page; titles of decisions are long."""
-    return wrapped(MADE[name](), 120 if name == "internals/adr/README.md" else 100)
+    """Return the text of a generated page."""
+    return wrapped(MADE[name](), 100)
 
 
 def wrapped(text, width):

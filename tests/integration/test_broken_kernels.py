@@ -130,6 +130,6 @@ def test_a_daemon_whose_kernels_are_broken_and_were_never_sealed_clears_them_and
     try:
         wait_until(lambda: any(worker["restarts"] for worker in daemon.status()["workers"]), 60.0)
         wait_until(lambda: kernel_cache.count(folder) >= 100, 300.0)
-        assert "are broken and will be made again" in daemon.log()
+        assert "are damaged and will be recompiled" in daemon.log()
     finally:
         daemon.end()

@@ -40,7 +40,7 @@ def test_a_second_daemon_does_not_take_the_sockets_of_one_whose_lock_was_removed
 @pytest.mark.parametrize("what", ["lock", "control", "lifeline"])
 def test_a_daemon_that_lost_a_file_serves_its_trainer_to_the_end_and_leaves_with_it(daemon, link, what):
     os.unlink(getattr(daemon.run, what))
-    wait_until(lambda: "was removed, or is another daemon's; this one ends with its trainer" in daemon.log())
+    wait_until(lambda: "was removed, or belongs to another daemon; this daemon exits with its trainer" in daemon.log())
     assert is_alive(daemon.pid)
     link.close()
     wait_until(lambda: not is_alive(daemon.pid))

@@ -98,7 +98,7 @@ def test_a_process_that_is_killed_is_begun_again_and_scrapes_wait_for_it():
         process.kill()
         assert scrape(port, timeout_s=exporter._RENEWAL_S + 10)["ascpipe_up", ] == 1
         assert exporter_of(daemon).pid != process.pid
-        assert "exports metrics (pid {}) has ended with -9 and is begun again".format(process.pid) in daemon.log()
+        assert "exports metrics (pid {}) exited with -9 and is restarted".format(process.pid) in daemon.log()
 
 
 def test_a_process_that_is_stopped_holds_up_neither_the_daemon_nor_its_end():

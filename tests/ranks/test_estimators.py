@@ -140,7 +140,7 @@ def test_what_fails_on_one_rank_fails_on_all(launcher, tmp_path, swept, rank, ca
     if kind == "raise":
         assert "rank {}: ValueError: {}".format(rank, FAULTS[kind]) in run.errors[1 - rank]["error"]
     if kind == "kill":
-        assert "137" in run.said or "was ended by SIGKILL" in run.said, run.said
+        assert "137" in run.said or "was killed by SIGKILL" in run.said, run.said
 
 
 @pytest.mark.long

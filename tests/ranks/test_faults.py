@@ -102,7 +102,7 @@ def test_a_program_that_ends_on_one_rank_ends_on_all(ran, tmp_path, rank, kind):
 def test_a_rank_that_is_killed_ends_all(ran, launcher, tmp_path, rank):
     run = ran(tmp_path / "run", "kill", rank)
     says = {"gloo": ["Process name: {}".format(rank), "137"],
-            "mpi": ["process rank {} with PID".format(rank), "ascpipe: rank {} was ended by SIGKILL".format(rank)]}
+            "mpi": ["process rank {} with PID".format(rank), "ascpipe: rank {} was killed by SIGKILL".format(rank)]}
     assert run.code != 0
     assert all(words in run.said for words in says[launcher]), run.said
     assert not run.told[1 - rank].get("ended")
@@ -180,7 +180,7 @@ def test_an_evaluation_left_half_read_changes_nothing_by_all_ranks_and_is_an_err
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])
 def test_a_rank_whose_daemon_is_killed_ends_all_with_an_error(ran, tmp_path, swept, rank):
     run = ran(tmp_path / "run", "supervisor", rank, steps=MANY)
-    require_error(run, "E110", "supervisor", "is gone", of=[rank], at=range(AT, MANY))
+    require_error(run, "E110", "supervisor", "died", of=[rank], at=range(AT, MANY))
     require_error(run, "rank {}".format(rank), of=[1 - rank], at=range(AT, MANY))
 
 

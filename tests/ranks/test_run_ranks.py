@@ -47,18 +47,18 @@ def test_each_rank_is_told_its_number_and_gets_the_arguments(script):
 
 
 @pytest.mark.parametrize("text, code, words, cause", [
-    ("raise ValueError('the disk is full\\nand more')", 1, "ended with exit code 1",
+    ("raise ValueError('the disk is full\\nand more')", 1, "exited with code 1",
      "ValueError: the disk is full"),
-    ("sys.exit(7)", 7, "ended with exit code 7", "exit code 7"),
-    pytest.param("sys.exit('refused')", 1, "ended with exit code 1", "refused", marks=pytest.mark.long),
-    ("os.kill(os.getpid(), signal.SIGKILL)", 137, "was ended by SIGKILL", None)])
+    ("sys.exit(7)", 7, "exited with code 7", "exit code 7"),
+    pytest.param("sys.exit('refused')", 1, "exited with code 1", "refused", marks=pytest.mark.long),
+    ("os.kill(os.getpid(), signal.SIGKILL)", 137, "was killed by SIGKILL", None)])
 def test_the_rank_that_fails_is_named_with_its_cause_and_its_exit_code(script, text, code, words, cause):
     text = "if rank == 1:\n    {}\nsignal.pause()\n".format(text)
     got, _, err = ended(ascpipe_run(2, script(text)))
     assert got == code, err
     first, *others = ours(err)
-    assert first == "rank 1 {}; what ranks said of it, the first one first:".format(words)
-    assert others == ["  nothing; see their output above" if cause is None else "  rank 1: " + cause]
+    assert first == "rank 1 {}. Messages of the ranks, the first one first:".format(words)
+    assert others == ["  none; see their output above" if cause is None else "  rank 1: " + cause]
 
 
 def test_an_error_of_a_step_is_told_before_those_that_it_causes(script):
@@ -96,7 +96,7 @@ def test_ranks_end_when_the_launcher_or_ascpipe_is_killed(script, tmp_path, whom
     _, err = process.communicate()
     assert process.returncode == (-9 if whom == "ascpipe" else 137)
     if whom == "launcher":
-        assert ours(err)[0].startswith("the launcher of the ranks was ended by SIGKILL; what ranks said of it"), err
+        assert ours(err)[0].startswith("the launcher of the ranks was killed by SIGKILL. Messages of the ranks"), err
 
 
 def test_ranks_begin_anew_as_often_as_asked_in_new_processes(script, tmp_path):

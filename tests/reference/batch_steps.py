@@ -11,7 +11,7 @@ from tests.reference.plan import place_missing
 from tests.reference.quarantine import may_take_free
 from tests.reference.swaps import choose_victims
 from tests.reference.touch import name_keys
-from tests.reference.window import drop_others, hold_others, take_into_window
+from tests.reference.window import drop_extra_entries, hold_extra_entries, take_into_window
 
 NO_ROW = (-1, -1, 0, 0)
 
@@ -52,10 +52,10 @@ class Table:
         # what there is memory for
         self.scratch_room = self.entries_ready = self.homes_ready = 0
         self.change_room = 0
-        self.has_order = self.home_memory_ended = False
+        self.has_order = self.home_memory_exhausted = False
         # what steps of a ring know and count
         self.cut_asked = self.touch_blocked = self.is_loading = self.has_images = False
-        self.images_kept_for = -1
+        self.images_saved_for = -1
         self.header = dict.fromkeys(("rows", "time", "retired", "batches", "ids", "hits", "misses", "loads"), 0)
 
     def key_of(self, entry):
@@ -116,7 +116,7 @@ def fit(table, admitted, fresh):
         return PLAN_DEVICE_SMALL, admitted
     if rows > (table.tier.disk_slots if table.tier else table.home_rows):
         return PLAN_HOST_FULL, rows
-    if table.home_memory_ended and reach_of(table, fresh) > table.homes_ready:
+    if table.home_memory_exhausted and reach_of(table, fresh) > table.homes_ready:
         return PLAN_NO_MEMORY, rows
     return PLAN_OK, rows
 
@@ -163,7 +163,7 @@ def complete(table, number, fresh, record):
         record.out_slots = choose_victims(table, number, record, outs)
         owners = {row[0]: entry for entry, row in table.view.items()}
         record.out_entries = [owners[slot] for slot in record.out_slots]
-        hold_others(table, number, record.out_entries)
+        hold_extra_entries(table, number, record.out_entries)
         free = take_lowest_slots(table.free_slots, len(record.move_in) - outs)
         record.slots = place_missing(record.move_in, free + record.out_slots, record.slots)
     if table.home_rows:
@@ -180,10 +180,10 @@ def add_record(table, number, record, rows, time):
 
 def put_on(table, number, record, rows, time):
     if len(table.window[number]) != len(record.held):
-        hold_others(table, number, record.held)
-    hold_others(table, number, record.out_entries)
-    record.out_homes = view.put_outs(record.out_entries, table.view, table.changes)
-    view.put_keys(*record.keys(), table.view, table.changes)
+        hold_extra_entries(table, number, record.held)
+    hold_extra_entries(table, number, record.out_entries)
+    record.out_homes = view.apply_outs(record.out_entries, table.view, table.changes)
+    view.apply_keys(*record.keys(), table.view, table.changes)
     add_record(table, number, record, rows, time)
 
 
@@ -198,7 +198,7 @@ def take_back(table, number, record, fresh):
     give_back_rows(table, [record.homes[i] for i in record.move_in[:fresh]])
     if table.tier:
         table.tier.new_keys[number] = fresh
-    drop_others(table, number)
+    drop_extra_entries(table, number)
 
 
 def assign(table, record, ticket, time):

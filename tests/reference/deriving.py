@@ -56,7 +56,7 @@ def derive_record(table, number, record):
     tier.newest_pinned = number
 
 
-def free_the_rest(table):
+def free_unused_homes(table):
     tier = table.tier
     tier.high = max([home + 1 for home, status in enumerate(tier.status) if status != FREE], default=0)
     tier.free = [home for home in reversed(range(tier.high)) if tier.status[home] == FREE]

@@ -18,7 +18,7 @@ def take_asked(tier, room):
     return reads, writes
 
 
-def take_again(tier, begin, end, room):
+def repeat_requests(tier, begin, end, room):
     """Numbers of the reads and of the writes, and the first one that was not looked at."""
     reads, writes = [], []
     for home in range(begin, end):

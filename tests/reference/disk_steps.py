@@ -31,7 +31,7 @@ def move_table_rows(ring, turns):
         moved += transfers.move_rows(table)
         if tier.fetch_queue and not tier.free and tier.high == table.homes_ready < table.home_rows:
             turn.lacks = LACKS_HOMES
-        elif tier.lost >= 0 or transfers.is_stuck(table):
+        elif tier.lost >= 0 or transfers.is_out_of_disk_slots(table):
             turn.lacks = LACKS_DISK
         lacking += turn.lacks != LACKS_NOTHING
     return moved, lacking

@@ -1,5 +1,5 @@
 """Plain-Python twins of ``ascpipe/kernels/ring_rounds.py``."""
-from ascpipe.kernels.asks import CARRY_OUT, ENDED, GO_ON, PROVIDE, RING
+from ascpipe.kernels.asks import CARRY_OUT, CONTINUE, ENDED, PROVIDE, RING
 from ascpipe.layout.words import PLANNED, RETIRED, TOUCHED
 from tests.reference.asks import look_at_bells
 from tests.reference.disk_steps import move_table_rows
@@ -15,7 +15,7 @@ from tests.reference.ring_steps import (
 )
 
 (LOOK, ASSIGN, STORE_RETIRED, LEAVE_WINDOW, MOVE_ROWS, MAKE_PLANS, STORE_PLANNED, FIND_ENTRIES, STORE_TOUCHED,
- LOOK_FOR_OTHERS, END_ROUND) = range(11)
+ FIND_RARE_ACTIONS, END_ROUND) = range(11)
 
 
 class Rounds:
@@ -30,10 +30,10 @@ def count_step(rounds, made, then):
     if made[1]:
         return PROVIDE
     rounds.at = then
-    return GO_ON
+    return CONTINUE
 
 
-def has_others(turns):
+def has_rare_actions(turns):
     return any(turn.action != NOTHING or turn.is_loading for turn in turns)
 
 
@@ -41,7 +41,7 @@ def end_round(rounds):
     rounds.at = LOOK
     rounds.done += rounds.acted
     rounds.left -= 1
-    return GO_ON if rounds.acted and rounds.left > 0 else ENDED
+    return CONTINUE if rounds.acted and rounds.left > 0 else ENDED
 
 
 def take_step(ring, turns, rounds, listeners):
@@ -51,7 +51,7 @@ def take_step(ring, turns, rounds, listeners):
     if at == MOVE_ROWS:
         made = move_table_rows(ring, turns)
         asks = count_step(rounds, made, MAKE_PLANS)
-        return RING if asks == GO_ON and made[0] and look_at_bells(listeners[2:]) else asks
+        return RING if asks == CONTINUE and made[0] and look_at_bells(listeners[2:]) else asks
     if at == MAKE_PLANS:
         return count_step(rounds, plan_frames(ring, turns), STORE_PLANNED)
     if at == FIND_ENTRIES:
@@ -62,23 +62,23 @@ def take_step(ring, turns, rounds, listeners):
     if at == LOOK:
         ready, rounds.plans = look_at_tables(ring, turns)
         rounds.acted = 0
-        rounds.at = ASSIGN if ready or has_disk else LOOK_FOR_OTHERS
+        rounds.at = ASSIGN if ready or has_disk else FIND_RARE_ACTIONS
     elif at == STORE_RETIRED:
-        return RING if store_words(ring, turns, RETIRE, LEAVE, RETIRED) and look_at_bells(listeners[:2]) else GO_ON
+        return RING if store_words(ring, turns, RETIRE, LEAVE, RETIRED) and look_at_bells(listeners[:2]) else CONTINUE
     elif at == LEAVE_WINDOW:
         leave_frames(turns, NOTHING)
         rounds.at = MOVE_ROWS if has_disk else MAKE_PLANS
     elif at == STORE_PLANNED:
-        return RING if store_words(ring, turns, PLAN, NOTHING, PLANNED) and look_at_bells(listeners[:1]) else GO_ON
+        return RING if store_words(ring, turns, PLAN, NOTHING, PLANNED) and look_at_bells(listeners[:1]) else CONTINUE
     elif at == STORE_TOUCHED:
         store_words(ring, turns, TOUCH, NOTHING, TOUCHED)
     else:
-        return CARRY_OUT if has_others(turns) else GO_ON
-    return GO_ON
+        return CARRY_OUT if has_rare_actions(turns) else CONTINUE
+    return CONTINUE
 
 
 def run_tables(ring, turns, rounds, listeners):
-    asks = GO_ON
-    while asks == GO_ON:
+    asks = CONTINUE
+    while asks == CONTINUE:
         asks = take_step(ring, turns, rounds, listeners)
     return asks

@@ -1,5 +1,5 @@
 """Plain-Python twins of ``ascpipe/kernels/ring_scan.py``: a ring is a list of frames and one of tables."""
-from ascpipe.kernels.asks import ENDED, GO_ON, PROVIDE, RING
+from ascpipe.kernels.asks import CONTINUE, ENDED, PROVIDE, RING
 from ascpipe.layout.words import DEDUPED, SUBMITTED
 from tests.reference import unique
 from tests.reference.asks import look_at_bells
@@ -104,20 +104,20 @@ def take_frame_step(ring, claims, cells, listeners):
         if number < 0:
             return ENDED
         claims.number, claims.left, claims.at = number, claims.left - 1, DEDUP
-        return GO_ON
+        return CONTINUE
     if claims.at == DEDUP:
         claims.columns, claims.largest = submitted_parts(ring, claims.number)
         if cells < (3 * claims.largest + ring.rank_size if ring.rank_size > 1 else 2 * claims.largest):
             return PROVIDE
         claims.counts, claims.at = dedup_parts(ring, claims.number, claims.columns), PUBLISH
-        return GO_ON
+        return CONTINUE
     publish_deduped(ring, claims.number, claims.columns, claims.counts)
     claims.done, claims.at = claims.done + 1, CLAIM
-    return RING if look_at_bells(listeners) else GO_ON
+    return RING if look_at_bells(listeners) else CONTINUE
 
 
 def dedup_frames(ring, claims, cells, listeners):
-    asks = GO_ON
-    while asks == GO_ON:
+    asks = CONTINUE
+    while asks == CONTINUE:
         asks = take_frame_step(ring, claims, cells, listeners)
     return asks

@@ -100,13 +100,13 @@ def plan_frame(ring, turn):
             view.keep_row(entry, table.view, table.changes)
             table.view[entry] = (*table.view[entry][:2], *row[2:])
         batch_steps.complete(table, turn.number, len(fresh), record)
-        record.out_homes = view.put_outs(record.out_entries, table.view, table.changes)
-        view.put_moves(record.move_in, record.held, record.slots, record.homes, table.view)
+        record.out_homes = view.apply_outs(record.out_entries, table.view, table.changes)
+        view.apply_moves(record.move_in, record.held, record.slots, record.homes, table.view)
     else:
         admitted, fresh, loads = 0, [], []
-    table.home_memory_ended = False
+    table.home_memory_exhausted = False
     batch_steps.add_record(table, turn.number, record, table.rows + len(fresh), time)
-    window.pass_by(table, turn.number)
+    window.mark_not_to_plan(table, turn.number)
     part.record = record
     part.fields.update(
         base=base, horizon=ring.frame(max(table.window)).ticket, status=status, need=need, full=1,
@@ -142,7 +142,7 @@ def count_batch(header, part, ticket):
 def assign_frame(ring, turn):
     """What the assignment lacks."""
     table, part, ticket = turn.table, turn.part(ring), ring.frame(turn.number).ticket
-    if table.has_images and table.images_kept_for != turn.number:
+    if table.has_images and table.images_saved_for != turn.number:
         return LACKS_IMAGES
     batch_steps.assign(table, part.record, ticket, part.fields["time"])
     batch_steps.forget(table, len(part.record.held) + len(part.record.out_slots))

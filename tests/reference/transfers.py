@@ -60,7 +60,7 @@ def spill_rows(table):
     return len(slots)
 
 
-def is_stuck(table):
+def is_out_of_disk_slots(table):
     tier = table.tier
     return (tier.lacking > soon_free(table) and tier.candidates > 0 and tier.room_for_asks > 0
             and not (tier.in_flight or tier.grace_epoch or tier.quarantined_slots))

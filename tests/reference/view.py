@@ -11,7 +11,7 @@ def prefetch_entry(numbers, i, entries):
     """Changes nothing."""
 
 
-def say_as(known):
+def copy_values(known):
     """The row of a ``retire.Entry``."""
     return known.values()[:4]
 
@@ -32,7 +32,7 @@ def choose_rows(n, used, masks, hand, most):
 
 def fill_row(entry, bit, known):
     """(mask, entry, what the row says)."""
-    return bit, entry, say_as(known)
+    return bit, entry, copy_values(known)
 
 
 def clear_rows(masks):
@@ -63,7 +63,7 @@ def keep_row(entry, view, changes):
     changes.append((entry, view[entry]))
 
 
-def put_outs(out_entries, view, changes):
+def apply_outs(out_entries, view, changes):
     """Home rows of the victims."""
     homes = []
     for entry in out_entries:
@@ -73,14 +73,14 @@ def put_outs(out_entries, view, changes):
     return homes
 
 
-def put_keys(held, slots, homes, counts, frequencies, view, changes):
+def apply_keys(held, slots, homes, counts, frequencies, view, changes):
     for entry, slot, home, count, frequency in zip(held, slots, homes, counts, frequencies):
         keep_row(entry, view, changes)
         place = view[entry][:2] if slot < 0 and home < 0 else (slot, home)
         view[entry] = (*place, count, frequency)
 
 
-def put_moves(move_in, held, slots, homes, view):
+def apply_moves(move_in, held, slots, homes, view):
     for i in move_in:
         view[held[i]] = (slots[i], homes[i], *view[held[i]][2:])
 

@@ -10,11 +10,11 @@ def take_into_window(table, number, held):
     table.newest = number
 
 
-def hold_others(table, number, entries):
+def hold_extra_entries(table, number, entries):
     table.others[number] += entries
 
 
-def pass_by(table, number):
+def mark_not_to_plan(table, number):
     table.unplanned.discard(number)
 
 
@@ -29,14 +29,14 @@ def free_names(table, entries):
         del table.index[keys[entry]], table.view[entry]
 
 
-def drop_others(table, number):
+def drop_extra_entries(table, number):
     table.others[number] = []
 
 
 def leave(table, number):
     if number not in table.window:
         return
-    pass_by(table, number)
+    mark_not_to_plan(table, number)
     if table.tier:
         unpin_frame(table, number)
     listed = table.window.pop(number) + table.others.pop(number)

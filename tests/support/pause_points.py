@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional
 import numpy as np
 
 from ascpipe.kernels import atomics, ring_scan
-from ascpipe.kernels.asks import GO_ON, LACKS_ENTRIES, LACKS_IMAGES
+from ascpipe.kernels.asks import CONTINUE, LACKS_ENTRIES, LACKS_IMAGES
 from ascpipe.kernels.next_action import PLAN, RETIRE, TOUCH
 from ascpipe.layout import structs
 from ascpipe.layout.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, EVAL, FREE, WORD_NAMES
@@ -283,7 +283,7 @@ def _around_frames(pauses: Pauses) -> None:
         pauses.at_point("dedup: half DEDUPED", lambda: publish_half(*args))
 
     pauses.around(stepwise.KEY, "dedup", lambda *_: pauses.at_point("dedup: claimed"),
-                  lambda *args: pauses.at_point("dedup: arrays written") if args[-1] == GO_ON else None)
+                  lambda *args: pauses.at_point("dedup: arrays written") if args[-1] == CONTINUE else None)
     pauses.around(stepwise.KEY, "publish", before, lambda *_: pauses.at_point("dedup: after DEDUPED"))
     pauses.during(stepwise.KEY, "dedup", "dedup")
     pauses.during(stepwise.KEY, "publish", "dedup")

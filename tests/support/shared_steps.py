@@ -30,7 +30,7 @@ def due_parts(memory: np.ndarray, turns: np.ndarray) -> Iterator[Tuple[Any, Part
         own, number = planner_of(turn), int(turn["number"])
         header = _structured(int(own["header_at"]), structs.TABLE)
         snapshot_is_on = own["has_images"] or header["snapshot_copied"] < header["snapshot_bound"]
-        if not snapshot_is_on or own["images_kept_for"] == number:
+        if not snapshot_is_on or own["images_saved_for"] == number:
             yield turn, ring.part(number, int(turn["column"]))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ascpipe.kernels import ring_rounds, ring_scan
-from ascpipe.kernels.asks import ENDED, GO_ON
+from ascpipe.kernels.asks import CONTINUE, ENDED
 from ascpipe.layout import structs
 from ascpipe.shm.bell import Bell
 from ascpipe.workers import key_worker, ring_scheduler
@@ -25,16 +25,16 @@ KEY = SimpleNamespace(**dict.fromkeys(_KEY_STEPS, ring_scan.take_frame_step))
 
 def run_tables(memory: np.ndarray, turns: np.ndarray, rounds: np.ndarray, looks: np.ndarray) -> int:
     """As ``ring_rounds.run_tables``."""
-    asks = GO_ON
-    while asks == GO_ON:
+    asks = CONTINUE
+    while asks == CONTINUE:
         asks = getattr(TABLE, _TABLE_STEPS[rounds["at"][0]])(memory, turns, rounds[0], looks)
     return asks
 
 
 def dedup_frames(memory: np.ndarray, claims: np.ndarray, *rest: Any) -> int:
     """As ``ring_scan.dedup_frames``, but one frame at a time."""
-    asks = GO_ON
-    while asks == GO_ON:
+    asks = CONTINUE
+    while asks == CONTINUE:
         if claims["done"][0]:
             return ENDED
         asks = getattr(KEY, _KEY_STEPS[claims["at"][0]])(memory, claims[0], *rest)

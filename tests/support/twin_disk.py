@@ -42,8 +42,8 @@ class DiskWorker:
         tier, segment, begin, self.taken = self._pair.twin.tier, self._pair.segment, 0, []
         while begin < tier.home_rows:
             reads, writes = np.zeros((2, choice + 1), np.int64)
-            found = disk_asks.take_again(segment.requests, begin, tier.home_rows, reads, writes)
-            expected = twins.take_again(tier, begin, tier.home_rows, choice + 1)
+            found = disk_asks.repeat_requests(segment.requests, begin, tier.home_rows, reads, writes)
+            expected = twins.repeat_requests(tier, begin, tier.home_rows, choice + 1)
             assert (reads[:found[0]].tolist(), writes[:found[1]].tolist(), found[2]) == expected
             self.taken += expected[0] + expected[1]
             begin = expected[2]

@@ -95,7 +95,7 @@ class Steps:
             self._complete(frame, fresh, loads)
         else:
             self._leave(frame)
-        pair.planner["home_memory_ended"] = 0
+        pair.planner["home_memory_exhausted"] = 0
         pair.provided()
 
     def _draft(self, frame, drafted):
@@ -133,20 +133,20 @@ class Steps:
         made = frame.record(fresh + loads, outs)
         rows, time = planner["rows"] + fresh, max(planner["time"], frame.timestamp)
         listed = list_of(planner, frame.number)
-        view.put_outs(planner, view_of(planner), listed[frame.n:], made.out_homes)
-        record.out_homes = view_twins.put_outs(record.out_entries, twin.view, twin.changes)
+        view.apply_outs(planner, view_of(planner), listed[frame.n:], made.out_homes)
+        record.out_homes = view_twins.apply_outs(record.out_entries, twin.view, twin.changes)
         assert [array.tolist() for array in made] == [
             *record.keys(), record.move_in, record.out_slots, record.out_entries, record.out_homes]
-        view.put_moves(made, listed[:frame.n], view_of(planner).rows)
-        view_twins.put_moves(record.move_in, record.held, record.slots, record.homes, twin.view)
+        view.apply_moves(made, listed[:frame.n], view_of(planner).rows)
+        view_twins.apply_moves(record.move_in, record.held, record.slots, record.homes, twin.view)
         batch_steps.add_record(planner, frame.number, made, rows, time)
         twins.add_record(twin, frame.number, record, int(rows), int(time))
         frame.pending = Pending(frame.number, made, fresh, int(rows), int(time))
         self._pass_by(frame)
 
     def _pass_by(self, frame):
-        window.pass_by(self.pair.planner, frame.number)
-        window_twins.pass_by(self.pair.twin, frame.number)
+        window.mark_not_to_plan(self.pair.planner, frame.number)
+        window_twins.mark_not_to_plan(self.pair.twin, frame.number)
 
     def again(self, *_):
         """A step that was taken already changes nothing."""

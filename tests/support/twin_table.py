@@ -18,7 +18,7 @@ from ascpipe.tables.records import Truth
 from tests.reference import batch_steps as twins
 from tests.reference import window as window_twins
 from tests.reference.bits import frame_bit
-from tests.reference.deriving import derive_record, derive_tier, free_the_rest
+from tests.reference.deriving import derive_record, derive_tier, free_unused_homes
 from tests.reference.rescoring import true_scores
 from tests.reference.tier_memory import Tier
 from tests.reference.view import derive_view
@@ -114,12 +114,12 @@ class TwinTable:
         if fresh.tier:
             derive_tier(fresh, fresh.used)
         for number, record, _, rows, time in pending:
-            window_twins.pass_by(fresh, number)
+            window_twins.mark_not_to_plan(fresh, number)
             twins.put_on(fresh, number, record, rows, time)
         if fresh.tier:
             for number, record, *_ in pending:
                 derive_record(fresh, number, record)
-            free_the_rest(fresh)
+            free_unused_homes(fresh)
         else:
             assert all(fresh.view[entry] == old[entry] for entry in fresh.view)
         fresh.homes = {row[1] for row in fresh.view.values() if row[1] >= 0}
@@ -143,7 +143,7 @@ class TwinTable:
         twin.scratch_room, twin.has_order = int(planner["scratch_room"]), bool(planner["order_at"])
         twin.entries_ready, twin.homes_ready = int(header["entries_ready"]), int(header["homes_ready"])
         twin.change_room, twin.home_rows = int(planner["change_room"]), int(planner["home_rows"])
-        twin.home_memory_ended = bool(planner["home_memory_ended"])
+        twin.home_memory_exhausted = bool(planner["home_memory_exhausted"])
 
     def image(self):
         """All that a step may change, as bytes, except what it may write although it lacks something."""
@@ -169,7 +169,7 @@ class TwinTable:
         records = range(int(planner["first_record"]), int(planner["next_record"]))
         assert [int(planner["record_frame"][record % MAX_FRAMES]) for record in records] == [
             number for number, _ in twin.pending]
-        for name in ("touch_blocked", "home_memory_ended", "is_loading"):
+        for name in ("touch_blocked", "home_memory_exhausted", "is_loading"):
             assert bool(planner[name]) == getattr(twin, name), name
         self._compare_entries()
         self._compare_places()

@@ -100,7 +100,7 @@ def test_a_step_waits_for_room_in_the_log_counted_and_named(tier, tmp_path, monk
         trainer.start()
         try:
             wait_until(lambda: sum(waits()) > 0)  # counted first, said at the end of that round
-            wait_until(lambda: trainer_waits_for() == ["room in the log of a save"])
+            wait_until(lambda: trainer_waits_for() == ["space in the log of a save"])
             assert len(losses) == 0
         finally:
             paused.go_on.set()

@@ -326,7 +326,7 @@ class TestOps:
         np.testing.assert_array_equal(rows, [[6, 8], [0, 0]])
 
     @pytest.mark.parametrize("given, said", [
-        ({"others": 3}, "feature 0 has 2 bags, expected 3 as what stands beside it"),
+        ({"others": 3}, "feature 0 has 2 bags, expected 3, like the adjacent features"),
         ({"restore": (0, 7)}, r"restore index 7 at position 1 of lookup 0 is outside \[0, 2\)"),
         ({"splits": (0, 1)}, "row split 1 at 1 of 1 bags with 2 ids"),
         ({"combiners": ["most"]}, "combiner 'most' is not sum, mean or sqrtn"),

@@ -169,8 +169,8 @@ def test_what_keeps_a_table_from_being_loaded_is_said_although_it_cannot_be_give
     def fail(*args):
         raise MineError
 
-    plain = Hold.give_up_load
-    monkeypatch.setattr(Hold, "give_up_load", lambda self, number: refusing(plain(self, number)))
+    plain = Hold.abort_load
+    monkeypatch.setattr(Hold, "abort_load", lambda self, number: refusing(plain(self, number)))
     monkeypatch.setattr(loading, "_fill_rows", fail)
     with pytest.raises(MineError):
         saver.restore(running, path)

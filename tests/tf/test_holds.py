@@ -141,7 +141,7 @@ def test_entries_are_written_into_a_load_and_nowhere_else(program):
         assert entries["generation"][:2].tolist() == [3, 65535]  # never set back: rows on disk are told apart by it
         entries["generation"][:2] = 0
         held.end_entries(0)
-        held.give_up_load(0)
+        held.abort_load(0)
     assert program.table.size() == 0
     program.take()
     assert program.table.size() == 1

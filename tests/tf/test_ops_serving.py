@@ -130,7 +130,7 @@ def test_a_file_that_is_damaged_missing_or_of_another_export_is_an_error_that_na
     content = checkpoints.content(rows=20, dim=DIM)
     path, file = written(tmp_path, checkpoints.save(tmp_path, 1, [content]))
     lookup = tf.errors.FailedPreconditionError
-    assert "{} is whole, but of another export".format(path) in refusal(
+    assert "{} is complete, but belongs to another export".format(path) in refusal(
         lookup, path, file._replace(seal=(file.seal + 1) % 2 ** 32))
     assert "{}-none cannot be read: No such file".format(path) in refusal(lookup, path + "-none", file)
     assert "has rows of 4 floats, the lookup wants 5" in refusal(lookup, path, file, dim=5)

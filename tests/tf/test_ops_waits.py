@@ -117,7 +117,7 @@ def test_a_dead_supervisor_ends_every_wait_within_a_second():
             daemon.lifeline.close()
             error = step.ended()
             assert isinstance(error, tf.errors.FailedPreconditionError)
-            assert "E110: ascpipe supervisor (pid {}) is gone".format(os.getpid()) in error.message
+            assert "E110: The ascpipe supervisor (pid {}) died".format(os.getpid()) in error.message
             assert time.monotonic() - began < PROMPT_S
             with pytest.raises(tf.errors.FailedPreconditionError, match="E110"):
                 opened.run(graph.channels[0].embeddings[0])

@@ -15,7 +15,7 @@ from tests.support import tree
 from tests.tf import programs
 
 MOST_IN_A_PLAIN_PROGRAM = 15
-ALWAYS = (None, patches.INCUMBENT, patches.CARDS)  #: features that are no part of TensorFlow
+ALWAYS = (None, patches.INCUMBENT, patches.ACCELERATOR_OPTIONS)  #: features that are no part of TensorFlow
 
 
 def name_of(patch):
@@ -25,7 +25,7 @@ def name_of(patch):
 def is_of(api):
     """Whether programs of an API have a patch, of a class or a module."""
     return lambda patch: not patch.of_graphs and (api == "mx_rec" or patch.feature not in (
-        patches.INCUMBENT, patches.CARDS, patches.HOST_OPS))
+        patches.INCUMBENT, patches.ACCELERATOR_OPTIONS, patches.HOST_OPS))
 
 
 # ---- how many there are

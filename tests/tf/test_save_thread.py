@@ -11,7 +11,7 @@ from tests.support.waiting import wait_until
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch, caplog):
-    monkeypatch.setattr(save_thread, "_SAY_S", 0.01)
+    monkeypatch.setattr(save_thread, "_LOG_INTERVAL_S", 0.01)
     monkeypatch.setattr(late_lines, "FIRST_S", 0.01)
     caplog.set_level(logging.DEBUG, save_thread.__name__)
 

@@ -26,11 +26,12 @@ def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
     stand_ins = StandIns.of(state)
     for source, target in sorted(assignment_map.items()):
         for variable, stand_in in stand_ins.items():
-            name = _name_there(source, target, variable, stand_in.variable)
+            name = _name_in_checkpoint(source, target, variable, stand_in.variable)
             if name is not None:
                 table = stand_in.table.table_name
                 slot = stand_ins.name_of_slot(variable)  # a scope includes the slot after an optimizer made it
-                sources[table] = table_name(name), slot is not None and _name_there(source, target, slot) is not None
+                has_slot = slot is not None and _name_in_checkpoint(source, target, slot) is not None
+                sources[table] = table_name(name), has_slot
                 if state.mode is None:
                     raise ColumnError(variable, "tf.train.init_from_checkpoint() sets only initializers, but the rows "
                                       "of this variable are in a table. Call load = asc.warm_start(checkpoint, "
@@ -39,7 +40,7 @@ def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
         warm_starting.begin_tables(state, path, sources)
 
 
-def _name_there(source: str, target: Any, name: str, variable: Optional[tf.Variable] = None) -> Optional[str]:
+def _name_in_checkpoint(source: str, target: Any, name: str, variable: Optional[tf.Variable] = None) -> Optional[str]:
     """Return the name of a variable in the checkpoint by one entry of the map, or None if the entry does not match.
 
     Args:

@@ -66,7 +66,7 @@ def _restart() -> None:
     lifecycle.shutdown()
     lifecycle.init()
     process = Process.current()
-    internals.kept_on(process, "columns", lambda: dataclasses.replace(Columns.of(before), told={}))
+    internals.stored_on(process, "columns", lambda: dataclasses.replace(Columns.of(before), told={}))
     process.warned = before.warned
     process.deferred.mark_on_demand = _start_columns
 
@@ -74,12 +74,12 @@ def _restart() -> None:
 def _start_columns(graph: tf.Graph) -> None:
     state = GraphState.of(graph)
     if not state.marked:
-        _tell(Columns.of(Process.current()))
+        _print_choice(Columns.of(Process.current()))
         _warn_of_reads(state)
-    lifecycle.start_if_it_looks_up(graph)
+    lifecycle.start_if_it_has_lookups(graph)
 
 
-def _tell(columns: Columns) -> None:
+def _print_choice(columns: Columns) -> None:
     """Print which variables are replaced and which are not, once for each variable."""
     new = {name: reason for name, reason in columns.told.items() if name not in columns.printed}
     columns.told = {}

@@ -7,7 +7,7 @@ import tensorflow as tf
 from ascpipe.errors import CallOrderError, api_names
 from ascpipe.tf import internals
 from ascpipe.tf.api import installing
-from ascpipe.tf.clean_up import ended_by
+from ascpipe.tf.clean_up import cleaning_up
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.modify.hooks import GraphModifierHook
 from ascpipe.tf.modify.modifier import modify_graph_and_start_emb_cache
@@ -121,8 +121,8 @@ def pipeline(**init_arguments: Any) -> Iterator[tf.Graph]:
     """
     with tf.Graph().as_default() as graph:
         init(**init_arguments)
-        with ended_by(shutdown, "the pipeline"):
-            process.Process.current().deferred.mark_on_demand = start_if_it_looks_up
+        with cleaning_up(shutdown, "the pipeline"):
+            process.Process.current().deferred.mark_on_demand = start_if_it_has_lookups
             yield graph
 
 
@@ -140,7 +140,7 @@ class StartHook(GraphModifierHook):
         start()
 
 
-def start_if_it_looks_up(graph: tf.Graph) -> None:
+def start_if_it_has_lookups(graph: tf.Graph) -> None:
     """Call ``start`` once for a graph that has lookups."""
     state = GraphState.of(graph)
     if not state.marked and state.served is None and (state.lookups or state.requests.lookups):

@@ -47,23 +47,23 @@ def parent_of(tips: Dict[str, Tip], directory: str, base: str, step: Optional[in
     reason = _obstacle(tip, directory, place_of_save(directory, base, step))
     if reason is None and tip is not None:
         loaded = [name for name, at in tables.items() if int(at.header["cut_granted"]) != tip.loads[name]]
-        reason = "table {} was loaded since".format(loaded[0]) if loaded else None
+        reason = "table {} was loaded after it".format(loaded[0]) if loaded else None
     if reason is not None:
-        _say_whole(os.path.join(directory, base) if tip is None else tip.prefix, reason)
+        _log_full_save(os.path.join(directory, base) if tip is None else tip.prefix, reason)
         return None
     return tip
 
 
 def _obstacle(tip: Optional[Tip], directory: str, place: Place) -> Optional[str]:
     if tip is None:
-        return "nothing was saved under that name in this training"
+        return "nothing was saved under that name in this session"
     if tip.deltas >= MAX_DELTAS:
-        return "{} deltas stand upon each other already".format(tip.deltas)
+        return "there are already {} deltas in a chain".format(tip.deltas)
     for name in place.names:
         if os.path.lexists(os.path.join(directory, name)):
-            return "a delta does not replace {}".format(name)
+            return "a delta cannot replace {}".format(name)
     if tip.link not in [found.link for found in complete_checkpoints(directory)]:
-        return "it is not there any more as it was saved"
+        return "it was changed or removed since it was saved"
     return None
 
 
@@ -90,7 +90,7 @@ def changes_since(tip: Optional[Tip], tables: Dict[str, TableState],
     try:
         return tip, {name: _changes(tip, name, at, threshold) for name, at in tables.items()}
     except CheckpointError as error:
-        _say_whole(tip.prefix, str(error))
+        _log_full_save(tip.prefix, str(error))
         return None, whole
 
 
@@ -106,8 +106,8 @@ def loads_of(tables: Dict[str, TableState]) -> Dict[str, int]:
     return {name: int(at.header["cut_granted"]) for name, at in tables.items()}
 
 
-def _say_whole(prefix: str, reason: str) -> None:
-    _log.info("a full checkpoint is saved, not a delta upon %s: %s", prefix, reason)
+def _log_full_save(prefix: str, reason: str) -> None:
+    _log.info("a full checkpoint is saved instead of a delta to %s: %s", prefix, reason)
 
 
 def _changes(tip: Tip, name: str, at: TableState, threshold: int) -> Changes:
@@ -119,7 +119,7 @@ def _changes(tip: Tip, name: str, at: TableState, threshold: int) -> Changes:
     since = (tip.full if threshold else tip.position).tables[name].last_ticket
     none = np.empty(0, np.int64)
     changes = Changes(since, none, none if int(header["cut_applied"]) == saved.cuts else _deleted(tip, name, at))
-    return _without_seldom(tip, name, at, changes, least) if least else changes
+    return _without_rare_keys(tip, name, at, changes, least) if least else changes
 
 
 def _deleted(tip: Tip, name: str, at: TableState) -> np.ndarray:
@@ -129,7 +129,7 @@ def _deleted(tip: Tip, name: str, at: TableState) -> np.ndarray:
         block.keys[~places(live, block.keys)[1]] for block in _saved_counts(tip, name))])
 
 
-def _without_seldom(tip: Tip, name: str, at: TableState, changes: Changes, least: int) -> Changes:
+def _without_rare_keys(tip: Tip, name: str, at: TableState, changes: Changes, least: int) -> Changes:
     """Leave out keys that occurred fewer than ``least`` times since they were last saved."""
     changed = [entries[changes.among(entries)] for entries in table_rows.entry_blocks(at)]
     keys = np.concatenate([np.empty(0, np.int64), *(entries["key"] for entries in changed)])
@@ -141,9 +141,10 @@ def _without_seldom(tip: Tip, name: str, at: TableState, changes: Changes, least
     for block in _saved_counts(tip, name):
         place, is_there = places(keys, block.keys)
         before[place[is_there]] = block.counts[is_there]
-    came_back = counts < before  # evicted since the save, so the count restarted
-    seldom = counts - np.where(came_back, 0, before) < least
-    return changes._replace(left_out=keys[seldom], deleted=np.concatenate([changes.deleted, keys[seldom & came_back]]))
+    count_restarted = counts < before  # evicted since the save, so the count restarted
+    seldom = counts - np.where(count_restarted, 0, before) < least
+    deleted = np.concatenate([changes.deleted, keys[seldom & count_restarted]])
+    return changes._replace(left_out=keys[seldom], deleted=deleted)
 
 
 def _saved_counts(tip: Tip, name: str) -> Iterator[KeyBlock]:

@@ -11,6 +11,7 @@ from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.errors import CheckpointError
 from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
 from ascpipe.checkpoint.tree import Tree, open_tree, why
+from ascpipe.errors import SaverError
 from ascpipe.tf.checkpoints.saving import Checkpoints
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.running.process import Process
@@ -36,8 +37,8 @@ def export(table_list: Optional[Sequence[str]] = None) -> None:
     """
     prefix = Checkpoints.of(Process.current()).last_saved
     if prefix is None:
-        raise RuntimeError("export() is for what was saved since init(), and nothing was: save first, or call "
-                           "ascpipe.tf.export_tables() with a checkpoint")
+        raise SaverError("export() returns tables that were saved since asc.init(), and nothing was saved. Save "
+                         "first, or call asc.export_tables() with a checkpoint")
     export_tables(prefix, table_list, with_dict=True)
 
 
@@ -65,7 +66,8 @@ def export_tables(prefix: str, table_list: Optional[Sequence[str]] = None, *, wi
         names = list(dict.fromkeys(table_list or checkpoint.tables))
         unknown = [name for name in names if name not in checkpoint.tables]
         if unknown:
-            _log.warning("not exported, as checkpoint %s has no such table: %s; it has %s", prefix, ", ".join(unknown),
+            _log.warning("not exported, because checkpoint %s has no such table: %s; it has "
+                         "%s", prefix, ", ".join(unknown),
                          ", ".join(checkpoint.tables))
         with contextlib.closing(open_tree(prefix)) as tree:
             return [_export(checkpoint, tree, name, with_dict) for name in names if name in checkpoint.tables]
@@ -119,5 +121,6 @@ def _write(tree: Tree, table: str, name: str, write: Callable[[BinaryIO], None])
         finally:
             disk.close(folder)
     except OSError as error:
-        raise CheckpointError("table {!r} was not exported to {}: {}. The checkpoint is as it was; mend the cause and "
-                              "export again".format(table, os.path.join(tree.path, table, name), why(error))) from error
+        raise CheckpointError("Table {!r} was not exported to {}: {}. The checkpoint is unchanged. Remove the "
+                              "cause and export again".format(
+                                  table, os.path.join(tree.path, table, name), why(error))) from error

@@ -78,7 +78,8 @@ class _Saves:
             return None
         tip = self._pipeline.tips.get(deltas.name_of(asked["directory"], asked["base"]))
         if tip is None or tip.link.stem != asked["parent"]:
-            raise NotSavedError(asked["base"], "this rank does not know the save {} that the delta stands upon".format(
+            raise NotSavedError(asked["base"], "this rank does not have the save {}, which is the base of the "
+                                               "delta".format(
                 asked["parent"]), 0, 0, "Save the whole.")
         return tip
 
@@ -86,7 +87,7 @@ class _Saves:
                held: "_Held") -> str:
         since, changes = deltas.changes_since(held.tip, held.tables, asked["threshold"])
         if since is not held.tip:
-            raise NotSavedError(writer.prefix, "the checkpoint that the delta stands upon cannot be read", 0, 0,
+            raise NotSavedError(writer.prefix, "the base checkpoint of the delta cannot be read", 0, 0,
                                 "Save the whole.")
         specs = saving.specs_of(self._pipeline, known, held.tables, changes)
         writer.begin_tables(specs, delta=since is not None)
@@ -122,7 +123,7 @@ def _load(pipeline: Pipeline, number: int, asked: Mapping[str, Any]) -> str:
             pipeline.loaded = None
             for table in (pipeline.tables[name] for name in asked["sources"]):
                 if not table.shape.home_rows:  # otherwise the slots are in home rows
-                    held.give_slots(table.shape.number, table.slots)
+                    held.create_slots(table.shape.number, table.slots)
             loading.load_tables(pipeline, held, loads)
             if not asked["begins"]:
                 for checkpoint in checkpoints.values():

@@ -11,7 +11,7 @@ from ascpipe.checkpoint.reader import Checkpoint
 from ascpipe.checkpoint.table_folders import row_pieces
 from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.shm import memory
-from ascpipe.tf.clean_up import ended_by
+from ascpipe.tf.clean_up import cleaning_up
 from ascpipe.tf.running import native
 
 
@@ -51,7 +51,7 @@ def instance_of(tables: Sequence[Wanted]) -> Iterator[int]:
     except OutOfSharedMemoryError as error:
         raise NoRoomForCopyError(prefixes, need, error.have) from error
     number = native.number("asc_instance_new")
-    with ended_by(lambda: native.call("asc_instance_release", number), "a copy of " + prefixes):
+    with cleaning_up(lambda: native.call("asc_instance_release", number), "a copy of " + prefixes):
         for wanted in tables:
             _read(number, wanted)
         yield number

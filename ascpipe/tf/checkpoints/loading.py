@@ -9,7 +9,7 @@ from ascpipe.checkpoint.contents import Policies, Position, SlotSpec, TableSpec
 from ascpipe.checkpoint.errors import CheckpointMismatchError
 from ascpipe.checkpoint.reader import Checkpoint
 from ascpipe.tf.checkpoints import table_rows
-from ascpipe.tf.checkpoints.missing_parts import Advice, name_it
+from ascpipe.tf.checkpoints.missing_parts import Advice, advise_allow_missing
 from ascpipe.tf.checkpoints.saving import position
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.graph.optimizer_slots import GRADIENT_COUNT, GRADIENT_SUM, OptimizerSlot
@@ -44,7 +44,7 @@ class Load(NamedTuple):
 
 
 def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype: str,
-             allow_missing: Collection[str], advice: Advice = name_it) -> Load:
+             allow_missing: Collection[str], advice: Advice = advise_allow_missing) -> Load:
     """Return the load of the saved table of the same name, or of an empty table if that is allowed.
 
     Args:
@@ -72,8 +72,9 @@ def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: s
     reason = _missing(checkpoint, saved_name)
     if reason is not None:
         raise CheckpointMismatchError(
-            checkpoint.prefix, saved_name, "{}; the checkpoint has {}. Name in vars_to_warm_start what it has, and in "
-            "var_name_to_prev_var_name what has another name there".format(
+            checkpoint.prefix, saved_name, "{}; the checkpoint has {}. Use names of the checkpoint in "
+                                           "vars_to_warm_start, and map names that differ in "
+                                           "var_name_to_prev_var_name".format(
                 reason, ", ".join(sorted(checkpoint.tables)) or "no table"))
     spec = checkpoint.tables[saved_name]
     load = _checked(checkpoint, shape, slots, spec, ["{}/{}".format(saved_name, slot.name) for slot in slots])
@@ -107,7 +108,7 @@ def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: D
     saved = position_in(pipeline, checkpoint)
     if saved is not None:
         for name, number in rings.items():
-            pipeline.native_side.began_after(number, saved.trained_batches.get(name, 0))
+            pipeline.native_side.set_trained_batches(number, saved.trained_batches.get(name, 0))
         pipeline.loaded = saved, position_now(pipeline, held, saved)
 
 
@@ -132,14 +133,14 @@ def _missing(checkpoint: Checkpoint, name: str) -> Optional[str]:
     spec = checkpoint.tables.get(name)
     if spec is None:
         return "is not in it"
-    return "has no key in it" if spec.rows + spec.candidates == 0 and not checkpoint.verified else None
+    return "has no keys in the checkpoint" if spec.rows + spec.candidates == 0 and not checkpoint.verified else None
 
 
 def _checked(checkpoint: Checkpoint, shape: TableShape, slots: Slots, spec: TableSpec,
-             allow_missing: Collection[str], advice: Advice = name_it) -> Load:
+             allow_missing: Collection[str], advice: Advice = advise_allow_missing) -> Load:
     if spec.dim != shape.dim:
-        raise CheckpointMismatchError(checkpoint.prefix, spec.name, "has rows of {} floats there and of {} in this "
-                                      "program".format(spec.dim, shape.dim))
+        raise CheckpointMismatchError(checkpoint.prefix, spec.name, "has rows of {} floats in the checkpoint and of "
+                                                                    "{} in this program".format(spec.dim, shape.dim))
     saved = _places(spec.dim, spec.slots)
     columns: Columns = [(0, 0, spec.dim)]
     fresh: Fresh = []
@@ -148,13 +149,14 @@ def _checked(checkpoint: Checkpoint, shape: TableShape, slots: Slots, spec: Tabl
             found, saved_width = saved[slot.name]
             if saved_width != width:
                 raise CheckpointMismatchError(
-                    checkpoint.prefix, spec.name, "has {} floats of the optimizer slot {} there and {} in this program"
+                    checkpoint.prefix, spec.name, "has {} floats of the optimizer slot {} in the checkpoint and {} "
+                                                  "in this program"
                     .format(saved_width, slot.name, width))
             columns.append((found, column, width))
             continue
         if spec.rows and "{}/{}".format(spec.name, slot.name) not in allow_missing:
             raise CheckpointMismatchError(
-                checkpoint.prefix, spec.name, "has the optimizer slots {} there, not {}; {}".format(
+                checkpoint.prefix, spec.name, "has the optimizer slots {} in the checkpoint, not {}; {}".format(
                     ", ".join(saved) or "(none)", slot.name, advice("{}/{}".format(spec.name, slot.name))))
         fresh.append((column, width, slot.initial or 0.0))
     return Load(shape, slots, checkpoint, spec, columns, fresh)
@@ -181,8 +183,9 @@ def _load(pipeline: Pipeline, held: Hold, load: Load) -> None:
     try:
         written = _fill(pipeline, held, at, load)
     except BaseException:
-        end_quietly(functools.partial(held.give_up_load, number), "table {!r}".format(name))
-        _log.error("table %r could not be read from %s and is empty now; restore a checkpoint before training goes on",
+        end_quietly(functools.partial(held.abort_load, number), "table {!r}".format(name))
+        _log.error("table %r could not be read from %s and is now empty. Restore a checkpoint before you continue "
+                   "training",
                    name, load.checkpoint.prefix)
         raise
     threshold, counting, now = _policies(at, spec)
@@ -205,7 +208,7 @@ def _fill(pipeline: Pipeline, held: Hold, at: TableState, load: Load) -> int:
     held.end_entries(load.shape.number)
     with_sums = _fill_rows(pipeline, at, load)
     if with_sums is not None:
-        pipeline.native_side.began_with(load.shape.number, at.entries["key"][with_sums])
+        pipeline.native_side.set_unapplied_keys(load.shape.number, at.entries["key"][with_sums])
     return written
 
 

@@ -24,36 +24,36 @@ class MissingError(NoCheckpointError, tf.errors.NotFoundError, ValueError):
         self._message = str(self)
 
 
-def name_it(missing: str) -> str:
+def advise_allow_missing(missing: str) -> str:
     """Return the advice for a program that calls ``restore``."""
     if not missing:
-        return ("If all tables shall begin empty, name them in allow_missing; to restore some variables alone, use a "
-                "Saver with a var_list of them")
-    return "if it shall begin {}, name {!r} in allow_missing".format(_begins(missing), missing)
+        return ("To start with empty tables, list them in allow_missing. To restore only some variables, use a Saver "
+                "with a var_list")
+    return "to start it {}, add {!r} to allow_missing".format(_initial_state(missing), missing)
 
 
 def advice_for(state: GraphState, graph: tf.Graph, prefix: str) -> Advice:
-    """Return ``name_it``, or other advice if an Estimator or a managed session restores.
+    """Return ``advise_allow_missing``, or other advice if an Estimator or a managed session restores.
 
     They finalize the graph first, and cannot pass ``allow_missing``.
     """
     if not graph.finalized:
-        return name_it
-    return functools.partial(_begin_elsewhere, StandIns.of(state).variables(), prefix)
+        return advise_allow_missing
+    return functools.partial(_advise_other_directory, StandIns.of(state).variables(), prefix)
 
 
-def _begin_elsewhere(of_columns: Collection[str], prefix: str, missing: str) -> str:
-    elsewhere = ("{} another model_dir or checkpoint_dir. To begin the training there with what {} has, name its "
-                 "variables{} in warm_start_from=tf.estimator.WarmStartSettings(...) or in ascpipe.tf.warm_start() "
+def _advise_other_directory(of_columns: Collection[str], prefix: str, missing: str) -> str:
+    elsewhere = ("{} another model_dir or checkpoint_dir. To start the training there from the values of {}, list "
+                 "its variables{} in warm_start_from=tf.estimator.WarmStartSettings(...) or in asc.warm_start() "
                  "(docs/how-to/warm_start.md)")
     if not missing:
-        return ("A program without tables trained this model: its embeddings are variables, which tables cannot take. "
-                "{}".format(elsewhere.format("Use", prefix, "")))
+        return ("A program without tables trained this model: its embeddings are variables, which tables cannot "
+                "load. {}".format(elsewhere.format("Use", prefix, "")))
     text = elsewhere.format("use", prefix, " and tables")
     if missing in of_columns:
         return text
-    return "{}; or set ASCPIPE_ALLOW_MISSING={}, and it begins {}".format(text, missing, _begins(missing))
+    return "{}; or set ASCPIPE_ALLOW_MISSING={}, and it starts {}".format(text, missing, _initial_state(missing))
 
 
-def _begins(missing: str) -> str:
-    return "anew" if "/" in missing else "empty"
+def _initial_state(missing: str) -> str:
+    return "from its initializer" if "/" in missing else "empty"

@@ -9,7 +9,7 @@ from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
 from ascpipe.tf.checkpoints import loading
 from ascpipe.tf.checkpoints.instances import Wanted, instance_of
 from ascpipe.tf.checkpoints.loading import Load
-from ascpipe.tf.checkpoints.missing_parts import Advice, name_it
+from ascpipe.tf.checkpoints.missing_parts import Advice, advise_allow_missing
 from ascpipe.tf.checkpoints.saving import saved_part
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.asking import Asked, RefusedError, asked, working
@@ -41,7 +41,7 @@ class Source(NamedTuple):
 
 def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseRestore, attach: Attach, *,
                        allow_unverified: bool = False, allow_missing: Collection[str] = (),
-                       advice: Advice = name_it) -> Dict[str, int]:
+                       advice: Advice = advise_allow_missing) -> Dict[str, int]:
     """Verify a checkpoint, then replace tables and dense variables by its contents.
 
     Batches that were read ahead stay queued and are trained afterwards. If rank 0 restores, all ranks load their shards
@@ -91,7 +91,7 @@ def _replace(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], 
     with hold(alone=True) as held:
         restore_dense(checkpoint.dense_prefix)
         if _is_live(pipeline, held, checkpoint):
-            _log.info("the tables are already as %s has them", checkpoint.prefix)
+            _log.info("the tables already have the contents of %s", checkpoint.prefix)
         else:
             pipeline.loaded = None
             with _other_ranks(pipeline, what) as others, working(pipeline.ranks):
@@ -114,8 +114,8 @@ def _require_loaded(others: Optional[Asked], prefix: str) -> None:
     try:
         others.answers()
     except RefusedError as error:
-        raise CheckpointError("checkpoint {} was loaded on rank 0 and not on {}. Ranks have other tables now, and none "
-                              "trains on; restart all ranks".format(prefix, error)) from error
+        raise CheckpointError("checkpoint {} was loaded on rank 0 but not on {}. The ranks now have different "
+                              "tables, and none continues training. Restart all ranks".format(prefix, error)) from error
 
 
 def _read(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], restore_dense: DenseRestore,
@@ -123,7 +123,7 @@ def _read(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], res
     """Restore in a session that only evaluates, which then reads the live tables if they match, otherwise a copy."""
     with hold(alone=False) as held:
         if _is_live(pipeline, held, checkpoint):
-            _log.info("the tables are as %s has them", checkpoint.prefix)
+            _log.info("the tables have the contents of %s", checkpoint.prefix)
             attach()
             restore_dense(checkpoint.dense_prefix)
             return

@@ -17,6 +17,7 @@ from tensorflow.python.training import checkpoint_management, training_util
 from ascpipe.checkpoint import model_index
 from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NoTablesError, NotSavedError
 from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_delta, remove_checkpoint
+from ascpipe.errors import CallOrderError, SaverError
 from ascpipe.tf import internals, patches
 from ascpipe.tf.checkpoints import tensorflow_part
 from ascpipe.tf.checkpoints.missing_parts import MissingError, advice_for
@@ -97,8 +98,9 @@ class Saver(tf.compat.v1.train.Saver):
                                    "global_step": global_step, "meta_graph_suffix": meta_graph_suffix})
         process = Process.current()
         if not state.is_live(sess):
-            raise NotSavedError(save_path, "this session reads the tables of a checkpoint that it has restored, and "
-                                "without their optimizer slots; copy that checkpoint, or save where they are trained",
+            raise NotSavedError(save_path, "this session reads the tables of a restored checkpoint, without their "
+                                           "optimizer slots. Copy that checkpoint, or save in the session that "
+                                           "trains them",
                                 0, 0, "Nothing was written.")
         latest_filename = latest_filename or "checkpoint"
         directory, base = os.path.split(save_path)
@@ -209,8 +211,8 @@ def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
         return None
     Process.current().deferred.start(graph)
     if not state.started:
-        raise RuntimeError("tables are saved and restored once their pipeline runs: call ascpipe.tf.start(), or "
-                           "start_asc_pipeline(), before")
+        raise CallOrderError("Tables can be saved and restored only after their pipeline has started. Call "
+                             "asc.start() before")
     return state
 
 
@@ -242,8 +244,8 @@ def _has_tables(saver: tf.compat.v1.train.Saver, state: GraphState, graph: tf.Gr
     if missing:
         if not tensorflow_part.is_of_variables_alone(saver, state):
             raise NoTablesError(prefix, advice_for(state, graph, prefix)(""))
-        _log.info("%s has no tables: the variables in the var_list of this Saver are restored, and the tables stay as "
-                  "they are", prefix)
+        _log.info("%s has no tables: the variables in the var_list of this Saver are restored, and the tables are "
+                  "not changed", prefix)
     return False
 
 
@@ -257,7 +259,7 @@ def _version_asked(process: Process, prefix: str) -> str:
     found = complete_checkpoints(directory or os.curdir)
     steps = [one.step for one in found if one.link.stem == "{}-{}".format(base, one.step)]
     if version not in steps:
-        raise ValueError("restore_model_version={}: {} has no complete checkpoint {} of that step; there are {}. "
+        raise SaverError("restore_model_version={}: {} has no complete checkpoint {} of that step; it has {}. "
                          "Nothing was changed".format(version, directory, base, ", ".join(map(str, steps)) or "none"))
     return os.path.join(directory, "{}-{}".format(base, version))
 
@@ -297,4 +299,4 @@ def _remove(prefix: str) -> None:
     except NoCheckpointError:
         return  # removed already
     except CheckpointError as error:
-        _log.warning("old checkpoint not removed: %s", error)
+        _log.warning("an old checkpoint was not removed: %s", error)

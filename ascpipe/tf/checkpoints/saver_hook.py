@@ -68,8 +68,8 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
             delta = isinstance(self._timer, _Timer) and not self._timer.begin_save()
             return {**({"save_delta": True} if delta else {}), **({"background": True} if in_background else {})}
 
-        if (isinstance(self._timer, _Timer) or in_background) and not isinstance(given, _Asking):
-            self._saver = _Asking(saver, asked)
+        if (isinstance(self._timer, _Timer) or in_background) and not isinstance(given, _SaverWithArguments):
+            self._saver = _SaverWithArguments(saver, asked)
         patches.HOOK_BEGIN.plain(self)
 
     def end(self, session: Any) -> None:
@@ -87,7 +87,7 @@ def require_place_of_saves(graph: tf.Graph, save_path: str) -> None:
     with contextlib.suppress(NoCheckpointError):  # the first save creates the directory
         disk.close(open_place(place))
         if not os.access(place.directory, os.W_OK | os.X_OK):
-            raise CheckpointPathError(place.directory, "it cannot be written to")
+            raise CheckpointPathError(place.directory, "it is not writable")
 
 
 @patches.SUPERVISOR_INIT.by
@@ -136,7 +136,7 @@ class _Timer:
         return self._full_at is None or now >= self._full_at + self._full_s
 
 
-class _Asking:
+class _SaverWithArguments:
     """Wrapper of a hook's saver that adds arguments to ``save``.
 
     Args:

@@ -47,7 +47,7 @@ class Checkpoints:
     @classmethod
     def of(cls, process: Process) -> "Checkpoints":
         """Return the record of a process."""
-        return internals.kept_on(process, "checkpoints", cls)
+        return internals.stored_on(process, "checkpoints", cls)
 
 
 class SavedPart(NamedTuple):
@@ -216,7 +216,7 @@ def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, Tab
     pipeline = request.pipeline
     since, changes = deltas.changes_since(tip, tables, request.threshold)
     if others is not None and since is not tip:
-        raise NotSavedError(writer.prefix, "the checkpoint that the delta stands upon cannot be read", 0, 0,
+        raise NotSavedError(writer.prefix, "the base checkpoint of the delta cannot be read", 0, 0,
                             "Save the whole.")
     specs = specs_of(pipeline, request.part.tables, tables, changes)
     writer.begin_tables(specs, None if since is None else since.link)
@@ -237,7 +237,7 @@ def _slices(others: Asked, writer: CheckpointWriter) -> List[str]:
         return others.answers()
     except RefusedError as error:
         raise NotSavedError(writer.prefix, str(error), writer.written_bytes, writer.needed_bytes,
-                            "Earlier checkpoints were not touched, and training may go on.") from error
+                            "Earlier checkpoints are unchanged, and training can continue.") from error
 
 
 def specs_of(pipeline: Pipeline, known: Sequence[KnownTable], tables: Dict[str, TableState],
@@ -291,12 +291,12 @@ def require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: st
     if not pipeline.background.was_used:  # later saves reuse the copies of the device rows
         needed += sum(rows.nbytes for at in tables.values() for rows in at.device)
     try:
-        memory.require(needed, "copies for a save in the background")
+        memory.require(needed, "copies for a background save")
     except OutOfSharedMemoryError as error:
         raise NotSavedError(
-            prefix, "a save in the background needs {} bytes of memory for copies, and there is: {}. Save in the "
-            "foreground, which needs none".format(needed, error.have), 0, needed,
-            "Earlier checkpoints were not touched.") from error
+            prefix, "a background save needs {} bytes of memory for copies. Available: {}. Save in the foreground, "
+                    "which needs no copies".format(needed, error.have), 0, needed,
+            "Earlier checkpoints are unchanged.") from error
 
 
 def position(pipeline: Pipeline, held: Hold, tables: Dict[str, TableState], rings: Dict[str, int]) -> Position:

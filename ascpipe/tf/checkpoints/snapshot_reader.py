@@ -14,7 +14,7 @@ import numpy as np
 from ascpipe.layout import structs
 from ascpipe.layout.words import HOME_NONE, TRAINED
 from ascpipe.tf.checkpoints.table_rows import BLOCK_ENTRIES, entry_blocks
-from ascpipe.tf.clean_up import ended_by
+from ascpipe.tf.clean_up import cleaning_up
 from ascpipe.tf.running import native
 from ascpipe.tf.running.hold_between_steps import Hold, TableState
 
@@ -35,7 +35,7 @@ def frozen_tables(held: Hold, numbers: Mapping[str, int], tables: Mapping[str, T
         tf.errors.ResourceExhaustedError: too little memory for the copies or the log; nothing was changed.
     """
     save = held.begin_save(list(numbers.values()), log_bytes)
-    with ended_by(lambda: native.call("asc_save_end", save), "a save"):
+    with cleaning_up(lambda: native.call("asc_save_end", save), "a save"):
         yield FrozenTables(save, numbers, tables)
 
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from tensorflow.python.training import saver as plain_saver
 from tensorflow.python.training.saving import saveable_object
 
+from ascpipe.errors import SaverError
 from ascpipe.tf import internals
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.graph_state import GraphState
@@ -58,7 +59,7 @@ def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> N
         complete(saver, graph)
         return
     state = GraphState.of(graph)
-    asked = internals.kept_on(saver, "asked", _Asked)
+    asked = internals.stored_on(saver, "asked", _Asked)
     asked.is_known = True
     asked.items = parts.items
     asked.has_only_mark = False
@@ -81,7 +82,7 @@ def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
         RuntimeError: there are such variables, and the graph is finalized.
     """
     parts = internals.SaverParts(saver)
-    asked = internals.kept_on(saver, "asked", _Asked)
+    asked = internals.stored_on(saver, "asked", _Asked)
     if not asked.is_known or not (asked.has_only_mark or parts.is_empty):
         return  # built before ``init``, or has variables
     state = GraphState.known(graph)
@@ -92,14 +93,14 @@ def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
     with graph.as_default():
         came = _variables(state) if asked.items is None else []
         if not came and not has_tables:
-            raise ValueError("No variables to save, and no tables (is_save=True): there were none in the graph when "
-                             "this Saver was made, and none came since")
+            raise SaverError("No variables to save, and no tables (is_save=True): the graph had none when this Saver "
+                             "was created, and none were added")
         if not came and (asked.has_only_mark or graph.finalized):
             return
         if graph.finalized:
-            raise RuntimeError("this Saver was made before the variables of its graph ({}, ...), and the graph is "
-                               "finalized: make it after them, or call its build() before the graph is "
-                               "finalized".format(came[0]))
+            raise SaverError("This Saver was created before the variables of its graph ({}, ...), and the graph is "
+                             "finalized. Create it after them, or call its build() before the graph is "
+                             "finalized".format(came[0]))
         parts.forget_build()
         parts.items = asked.items
         saver.build()
@@ -107,7 +108,7 @@ def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
 
 def is_of_variables_alone(saver: tf.compat.v1.train.Saver, state: GraphState) -> bool:
     """Return whether a saver has a ``var_list`` with variables and without tables of its graph."""
-    asked = internals.kept_on(saver, "asked", _Asked)
+    asked = internals.stored_on(saver, "asked", _Asked)
     items = asked.items if asked.is_known else internals.SaverParts(saver).items
     if not items:
         return False
@@ -188,8 +189,8 @@ def _refuse_iterator(state: GraphState, item: Any) -> None:
     for consumer in item.op.consumers():
         if consumer.type in GET_NEXT and any(
                 state.datasets.ticket_of(stream.number, consumer) is not None for stream in state.streams()):
-            raise ValueError(
-                "iterator {!r} cannot be saved: its batches are submitted ahead of training. Leave it out "
-                "(no make_saveable_from_iterator or CheckpointInputPipelineHook): a checkpoint says how many were "
-                "trained. Go on with dataset.skip(ascpipe.tf.trained_batches(path)['training']) before map(insert_fn)"
-                .format(item.op.op.name))
+            raise SaverError("Iterator {!r} cannot be saved, because its batches are submitted ahead of training. Do "
+                             "not save it (no make_saveable_from_iterator or CheckpointInputPipelineHook). The "
+                             "checkpoint contains the number of trained batches: continue with "
+                             "dataset.skip(asc.trained_batches(path)['training']) before map(insert_fn)".format(
+                                 item.op.op.name))

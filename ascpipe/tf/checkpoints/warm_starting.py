@@ -11,7 +11,7 @@ from tensorflow.python.training import checkpoint_management
 
 from ascpipe.checkpoint.errors import NoCheckpointError
 from ascpipe.checkpoint.tree import open_tree
-from ascpipe.errors import ColumnError
+from ascpipe.errors import ArgumentError, CallOrderError, ColumnError
 from ascpipe.errors.base import shown
 from ascpipe.tf import internals, patches
 from ascpipe.tf.checkpoints.restoring import Source, load_tables
@@ -30,7 +30,7 @@ Load = Callable[[tf.compat.v1.Session], Dict[str, int]]
 
 
 @dataclasses.dataclass
-class _Begun:
+class _WarmStarts:
     """Warm starts of one graph.
 
     Attributes:
@@ -42,8 +42,8 @@ class _Begun:
     is_under_way: bool = False
 
     @staticmethod
-    def of(state: GraphState) -> "_Begun":
-        return internals.kept_on(state, "warm_starts", _Begun)
+    def of(state: GraphState) -> "_WarmStarts":
+        return internals.stored_on(state, "warm_starts", _WarmStarts)
 
 
 class _Settings(NamedTuple):
@@ -66,8 +66,8 @@ class _Wanted(Rule):
             try:
                 re.compile(value)
             except re.error as error:
-                raise ValueError("argument {}: {} is no regular expression: {}".format(
-                    name, shown(value), error)) from error
+                raise ArgumentError("argument {}: {} is not a regular expression: {}".format(
+                                        name, shown(value), error)) from error
         elif isinstance(value, (list, tuple)):
             for place, one in enumerate(value):
                 self.check("{}[{}]".format(name, place), one)
@@ -122,21 +122,21 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
         sources.update({name: Source(prefix, previous_names.pop(name, name), slots)
                         for name, slots in tables.items()})
         if dense != [] or settings.vocabularies or previous_names:
-            begun = _Begun.of(state)
+            begun = _WarmStarts.of(state)
             begun.is_under_way = True
             try:
                 patches.WARM_START.plain(prefix, dense, settings.vocabularies, previous_names)
             finally:
                 begun.is_under_way = False
     if not sources:
-        _log.warning("warm start from %s: it begins no table; this graph has %s", ckpt_to_initialize_from,
+        _log.warning("warm start from %s: it initializes no table; this graph has %s", ckpt_to_initialize_from,
                      ", ".join(state.tables) or "none")
     return functools.partial(_load, state, sources, allow_unverified)
 
 
 def is_under_way(state: GraphState) -> bool:
     """Return whether TensorFlow's part of a warm start of this graph is being built."""
-    return _Begun.of(state).is_under_way
+    return _WarmStarts.of(state).is_under_way
 
 
 def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, bool]]) -> None:
@@ -147,7 +147,7 @@ def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, boo
         sources: by table name: name in the checkpoint, and whether its slots are loaded, too.
     """
     prefix = _checkpoint(path)
-    _Begun.of(state).loads.append(functools.partial(
+    _WarmStarts.of(state).loads.append(functools.partial(
         _load, state, {name: Source(prefix, *source) for name, source in sources.items()}, False))
 
 
@@ -158,14 +158,14 @@ def _warm_start_of_estimator(*settings: Any, **named_settings: Any) -> None:
     if state is None or not state.tables:
         patches.WARM_START.plain(*settings, **named_settings)
     else:
-        _Begun.of(state).loads.append(warm_start(*settings, **named_settings))
+        _WarmStarts.of(state).loads.append(warm_start(*settings, **named_settings))
 
 
 def _init_fn(scaffold: tf.compat.v1.train.Scaffold) -> Optional[Callable[[tf.compat.v1.Session], Any]]:
     """Return the program's ``init_fn``, followed by the loads of tables."""
     plain: Optional[Callable[[tf.compat.v1.Session], Any]] = patches.SCAFFOLD_INIT_FN.plain.fget(scaffold)
     state = GraphState.known(tf.compat.v1.get_default_graph())
-    loads = [] if state is None else _Begun.of(state).loads
+    loads = [] if state is None else _WarmStarts.of(state).loads
     if not loads:
         return plain
 
@@ -186,7 +186,8 @@ def _by_path(paths: Any, *others: Any) -> Iterator[_Settings]:
     if not isinstance(paths, (list, tuple)):
         for name, value in zip(_PER_PATH[1:], others[1:]):
             if isinstance(value, (list, tuple)):
-                raise ValueError("{} is a list, and ckpt_to_initialize_from is one path, {!r}".format(name, paths))
+                raise ArgumentError("{} is a list, but ckpt_to_initialize_from is a single path, {!r}".format(
+                                        name, paths))
         yield _Settings(paths, *others)
         return
     lists = []
@@ -194,8 +195,8 @@ def _by_path(paths: Any, *others: Any) -> Iterator[_Settings]:
         if not value and not isinstance(value, (list, tuple)) and name != _PER_PATH[0]:
             value = [None] * len(paths)  # WarmStartSettings replaces None by {}
         if not isinstance(value, (list, tuple)) or len(value) != len(paths):
-            raise ValueError("{} must be a list of {}, one for each path of ckpt_to_initialize_from, not {!r}".format(
-                name, len(paths), value))
+            raise ArgumentError("{} must be a list of {}, one item for each path of ckpt_to_initialize_from, not "
+                                "{!r}".format(name, len(paths), value))
         lists.append(value)
     yield from map(_Settings, paths, *lists)
 
@@ -252,16 +253,16 @@ def _selected(state: GraphState, wanted: Any) -> Tuple[Dict[str, bool], Any]:
 def _require_table(prefix: str, before: str, variable: str, vocabularies: Any) -> None:
     """Raise ``ColumnError`` if a checkpoint cannot have the table of a column's variable."""
     if variable in (vocabularies or {}):
-        raise ColumnError(variable, "a VocabInfo gives its rows another order, and those of a table are found by their "
-                          "ids: leave it out where new words only follow the old ones, or let this column be "
-                          "TensorFlow's by a larger min_buckets")
+        raise ColumnError(variable, "a VocabInfo reorders its rows, but rows of a table are found by their ids. Omit "
+                                    "it if new words only follow the old ones; otherwise raise min_buckets to keep "
+                                    "this column in TensorFlow")
     if not checkpoint_management.checkpoint_exists_internal(prefix):
         return  # it has only tables
     shapes = tf.train.load_checkpoint(prefix).get_variable_to_shape_map()
     if shapes.get(before, [0])[0]:
-        raise ColumnError(variable, "the checkpoint {} has {} rows of {!r} as TensorFlow keeps them, and no table: a "
-                          "warm start takes tables from a training with tables, or leave this one out of "
-                          "vars_to_warm_start".format(prefix, shapes[before][0], before))
+        raise ColumnError(variable, "the checkpoint {} has {} rows of {!r} as a TensorFlow variable, not as a table. "
+                                    "A warm start loads tables from checkpoints of programs with tables; remove this "
+                                    "one from vars_to_warm_start".format(prefix, shapes[before][0], before))
 
 
 def _is_slot_in(expression: str, state: GraphState, variable: str) -> bool:
@@ -277,7 +278,7 @@ def _names(expression: str, variable: str, slot: str = "") -> bool:
 def _variables_in_scope(scope: str) -> List[tf.Variable]:
     found = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, scope)
     if not found:
-        _log.warning("vars_to_warm_start: %r is no table and begins no variable's name", scope)
+        _log.warning("vars_to_warm_start: %r is neither a table nor the prefix of a variable's name", scope)
     return found
 
 
@@ -287,11 +288,11 @@ def _load(state: GraphState, sources: Dict[str, Source], allow_unverified: bool,
         return {}
     Process.current().deferred.start(session.graph)
     if not state.started:
-        raise RuntimeError("tables are warm-started once their pipeline runs: call start_asc_pipeline() in model_fn, "
-                           "or in begin() of a hook, as ascpipe.tf.StartHook does")
+        raise CallOrderError("Tables can be warm-started only after their pipeline has started. Call asc.start() in "
+                             "model_fn or in begin() of a hook, or use asc.StartHook()")
     rows = load_tables(state, Process.current().running_pipeline(), sources,
                        functools.partial(state.attach, session), allow_unverified=allow_unverified)
     for name, count in rows.items():
-        _log.info("table %r begins with %d rows: those of %r in %s", name, count, sources[name].name,
+        _log.info("table %r starts with %d rows, from %r in %s", name, count, sources[name].name,
                   sources[name].prefix)
     return rows

@@ -5,7 +5,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 import tensorflow as tf
 from tensorflow.python.feature_column import feature_column_v2 as columns_v2
 
-from ascpipe.errors import ColumnError
+from ascpipe.errors import ColumnError, FeatureError
 from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.bags import COMBINERS
 from ascpipe.tf.running.column_choice import TableSizes
@@ -72,9 +72,9 @@ class TableEmbeddingColumn(_Sized, columns_v2.EmbeddingColumn):
         """
         _begin_use()
         if internals.makes_variables_by_itself(state_manager):
-            raise ColumnError(self.name, "a layer of TensorFlow 2, as in Estimators of tf.compat.v2, cannot have a "
-                              "table: use tf.compat.v1.estimator, tf.compat.v1.keras.layers.DenseFeatures or "
-                              "input_layer")
+            raise ColumnError(self.name, "layers of TensorFlow 2, which Estimators of tf.compat.v2 use, cannot have "
+                                         "a table. Use tf.compat.v1.estimator, "
+                                         "tf.compat.v1.keras.layers.DenseFeatures or input_layer")
         super().create_state(state_manager)
 
     def _old_get_dense_tensor_internal(self, *args: Any, **kwargs: Any) -> Any:
@@ -264,6 +264,6 @@ def _initial(dimension: int) -> Any:
 def _sparse_integers(key: str, given: Any) -> tf.SparseTensor:
     ids = internals.sparse_input(given)
     if not ids.dtype.is_integer:
-        raise ValueError("feature {!r} has dtype {}, categorical_column_with_int64 takes integers".format(
-            key, ids.dtype.name))
+        raise FeatureError("Feature {!r} has dtype {}, but categorical_column_with_int64 needs integers".format(
+                               key, ids.dtype.name))
     return tf.SparseTensor(ids.indices, tf.cast(ids.values, tf.int64), ids.dense_shape)

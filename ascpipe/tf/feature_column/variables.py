@@ -62,12 +62,12 @@ def _shared_column(self: Any, *args: Any, **kwargs: Any) -> Any:
         with plan.making():
             return patches.SHARED_COLUMN.plain(self, *args, **kwargs)
     # TensorFlow compares the shape of the existing variable with the full shape.
-    with internals.shape_shown(made[0], (plan.buckets, plan.dim)):
+    with internals.with_shape(made[0], (plan.buckets, plan.dim)):
         return patches.SHARED_COLUMN.plain(self, *args, **kwargs)
 
 
 def _shared_weights(self: Any) -> Any:
-    name, buckets, initializer = internals.parts_of_shared_embeddings(self)
+    name, buckets, initializer = internals.fields_of_shared_embeddings(self)
     with _Plan(self, name, buckets, self.dimension, initializer).making():
         return patches.SHARED_WEIGHTS.plain.fget(self)
 
@@ -77,11 +77,11 @@ patches.SHARED_WEIGHTS.by(property(_shared_weights))
 
 @patches.LINEAR_COLUMN.by
 def _linear_column(self: Any, inputs: Any) -> Any:
-    column, units = internals.parts_of_linear_column(self)
+    column, units = internals.fields_of_linear_column(self)
     if not isinstance(column, (internals.OldCategoricalColumn, columns_v2.CategoricalColumn)):
         return patches.LINEAR_COLUMN.plain(self, inputs)
     plan = _Plan(column, WEIGHTS, internals.buckets_of(column), units, None)
-    if not plan.is_asked():
+    if not plan.is_requested():
         return patches.LINEAR_COLUMN.plain(self, inputs)
     with internals.custom_getter_of(self, plan.getter):
         return patches.LINEAR_COLUMN.plain(self, inputs)
@@ -122,7 +122,7 @@ class _Plan:
         self.initializer = initializer or tf.compat.v1.zeros_initializer()
         self._sizes: Optional[TableSizes] = None
 
-    def is_asked(self) -> bool:
+    def is_requested(self) -> bool:
         """Return True if the program requests tables, for this column or by ``use_for_feature_columns``."""
         return sizes_given(self.column, self.name) is not None or (
             Process.is_initialised() and Columns.of(Process.current()).choice is not None)
@@ -140,7 +140,7 @@ class _Plan:
         choice = columns.choice
         if self._sizes is None and choice is None:
             return False
-        reason = self._why_not()
+        reason = self._refusal_reason()
         if self._sizes is not None and reason is not None:
             raise ColumnError(variable_name, reason)
         if self._sizes is None and choice is not None:
@@ -148,16 +148,17 @@ class _Plan:
                 reason = "{} buckets, below {}".format(self.buckets, choice.min_buckets)
             self._sizes = choice.sizes
         if reason is None and tf.distribute.has_strategy():
-            raise ColumnError(variable_name, "tables are no variables of tf.distribute: leave train_distribute and "
-                              "eval_distribute out of RunConfig; several processes train tables by "
-                              "ascpipe run --ranks, or let this column be TensorFlow's by a larger min_buckets")
+            raise ColumnError(variable_name, "tables cannot be variables of tf.distribute. Remove train_distribute "
+                                             "and eval_distribute from RunConfig; to train tables with several "
+                                             "processes, use `ascpipe run --ranks`. To keep this column in "
+                                             "TensorFlow, raise min_buckets")
         columns.told.setdefault(variable_name, reason or "")
         return reason is None
 
     @contextlib.contextmanager
     def making(self) -> Iterator[None]:
         """Let ``get_variable`` create the variable without rows in the block if a table replaces it."""
-        if not self.is_asked():
+        if not self.is_requested():
             yield
             return
         scope = tf.compat.v1.get_variable_scope()
@@ -183,20 +184,21 @@ class _Plan:
             stand_ins[name] = StandIn(variable, table, bool(variable.trainable))
         return variable
 
-    def _why_not(self) -> Optional[str]:
+    def _refusal_reason(self) -> Optional[str]:
         if getattr(self.column, "ckpt_to_load_from", None) is not None:
-            return "its rows come from ckpt_to_load_from; a table begins by warm_start_from or ascpipe.tf.warm_start"
+            return ("its rows are loaded from ckpt_to_load_from; a table is loaded by warm_start_from or "
+                    "asc.warm_start()")
         if isinstance(self.initializer, init_ops.Constant) and tf.TensorShape([self.buckets, self.dim]) == \
                 tf.TensorShape(getattr(self.initializer.value, "shape", None)):
-            return "its initializer gives each bucket a row of its own"
+            return "its initializer gives each bucket its own row"
         if not is_initializer(self.initializer):
-            return "its initializer is {!r}, no instance of a class of initializers".format(self.initializer)
+            return "its initializer is {!r}, not an instance of an initializer class".format(self.initializer)
         return None
 
     def _device_rows(self, variable_name: str, sizes: TableSizes) -> int:
         if sizes.device is not None:
             return min(sizes.device, self.buckets)
         if self.buckets > MAX_BUCKETS_WITHOUT_SIZE:
-            raise ColumnError(variable_name, "it has {} buckets, and no size is given: give device_vocabulary_size, "
-                              "the rows that its table holds at a time".format(self.buckets))
+            raise ColumnError(variable_name, "it has {} buckets and no size. Pass device_vocabulary_size, the number "
+                                             "of rows that its table holds on the device".format(self.buckets))
         return self.buckets

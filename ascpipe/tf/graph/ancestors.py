@@ -6,7 +6,7 @@ import tensorflow as tf
 from ascpipe.tf import internals
 
 
-def ops_behind(tensors: Iterable[tf.Tensor], ends: Collection[str] = ()) -> List[tf.Operation]:
+def ops_feeding(tensors: Iterable[tf.Tensor], ends: Collection[str] = ()) -> List[tf.Operation]:
     """Return the ops that tensors depend on through data inputs, each once.
 
     Args:
@@ -15,7 +15,7 @@ def ops_behind(tensors: Iterable[tf.Tensor], ends: Collection[str] = ()) -> List
     return _found(tensors, lambda op: [] if op.type in ends else list(op.inputs))
 
 
-def ops_differentiated(tensors: Iterable[tf.Tensor]) -> List[tf.Operation]:
+def ops_reached_by_gradients(tensors: Iterable[tf.Tensor]) -> List[tf.Operation]:
     """Return the ops that gradients of tensors reach, each once, including those where they end."""
     def inputs_of(op: tf.Operation) -> List[tf.Tensor]:
         if op.type == "StopGradient" or not internals.is_differentiable(op):

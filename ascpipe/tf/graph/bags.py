@@ -46,11 +46,11 @@ def bags_of(table_name: str, ids: Ids, weights: Optional[Ids]) -> Bags:
 def require_combiner(table_name: str, combiner: Any, max_norm: Any) -> None:
     """Raise ``CombinerError`` for an unknown combiner or an invalid ``max_norm``."""
     if not isinstance(combiner, str) or combiner not in COMBINERS:
-        raise CombinerError(table_name, "combiner is {}, expected one of {}".format(
+        raise CombinerError(table_name, "combiner is {}; expected one of {}".format(
             shown(combiner), ", ".join(map(repr, COMBINERS))))
     is_number = isinstance(max_norm, (int, float)) and not isinstance(max_norm, bool)
     if max_norm is not None and not (is_number and 0 < max_norm < float("inf")):
-        raise CombinerError(table_name, "max_norm is {}, expected None or a number above 0".format(shown(max_norm)))
+        raise CombinerError(table_name, "max_norm is {}; expected None or a number above 0".format(shown(max_norm)))
 
 
 def combined(rows: tf.Tensor, bags: Bags, combiner: str, max_norm: Optional[float]) -> tf.Tensor:
@@ -81,24 +81,26 @@ def _gradient_of_combine(op: tf.Operation, gradient: tf.Tensor) -> List[Any]:
 def _require_weights(table_name: str, weights: Ids, ids: Ids) -> None:
     _require_bags(table_name, "weights", weights)
     if weights.is_ragged != ids.is_ragged:
-        raise CombinerError(table_name, "weights are a {} and ids a {}; give both in one form".format(
+        raise CombinerError(table_name, "weights are a {}, but ids are a {}. Pass both in the same form".format(
             type(weights.given).__name__, type(ids.given).__name__))
     if weights.values.dtype != tf.float32:
-        raise CombinerError(table_name, "weights have dtype {}, expected float32: tf.cast() their values".format(
+        raise CombinerError(table_name, "weights have dtype {}; expected float32. Convert their values with "
+                                        "tf.cast()".format(
             weights.values.dtype.name))
     given = weights.values.shape
     wanted = ids.values.shape
     if not given.is_compatible_with(wanted):
-        raise CombinerError(table_name, "there are weights {} for ids {}; each id has one weight".format(given, wanted))
+        raise CombinerError(table_name, "there are weights {} for ids {}, but each id has one "
+                                        "weight".format(given, wanted))
 
 
 def _require_bags(table_name: str, what: str, ids: Ids) -> None:
     given = ids.given
     if not isinstance(given, (tf.SparseTensor, tf.RaggedTensor)):
         kind = "a dense Tensor" if isinstance(given, tf.Tensor) else type(given).__name__
-        raise CombinerError(table_name, "{} are {}, expected a SparseTensor or RaggedTensor, whose rows are bags"
+        raise CombinerError(table_name, "{} are {}; expected a SparseTensor or RaggedTensor, whose rows are bags"
                             .format(what, kind))
     rank = given.shape.rank
     if rank is not None and rank != 2:
-        raise CombinerError(table_name, "{} have rank {}, expected 2, bags of ids: tf.sparse.reshape() them to [bags, "
-                            "ids]".format(what, rank))
+        raise CombinerError(table_name, "{} have rank {}; expected 2, bags of ids. Use tf.sparse.reshape() to [bags, "
+                                        "ids]".format(what, rank))

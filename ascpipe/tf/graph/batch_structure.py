@@ -5,6 +5,7 @@ from typing import Any, Iterator, List, Mapping, Optional, Set, Tuple, Union
 
 import tensorflow as tf
 
+from ascpipe.errors import FeatureError
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.ids import Ids, are_ids
 from ascpipe.tf.validation import did_you_mean
@@ -33,7 +34,7 @@ def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
         found = _by_place(batch, key, spec) if isinstance(key, int) else _by_name(batch, key, spec)
         return _require_ids(found, key, spec)
     if spec.is_timestamp:
-        raise KeyError("timestamp " + missing(batch, spec))
+        raise FeatureError("The timestamp is missing. " + missing(batch, spec))
     return None
 
 
@@ -46,7 +47,7 @@ def require_ids(batch: Any, spec: FeatureSpec, without_batch: Exception) -> Ids:
         raise without_batch
     found = find_ids(batch, spec)
     if found is None:
-        raise KeyError(missing(batch, spec))
+        raise FeatureError(missing(batch, spec))
     return found
 
 
@@ -64,8 +65,8 @@ def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
     there = [key for key in spec.index_keys if _by_name(batch, key, spec) is not None]
     if len(set(there)) > 1 and tuple(there) not in _warned:
         _warned.add(tuple(there))
-        _log.warning("FeatureSpec %r takes the ids %r of the batch; it also has %r, as the table is called. "
-                     "Give index_key=%r, or the other", spec.label, there[0], there[1], there[0])
+        _log.warning("FeatureSpec %r uses the ids %r of the batch, which also has %r, the name of the table. Pass "
+                     "index_key=%r, or the other name", spec.label, there[0], there[1], there[0])
     return there[0] if there else None
 
 
@@ -78,7 +79,7 @@ def add_ticket(batch: Any, ticket: tf.Tensor) -> Any:
     """
     if isinstance(batch, Mapping):
         if not batch:
-            raise ValueError("the batch is an empty dict")
+            raise FeatureError("The batch is an empty dict")
         extended = copy.copy(batch)
         extended[sorted(batch, key=str)[-1] + TICKET_SUFFIX] = ticket  # type: ignore
         return extended
@@ -112,8 +113,8 @@ def missing(batch: Any, spec: FeatureSpec) -> str:
              if isinstance(key, str) and not key.endswith(TICKET_SUFFIX)]
     wanted = list(dict.fromkeys(spec.index_keys))
     near = next((words for words in (did_you_mean(str(key), there) for key in wanted) if words), "")
-    return "FeatureSpec {!r}: no {} in the batch, which is {}{}".format(
-        spec.label, ", nor ".join(map(repr, wanted)), describe(batch), near + (" Give it as index_key" if near else ""))
+    return "FeatureSpec {!r}: the batch has no {}; it is {}{}".format(
+        spec.label, ", nor ".join(map(repr, wanted)), describe(batch), near + (" Pass it as index_key" if near else ""))
 
 
 def with_default_row(rows: tf.Tensor, slots: tf.Tensor, restore: tf.Tensor, default_row: tf.Tensor) -> tf.Tensor:
@@ -142,8 +143,8 @@ def have_rows(slots: tf.Tensor, restore: tf.Tensor) -> tf.Tensor:
 
 def _by_place(batch: Any, place: int, spec: FeatureSpec) -> Any:
     if isinstance(batch, Mapping):
-        raise ValueError("FeatureSpec {!r}: index_key {} is a place, the batch is {}; give the key of the dict".format(
-            spec.label, place, describe(batch)))
+        raise FeatureError("FeatureSpec {!r}: index_key {} is a position, but the batch is {}. Pass the key of the "
+                           "dict".format(spec.label, place, describe(batch)))
     if not isinstance(batch, (list, tuple)):
         elements: Any = (batch,)
     elif len(batch) == 2 and isinstance(batch[0], (list, tuple)):
@@ -151,16 +152,16 @@ def _by_place(batch: Any, place: int, spec: FeatureSpec) -> Any:
     else:
         elements = batch
     if place >= len(elements):
-        raise ValueError("FeatureSpec {!r}: index_key {} is beyond the end of {}".format(
-            spec.label, place, describe(elements)))
+        raise FeatureError("FeatureSpec {!r}: index_key {} is beyond the end of the batch, which is {}".format(
+                               spec.label, place, describe(elements)))
     return elements[place]
 
 
 def _by_name(batch: Any, name: Union[str, int], spec: FeatureSpec) -> Any:
     dicts = list(_dicts(batch))
     if not dicts:
-        raise ValueError("FeatureSpec {!r}: index_key {!r} is the key of a dict, the batch is {}; give a place, "
-                         "index_key=0 for instance".format(spec.label, name, describe(batch)))
+        raise FeatureError("FeatureSpec {!r}: index_key {!r} is the key of a dict, but the batch is {}. Pass a "
+                           "position, for example index_key=0".format(spec.label, name, describe(batch)))
     for candidate in dicts:
         if name in candidate:
             return candidate[name]
@@ -179,12 +180,13 @@ def _dicts(batch: Any) -> Iterator[Mapping[Any, Any]]:
 
 def _require_ids(found: Any, key: Union[str, int], spec: FeatureSpec) -> Ids:
     if not isinstance(found, (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)):
-        raise TypeError("FeatureSpec {!r}: {!r} of the batch is {}, expected a Tensor, SparseTensor or RaggedTensor of "
-                        "ids".format(spec.label, key, type(found).__name__))
+        raise FeatureError("FeatureSpec {!r}: {!r} of the batch is {}; expected a Tensor, SparseTensor or "
+                           "RaggedTensor of ids".format(spec.label, key, type(found).__name__))
     if not are_ids(found.dtype):
-        raise TypeError("FeatureSpec {!r}: {!r} of the batch has dtype {}, ids are integers{}".format(
-            spec.label, key, found.dtype.name, ". Before the insert function, map tf.strings.to_hash_bucket_fast(ids, "
-            "2 ** 63 - 1)" if found.dtype == tf.string else ""))
+        raise FeatureError("FeatureSpec {!r}: {!r} of the batch has dtype {}, but ids are integers{}".format(
+                               spec.label, key, found.dtype.name,
+                               ". Before the insert function, map tf.strings.to_hash_bucket_fast(ids, 2 ** 63 - 1)"
+                               if found.dtype == tf.string else ""))
     return Ids.of(found)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import tensorflow as tf
 
+from ascpipe.errors import DatasetError
 from ascpipe.tf import internals
 
 #: Output of a dataset or iterator -> number of the stream whose ticket it carries.
@@ -83,8 +84,8 @@ class DatasetGraph:
         """
         found = self._iterator_tickets(self.iterator(get_next))
         if any(other != found[0] for other in found):
-            raise ValueError("iterator {!r} is initialised from datasets that carry different streams; make an "
-                             "iterator for each".format(self.iterator(get_next).name))
+            raise DatasetError("Iterator {!r} is initialized from datasets with different insert functions. Create "
+                               "an iterator for each dataset".format(self.iterator(get_next).name))
         return found[0] if found else {}
 
     def iterator(self, get_next: tf.Operation) -> tf.Operation:
@@ -144,9 +145,9 @@ class DatasetGraph:
             return self._mapped(node)
         is_map = kind in ("ParallelMapDataset", "ParallelMapDatasetV2")
         if kind in _PARALLEL_MAPS and self._submits(node) and not (is_map and _constant(node.inputs()[-1]) == 1):
-            raise ValueError("stage {}: map(insert_fn) must be sequential, without num_parallel_calls or with 1, and "
-                             "not fused with batch, since batches are trained in the order of their tickets".format(
-                                 _name(node)))
+            raise DatasetError("Stage {}: map(insert_fn) must be sequential, because batches are trained in the "
+                               "order of their tickets. Remove num_parallel_calls, or set it to 1, and do not fuse "
+                               "the map with batch".format(_name(node)))
         if is_map:
             return self._mapped(node)
         if kind == "ZipDataset":
@@ -157,8 +158,9 @@ class DatasetGraph:
         if kind in _IN_ORDER:
             return inputs[0] if inputs else {}
         if any(inputs) or self._submits(node):
-            raise ValueError("stage {} comes after, or around, map(insert_fn): it does not hand on each batch once and "
-                             "in order. Make map(insert_fn) the last stage before prefetch".format(_name(node)))
+            raise DatasetError("Stage {} comes after map(insert_fn) or around it, but does not pass on each batch "
+                               "once and in order. Make map(insert_fn) the last stage before prefetch".format(
+                                   _name(node)))
         return {}
 
     def _mapped(self, node: _Node) -> Tickets:
@@ -175,11 +177,11 @@ class DatasetGraph:
                 after[output] = before[origin]
         lost = sorted(set(before.values()) - set(after.values()))
         if lost:
-            raise ValueError("stage {} drops the ticket of the batch (the extra tensor of map(insert_fn)). Return it "
-                             "too, or make map(insert_fn) the last stage before prefetch".format(_name(node)))
+            raise DatasetError("Stage {} drops the ticket of the batch, the extra tensor of map(insert_fn). Return "
+                               "it, too, or make map(insert_fn) the last stage before prefetch".format(_name(node)))
         if self._submits(node) and not set(after.values()) - set(before.values()):
-            raise ValueError("stage {} calls insert_fn but does not return the extra tensor of its result; return "
-                             "what insert_fn returns".format(_name(node)))
+            raise DatasetError("Stage {} calls insert_fn but does not return the extra tensor of its result. Return "
+                               "everything that insert_fn returns".format(_name(node)))
         return after
 
     def _zipped(self, node: _Node) -> Tickets:
@@ -224,7 +226,7 @@ class DatasetGraph:
         if name not in self._functions:
             function = internals.function_in(self._graph, name)
             if function is None:
-                raise ValueError("the graph has no function {!r}".format(name))
+                raise ValueError("The graph has no function {!r}".format(name))
             self._functions[name] = function.definition
         return self._functions[name]
 

@@ -8,6 +8,7 @@ from typing import Any, List
 
 import tensorflow as tf
 
+from ascpipe.errors import OptimizerError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph import lookup_gradients  # noqa: F401  registers the gradient of lookups
@@ -82,6 +83,6 @@ def lookup_of(handles: Any) -> ExpansionLookup:
         for lookup in GraphState.of(op.graph).lookups.values():
             if isinstance(lookup, ExpansionLookup) and lookup.handles.op is op and handles.dtype == tf.int64:
                 return lookup
-    raise ValueError("{!r} are no handles of an expansion table: give pairs zip(tf.gradients(loss, local), handles), "
-                     "with local = tf.get_collection({!r}) and handles = tf.get_collection({!r})".format(
-                         handles, LOCAL_ROWS, HANDLES))
+    raise OptimizerError("{!r} are not handles of an expansion table. Pass pairs zip(tf.gradients(loss, local), "
+                         "handles), with local = tf.get_collection({!r}) and handles = tf.get_collection({!r})".format(
+                             handles, LOCAL_ROWS, HANDLES))

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Dict, Iterator, List, Optional, Tuple, Union
 
 import tensorflow as tf
 
+from ascpipe.errors import FeatureError, TableError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.running.shapes import Thresholds
 from ascpipe.tf.validation import AnyOf, Integer, Text, boolean, check_all, checked
@@ -21,7 +22,7 @@ def clean_table_name(name: str) -> str:
     """Return a table's name without the characters that the name of a variable cannot contain."""
     cleaned = re.sub(r"\W", "", name, flags=re.ASCII)
     if not cleaned:
-        raise ValueError("table name {!r} has no letter, digit or underscore".format(name))
+        raise TableError("Table name {!r} has no letter, digit or underscore".format(name))
     return cleaned
 
 
@@ -90,16 +91,16 @@ class FeatureSpec:
         """
         rank = ids.shape.rank
         if rank is None or rank < 1:
-            raise ValueError("FeatureSpec {!r}: static shapes (use_dynamic=False) need ids with at least one "
-                             "dimension, this tensor has the shape {}".format(self.label, ids.shape))
+            raise FeatureError("FeatureSpec {!r}: the tensor has the shape {}. With static shapes "
+                               "(use_dynamic=False), ids need at least one dimension".format(self.label, ids.shape))
         if not ids.shape.is_fully_defined():
             return
         batch_size = ids.shape[0].value
         feat_cnt = ids.shape[1:].num_elements()
         seen = (self.batch_size, self.feat_cnt)
         if None not in seen and seen != (batch_size, feat_cnt):
-            raise ValueError("FeatureSpec {!r}: ids of shape {} after a batch of {} with {} ids each; static shapes "
-                             "(use_dynamic=False) cannot change".format(self.label, ids.shape, *seen))
+            raise FeatureError("FeatureSpec {!r}: ids have the shape {}, after a batch of {} with {} ids each. "
+                               "Static shapes (use_dynamic=False) cannot change".format(self.label, ids.shape, *seen))
         self.batch_size = batch_size
         self.feat_cnt = feat_cnt
         self.split = batch_size * feat_cnt
@@ -107,10 +108,10 @@ class FeatureSpec:
     def require_timestamp(self, tensor: Any) -> None:
         """Raise ``ValueError`` if ``is_timestamp`` is False, or if a timestamp is not a scalar."""
         if self.is_timestamp is False:
-            raise ValueError("FeatureSpec {!r}: is_timestamp=False says nothing; leave it out".format(self.label))
+            raise FeatureError("FeatureSpec {!r}: is_timestamp=False has no effect. Omit it".format(self.label))
         if self.is_timestamp and tensor.shape.rank != 0:
-            raise ValueError("FeatureSpec {!r}: the timestamp of a batch is a scalar, this tensor has the shape {}"
-                             .format(self.label, tensor.shape))
+            raise FeatureError("FeatureSpec {!r}: the timestamp of a batch is a scalar, but this tensor has the "
+                               "shape {}".format(self.label, tensor.shape))
 
     def __repr__(self) -> str:
         return "FeatureSpec({!r}, table_name={!r}, index_key={!r})".format(self.label, self.table_name, self.index_key)
@@ -182,9 +183,9 @@ def checked_thresholds(config: Optional[Dict[str, Any]]) -> Thresholds:
 def require_same(table_name: str, ours: Thresholds, by_us: str, theirs: Thresholds, by_them: str) -> None:
     """Raise ``ValueError`` if two features or lookups of one table set different thresholds."""
     if ours != theirs:
-        raise ValueError("{} and {} of table {!r} have different thresholds: {} and {}; a table has one "
-                         "access_threshold, eviction_threshold and faae_coefficient".format(
-                             by_us, by_them, table_name, _text(ours), _text(theirs)))
+        raise FeatureError("{} and {} of table {!r} have different thresholds: {} and {}. A table has one "
+                           "access_threshold, eviction_threshold and faae_coefficient".format(
+                               by_us, by_them, table_name, _text(ours), _text(theirs)))
 
 
 def _text(said: Thresholds) -> str:

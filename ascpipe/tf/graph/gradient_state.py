@@ -44,4 +44,4 @@ class GradientState:
     @staticmethod
     def of(state: GraphState) -> "GradientState":
         """Return the state of the gradients of a graph."""
-        return internals.kept_on(state, "gradients", GradientState)
+        return internals.stored_on(state, "gradients", GradientState)

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import tensorflow as tf
 
+from ascpipe.errors import CallOrderError, DatasetError, FeatureError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.dataset_graph import DatasetGraph
@@ -24,7 +25,7 @@ _STATE = "state"
 LIVE = 0  #: instance number that selects the live tables
 
 #: End of an error message: advice for a notebook cell that runs again.
-ANEW = "; to build the model again, as in a notebook, call ascpipe.tf.reset(), or build it in ascpipe.tf.pipeline()"
+REBUILD_ADVICE = ". To build the model again, as in a notebook, call asc.reset(), or build it in `with asc.pipeline()`"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +95,7 @@ class GraphState:
         """Return the state of a graph; it is empty at first. Raises ``EnvironmentError`` before ``init``."""
         process = Process.current()
         # The state refers to the graph, so a dictionary in this module would keep both alive forever.
-        kept: Dict[Process, GraphState] = internals.kept_on(graph, _STATE, dict)
+        kept: Dict[Process, GraphState] = internals.stored_on(graph, _STATE, dict)
         if process not in kept:
             kept.clear()
             kept[process] = GraphState(graph, process)
@@ -125,8 +126,7 @@ class GraphState:
 
     def _attachment(self) -> Attachment:
         if self.attachment is None:
-            raise RuntimeError("the pipeline of this graph was not started: call ascpipe.tf.start(), or "
-                               "start_asc_pipeline(), before")
+            raise CallOrderError("The pipeline of this graph was not started. Call asc.start() before")
         return self.attachment
 
     def streams(self) -> List[Stream]:
@@ -143,17 +143,16 @@ class GraphState:
             OSError: the channel has several timestamp features.
         """
         if self.started and insert_function not in self._streams:
-            raise RuntimeError("the pipeline was started: datasets are mapped with their insert functions before it" +
-                               ANEW)
+            raise CallOrderError("The pipeline has already started. Map datasets with their insert functions before "
+                                 "asc.start()" + REBUILD_ADVICE)
         if insert_function not in self._streams:
             self._streams[insert_function] = Stream(next(self._stream_numbers), channel)
         stream = self._streams[insert_function]
         if not stream.features:
             stream.features = features
         elif [feature.spec for feature in stream.features] != [feature.spec for feature in features]:
-            raise ValueError("one insert function was mapped over two datasets with different features: {} and {}. "
-                             "Make an insert function for each".format(
-                                 _names(stream.features), _names(features)))
+            raise DatasetError("One insert function was mapped over two datasets with different features: {} and {}. "
+                               "Create an insert function for each".format(_names(stream.features), _names(features)))
         else:
             stream.features = [
                 Feature(old.spec, old.shape.most_specific_compatible_shape(new.shape), old.sparse or new.sparse)
@@ -173,28 +172,27 @@ class GraphState:
             return found[0]
         name = CHANNEL_NAMES[channel]
         if found:
-            raise ValueError("FeatureSpec {!r} is carried by {} insert functions of the {} channel; use it in one"
-                             .format(spec.label, len(found), name))
-        raise ValueError(
-            "FeatureSpec {!r} (index_key {!r}) reaches no {} lookup: map an insert function for {} with this spec over "
-            "the dataset, whose batches hold that key, before sparse_lookup".format(
-                spec.label, spec.index_key, name, name))
+            raise FeatureError("FeatureSpec {!r} is used by {} insert functions of the {} channel. Use it in only "
+                               "one".format(spec.label, len(found), name))
+        raise FeatureError("FeatureSpec {!r} (index_key {!r}) has no insert function for {}. Before "
+                           "asc.sparse_lookup(), map an insert function for {} with this FeatureSpec over a dataset "
+                           "whose batches have that key".format(spec.label, spec.index_key, name, name))
 
     def require_timestamp(self, stream: Stream, table_name: str) -> None:
         """Raise ``ValueError`` if a table has an eviction threshold but its training batches have no timestamp."""
         threshold = self.thresholds.of(table_name).eviction
         if stream.channel == TRAIN and threshold >= 0 and stream.timestamp is None:
-            raise ValueError("table {!r}: eviction_threshold={} needs the time of each training batch; give its insert "
-                             "function a FeatureSpec(..., is_timestamp=True), a scalar above 0 in the batch, or with "
-                             "modify_graph=True add such a tensor to the collection ASCEND_TIMESTAMP".format(
-                                 table_name, threshold))
+            raise FeatureError("Table {!r}: eviction_threshold={} needs the time of each training batch. Add "
+                               "FeatureSpec(..., is_timestamp=True) to its insert function, for a scalar above 0 in "
+                               "the batch. With modify_graph=True, add such a tensor to the collection "
+                               "ASCEND_TIMESTAMP".format(table_name, threshold))
 
     def _require_one_timestamp(self, channel: int) -> None:
         stamps = [stream.timestamp.label for stream in self.streams()
                   if stream.channel == channel and stream.timestamp is not None]
         if len(stamps) > 1:
-            raise OSError("several timestamp features of the {} channel: {}; there may be one".format(
-                CHANNEL_NAMES[channel], ", ".join(stamps)))
+            raise FeatureError("The {} channel has several timestamp features: {}. Use only one".format(
+                                   CHANNEL_NAMES[channel], ", ".join(stamps)))
 
 
 def _names(features: List[Feature]) -> List[str]:

@@ -98,7 +98,8 @@ def as_keys(ids: tf.Tensor) -> tf.Tensor:
         return ids
     if ids.dtype in _EXACT_BITS and ids.dtype.name not in _warned_dtypes:
         _warned_dtypes.add(ids.dtype.name)
-        _log.warning("ids %r are %s: they are cast to int64. Beyond 2^%d not every integer is a %s, so different keys "
-                     "may become one; make ids integers, as by tf.strings.to_number(..., out_type=tf.int64)",
+        _log.warning("ids %r are %s and are cast to int64. Above 2^%d, %s cannot represent every integer, so "
+                     "different keys may become equal. Use integer ids, for example tf.strings.to_number(..., "
+                     "out_type=tf.int64)",
                      ids.name, ids.dtype.name, _EXACT_BITS[ids.dtype], ids.dtype.name)
     return tf.cast(ids, tf.int64)

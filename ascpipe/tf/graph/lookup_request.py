@@ -4,6 +4,7 @@ from typing import Any, Optional, Union
 
 import tensorflow as tf
 
+from ascpipe.errors import TableLookupError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.ids import Ids
@@ -64,7 +65,7 @@ class LookupRequest:
         row = tf.convert_to_tensor(self.default_value, tf.float32)
         dim = self.table.shape.dim
         if row.shape.rank is None or row.shape.num_elements() not in (1, dim):
-            raise ValueError("table {!r}: the default value (default_value, serving_default_value) has the shape {}, "
-                             "expected a scalar or [{}]".format(self.table.table_name, row.shape, dim))
+            raise TableLookupError("Table {!r}: the default value (default_value, serving_default_value) has the "
+                                   "shape {}; expected a scalar or [{}]".format(self.table.table_name, row.shape, dim))
         return dataclasses.replace(
             self, default_value=tf.reshape(row, [] if row.shape.num_elements() == 1 else [dim]))

@@ -47,10 +47,10 @@ def occurrences_of(summing: tf.Operation) -> Occurrences:
     """Return the rows that an op of type ``SUM`` adds. Repeated calls return the same tensors."""
     if _has_all_occurrences(summing):
         return Occurrences(summing.outputs[0], summing.outputs[1])
-    made: Dict[tf.Operation, Occurrences] = internals.kept_on(summing.graph, "occurrences", dict)
+    made: Dict[tf.Operation, Occurrences] = internals.stored_on(summing.graph, "occurrences", dict)
     if summing not in made:
         with outside_scopes(summing.graph, "ascpipe/occurrences"), internals.in_control_flow_of(summing):
-            made[summing] = _made(summing)
+            made[summing] = _create(summing)
     return made[summing]
 
 
@@ -85,7 +85,7 @@ def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
     for gradient, target in pairs:
         table = tables.get(id(target))
         if table is not None and isinstance(gradient, tf.IndexedSlices):
-            gradient = _Change(state, table, gradient).applied(pairs)
+            gradient = _GradientOps(state, table, gradient).applied(pairs)
         found.append((gradient, target))
     return found
 
@@ -97,7 +97,7 @@ def read_occurrences(state: GraphState) -> None:
     for summing in dict.fromkeys(GradientState.of(state).applied_sums):
         for op, tensor, image in _readers(state, summing):
             if not state.started or internals.order_of(op) > GradientState.of(state).checked_version:
-                _read_instead(op, tensor, image())
+                _rewire_inputs(op, tensor, image())
 
 
 class _Reader(NamedTuple):
@@ -108,7 +108,7 @@ class _Reader(NamedTuple):
     image: Callable[[], tf.Tensor]
 
 
-class _Change:
+class _GradientOps:
     """The program's ops between the gradient of one table and its optimizer."""
 
     def __init__(self, state: GraphState, table: Table, gradient: tf.IndexedSlices) -> None:
@@ -123,41 +123,42 @@ class _Change:
     def applied(self, pairs: Pairs) -> tf.IndexedSlices:
         """Return the gradient to apply: sums if the program only scales them, otherwise the changed occurrences."""
         readers = [reader for summing in self._sums for reader in _readers(self._state, summing)]
-        why_not = self._why_not(readers)
+        why_not = self._refusal_reason(readers)
         if why_not is not None:
             if not self._is_linear or _reaches([reader.op for reader in readers], _tensors_of(pairs)):
                 self._warn(why_not)
             return self._gradient
         GradientState.of(self._state).applied_sums.extend(self._sums)
         for op, tensor, image in readers:
-            _read_instead(op, tensor, image())
+            _rewire_inputs(op, tensor, image())
         if self._is_linear:
             return self._gradient
-        values, indices = (_image_of(tensor, self._sums) for tensor in (self._gradient.values, self._gradient.indices))
+        values, indices = (_on_occurrences(tensor, self._sums)
+                           for tensor in (self._gradient.values, self._gradient.indices))
         if len(self._sums) == 1 and origin_of(self._gradient.indices) is self._sums[0]:
             values, indices = _summed(self._sums[0], values, indices)
         return tf.IndexedSlices(values, indices, self._gradient.dense_shape)
 
-    def _why_not(self, readers: Sequence[_Reader]) -> Optional[str]:
+    def _refusal_reason(self, readers: Sequence[_Reader]) -> Optional[str]:
         """Return the reason why the program's ops keep reading sums, or None."""
         if not self._sums:
             return None
         if Process.current().configuration.rank_size > 1:
-            return "several ranks exchange these sums. Leave gradients of tables as they are"
+            return "several ranks exchange these sums. Do not change gradients of tables"
         if self._state.started and any(
                 internals.order_of(reader.op) <= GradientState.of(self._state).checked_version for reader in readers):
             return "a session ran these ops before gradients were applied. Apply gradients before the first run"
         return None
 
     def _warn(self, why: str) -> None:
-        warned: Set[str] = internals.kept_on(self._table.variable.graph, "gradients_warned_of", set)
+        warned: Set[str] = internals.stored_on(self._table.variable.graph, "gradients_warned_of", set)
         name = name_of(self._state, self._table)
         if name in warned:
             return
         warned.add(name)
         _log.warning(
-            "table %r: the program clips or changes its gradient, and results differ from TensorFlow's where ids "
-            "repeat in a batch. The change sees the sum of each key, not each occurrence, because %s", name, why)
+            "table %r: the program clips or changes its gradient, and results differ from TensorFlow if ids repeat "
+            "in a batch. The change applies to the sum of each key, not to each occurrence, because %s", name, why)
 
 
 def _readers(state: GraphState, summing: tf.Operation) -> List[_Reader]:
@@ -171,7 +172,7 @@ def _readers(state: GraphState, summing: tf.Operation) -> List[_Reader]:
             if _is_of_an_optimizer(state, op):
                 continue
             if _is_linear(op) and op.inputs[_changed_input(op)] is tensor:
-                waiting.extend((output, _image_by(output, image)) for output in op.outputs)
+                waiting.extend((output, _lazily_on_occurrences(output, image)) for output in op.outputs)
             elif not _is_test(op):
                 found.append(_Reader(op, tensor, image))
     return found
@@ -215,7 +216,7 @@ def _has_all_occurrences(summing: tf.Operation) -> bool:
     return summing.get_attr("k") == 1 and origin_of(summing.inputs[2]).type == "AscCombineRowsGrad"
 
 
-def _made(summing: tf.Operation) -> Occurrences:
+def _create(summing: tf.Operation) -> Occurrences:
     found = [_rows_of(summing, part) for part in _parts(summing)]
     if len(found) == 1:
         return found[0]
@@ -264,29 +265,29 @@ def _changed_input(op: tf.Operation) -> int:
     return int(op.type == "Mul" and op.inputs[0].shape.rank == 0)
 
 
-def _image_by(output: tf.Tensor, image: Callable[[], tf.Tensor]) -> Callable[[], tf.Tensor]:
+def _lazily_on_occurrences(output: tf.Tensor, image: Callable[[], tf.Tensor]) -> Callable[[], tf.Tensor]:
     made: List[tf.Tensor] = []
 
     def make() -> tf.Tensor:
         if not made:
-            made.append(_same_as(output, image()))
+            made.append(_reapply(output, image()))
         return made[0]
 
     return make
 
 
-def _image_of(tensor: tf.Tensor, sums: Sequence[tf.Operation]) -> tf.Tensor:
+def _on_occurrences(tensor: tf.Tensor, sums: Sequence[tf.Operation]) -> tf.Tensor:
     """Return the occurrences, scaled like ``tensor``, if it is computed from sums; otherwise the tensor itself."""
     if tensor.op in sums:
         return occurrences_of(tensor.op)[tensor.value_index]
     if not _is_linear(tensor.op):
         return tensor
     before = tensor.op.inputs[_changed_input(tensor.op)]
-    after = _image_of(before, sums)
-    return tensor if after is before else _same_as(tensor, after)
+    after = _on_occurrences(before, sums)
+    return tensor if after is before else _reapply(tensor, after)
 
 
-def _same_as(output: tf.Tensor, given: tf.Tensor) -> tf.Tensor:
+def _reapply(output: tf.Tensor, given: tf.Tensor) -> tf.Tensor:
     op = output.op
     if op.type in _PASSING:
         return given
@@ -305,7 +306,7 @@ def _is_test(op: tf.Operation) -> bool:
     return op.type in _TESTS and all(reader.type in _REDUCES for reader in op.outputs[0].consumers())
 
 
-def _read_instead(op: tf.Operation, before: tf.Tensor, after: tf.Tensor) -> None:
+def _rewire_inputs(op: tf.Operation, before: tf.Tensor, after: tf.Tensor) -> None:
     for place, source in enumerate(op.inputs):
         if source is before:
             internals.rewire(op, place, after)

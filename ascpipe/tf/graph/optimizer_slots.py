@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import variables
 
+from ascpipe.errors import OptimizerError
 from ascpipe.tf import internals
 from ascpipe.tf.graph.sparse_table import Table
 
@@ -88,13 +89,14 @@ def _is_by_row(table: Table, variable: tf.Variable) -> bool:
 
 def _slot(table: Table, variable: tf.Variable) -> OptimizerSlot:
     if variable.shape.rank != 2 or variable.dtype.base_dtype != tf.float32:
-        raise ValueError("slot variable {!r} of table {!r} is {}{}, and only float32[{}, width] can move with the "
-                         "table's rows".format(variable.name, table.table_name, variable.dtype.base_dtype.name,
-                                               variable.shape, table.shape.device_rows))
+        raise OptimizerError("Slot variable {!r} of table {!r} is {}{}; only float32[{}, width] can move with the "
+                             "rows of the table".format(
+                                 variable.name, table.table_name, variable.dtype.base_dtype.name, variable.shape,
+                                 table.shape.device_rows))
     if not isinstance(variable, variables.RefVariable):
-        raise ValueError("slot variable {!r} of table {!r} is a resource variable, its rows cannot move with the "
-                         "table's; make the optimizer without resource variables".format(
-                             variable.name, table.table_name))
+        raise OptimizerError("Slot variable {!r} of table {!r} is a resource variable, so its rows cannot move with "
+                             "the rows of the table. Create the optimizer without resource variables".format(
+                                 variable.name, table.table_name))
     # With the program's variable scope, the name is "<scope>/<name of the table's variable>/<name of the slot>".
     whole = variable.op.name
     _, _, name = whole.partition("{}/".format(table.variable.op.name))
@@ -117,9 +119,9 @@ def _checkpoint_name(name: str) -> str:
 def _initial_value(variable: tf.Variable, table: Table) -> float:
     value = _uniform_value(variable.initial_value)
     if value is None:
-        raise ValueError("slot variable {!r} of table {!r}: rows of new keys shall begin as its initializer says, "
-                         "which must be one constant (zeros, ones, a constant or Fill), not {}".format(
-                             variable.name, table.table_name, variable.initial_value.op.type))
+        raise OptimizerError("Slot variable {!r} of table {!r}: its initializer gives new rows their values and must "
+                             "be one constant (zeros, ones, a constant or Fill), not {}".format(
+                                 variable.name, table.table_name, variable.initial_value.op.type))
     return value
 
 

@@ -3,7 +3,7 @@ from typing import Any, ContextManager, List, Optional
 
 import tensorflow as tf
 
-from ascpipe.errors import TableUseError
+from ascpipe.errors import ServingError, TableUseError
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
@@ -38,7 +38,7 @@ class Table:
             RuntimeError: the graph is built for export; its rows are in a file.
         """
         if self._variable is None:
-            raise RuntimeError("table {!r} has no variable here: the graph is made to be exported, its rows are in a "
+            raise ServingError("Table {!r} has no variable in a graph that is built for export: its rows are in a "
                                "file".format(self.table_name))
         return self._variable
 
@@ -66,7 +66,7 @@ class Table:
             return self.shape.disk_rows or self.shape.home_rows or self.shape.device_rows
         return pipeline.native_side.table_capacity(self.shape.number)
 
-    def note_slot(self, variable: tf.Variable) -> None:
+    def record_slot(self, variable: tf.Variable) -> None:
         """Record a slot variable that an optimizer created for this table."""
         if not any(variable is known for known in self.optimizer_variables):
             self.optimizer_variables.append(variable)
@@ -91,13 +91,15 @@ class Table:
             self.table_name, self.shape.dim, self.shape.device_rows, self.shape.home_rows)
 
 
-def _no_tensor(table: Table, dtype: Any = None, name: Optional[str] = None, as_ref: bool = False) -> tf.Tensor:
+def _refuse_conversion(table: Table, dtype: Any = None, name: Optional[str] = None, as_ref: bool = False) -> tf.Tensor:
     """Raise ``TableUseError``, because an op of TensorFlow, such as ``tf.nn.embedding_lookup``, was given a table."""
     plain = Process.is_initialised() and Process.current().is_plain
-    raise TableUseError(table.table_name, "an op of TensorFlow cannot read it. Look up ids by {}sparse_lookup(table, "
-                        "ids{}) in the place of tf.nn.embedding_lookup{}".format(*(
-                            ("ascpipe.tf.", "", ", and by ascpipe.tf.lookup_sparse(table, ids, weights, combiner) in "
-                             "that of tf.nn.embedding_lookup_sparse") if plain else ("", ", modify_graph=True", ""))))
+    raise TableUseError(
+        table.table_name, "a TensorFlow op cannot read it. Instead of tf.nn.embedding_lookup, call "
+        "asc.sparse_lookup(table, ids{}){}".format(
+            "" if plain else ", modify_graph=True",
+            "; instead of tf.nn.embedding_lookup_sparse, call asc.lookup_sparse(table, ids, weights, combiner)"
+            if plain else ""))
 
 
-tf.register_tensor_conversion_function(Table, _no_tensor)
+tf.register_tensor_conversion_function(Table, _refuse_conversion)

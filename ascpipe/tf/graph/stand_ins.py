@@ -37,7 +37,7 @@ class StandIns(Dict[str, StandIn]):
     @staticmethod
     def of(state: GraphState) -> "StandIns":
         """Return the stand-ins of a graph."""
-        return internals.kept_on(state, "stand_ins", StandIns)
+        return internals.stored_on(state, "stand_ins", StandIns)
 
     def of_variable(self, variable: Any) -> Optional[StandIn]:
         """Return the stand-in of a variable; None for other variables and objects."""

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional
 
 import tensorflow as tf
 
-from ascpipe.errors import CombinerError
+from ascpipe.errors import CombinerError, TableLookupError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.batch_structure import find_ids, with_default_row
@@ -111,8 +111,9 @@ class TableLookup:
         # The first lookup of sparse ids selects the form of the rows.
         known = self._sparse[spec]
         if known is not None and known != values_alone:
-            raise CombinerError(self.table.table_name, "FeatureSpec {!r} is looked up by sparse_lookup() and by "
-                                "lookup_sparse(); give each its own, FeatureSpec(another name, index_key={!r})".format(
+            raise CombinerError(self.table.table_name, "FeatureSpec {!r} is used by asc.sparse_lookup() and by "
+                                                       "asc.lookup_sparse(). Use a separate FeatureSpec(another "
+                                                       "name, index_key={!r}) for one of them".format(
                                     spec.label, spec.index_key))
         if known is not None:
             return
@@ -134,16 +135,17 @@ class TableLookup:
 def require_fewer(table: Table, channel: int, count: int) -> None:
     """Raise ``RuntimeError`` if a table already has ``MAX_LOOKUPS`` lookups in a channel."""
     if count >= MAX_LOOKUPS:
-        raise RuntimeError("table {!r} is looked up more than {} times in the {} channel".format(
-            table.table_name, MAX_LOOKUPS, CHANNEL_NAMES[channel]))
+        raise TableLookupError("Table {!r} is looked up more than {} times in the {} channel".format(
+                                   table.table_name, MAX_LOOKUPS, CHANNEL_NAMES[channel]))
 
 
 def _sparse_ids(batch: Any, spec: FeatureSpec) -> Ids:
     if batch is None:
-        raise RuntimeError("FeatureSpec {!r} is sparse: its lookup needs batch=, what iterator.get_next() returned"
-                           .format(spec.label))
+        raise TableLookupError("FeatureSpec {!r} is sparse. Pass batch= to its lookup: the result of "
+                               "iterator.get_next()".format(spec.label))
     ids = find_ids(batch, spec)
     if ids is None or ids.is_dense:
-        raise ValueError("FeatureSpec {!r}: the dataset submits a sparse tensor, batch= has {} in its place; give what "
-                         "iterator.get_next() returned".format(spec.label, "nothing" if ids is None else "a dense one"))
+        raise TableLookupError("FeatureSpec {!r}: the dataset submits a sparse tensor, but batch= has {} for it. "
+                               "Pass the result of iterator.get_next()".format(
+                                   spec.label, "nothing" if ids is None else "a dense one"))
     return ids

@@ -43,16 +43,16 @@ _KEEPS = ("Accumulator", "Assign", "Barrier", "MapStage", "OrderedMapStage", "Qu
           "ResourceApply", "ResourceScatter", "ResourceSparseApply", "SparseAccumulator", "Stage", "StackPush")
 
 
-_SUM = "ascpipe.tf.optimizers.accumulate(optimizer, k) sums gradients over k batches"
-_STATE = ("Keep state beside rows in slot variables that the optimizer makes by self._zeros_slot() or "
+_SUM = "asc.optimizers.accumulate(optimizer, k) sums gradients over k batches"
+_STATE = ("Keep state of rows in slot variables, which the optimizer creates by self._zeros_slot() or "
           "self._get_or_make_slot()")
-_DECAY = "For weight decay, add factor * tf.nn.l2_loss(rows) to the loss, of the rows that the column returned"
-_INDICES = "An optimizer changes rows by the indices of their gradient"
-_MOVES_ALL = ("This optimizer moves all rows in each step, so it cannot train a table: "
-              "ascpipe.tf.Optimizer(dense=this one, sparse=another one) keeps it for variables")
+_DECAY = "For weight decay, add factor * tf.nn.l2_loss(rows) to the loss, where rows is the output of the column"
+_INDICES = "An optimizer may change only the rows at the indices of their gradient"
+_MOVES_ALL = ("This optimizer updates all rows in each step, so it cannot train a table. To use it for variables "
+              "only, call asc.Optimizer(dense=this one, sparse=another one)")
 #: Advice for moving averages.
 AVERAGE = ("Average dense variables only: tf.trainable_variables() has no tables, and "
-            "ascpipe.tf.Optimizer(dense=MovingAverageOptimizer(...), sparse=...) trains tables beside them")
+           "asc.Optimizer(dense=MovingAverageOptimizer(...), sparse=...) also trains tables")
 
 
 class WrongUse(NamedTuple):
@@ -116,19 +116,19 @@ class TableUses:
             tensor = self._tensor(name)
             for op in tensor.consumers():
                 if op.type.startswith(("AscApply", "SparseApply")):
-                    yield from self._judged_update(op, variable)
+                    yield from self._check_update(op, variable)
                 elif op.type not in _COPIES and not self._is_ours(op):
-                    yield from self._judged_use(op, tensor, variable)
+                    yield from self._check_use(op, tensor, variable)
         for tensor in [*self._numbers.values()]:
             for op in tensor.consumers():
                 if not self._is_ours(op):
-                    yield from self._judged_number(op, tensor)
+                    yield from self._check_number(op, tensor)
         for tensors in (self._dense, self._gradients):
             for tensor in [*tensors.values()]:
                 for op in tensor.consumers():
                     if self._keeps(op, tensor):
-                        yield WrongUse(op, "keeps rows of this step or their gradient for later steps, in which these "
-                                       "rows hold other keys", _SUM)
+                        yield WrongUse(op, "keeps rows of this step or their gradient for later steps, but in later "
+                                           "steps these rows belong to other keys", _SUM)
 
     def _follow_numbers(self, slots: Dict[str, tf.Tensor]) -> None:
         _spread(slots, lambda op, tensor: list(op.outputs) if is_choice(op) and tensor is op.inputs[0] else [])
@@ -150,14 +150,14 @@ class TableUses:
                     self._gradients[op.outputs[0].name] = op.outputs[0]
         _spread(self._gradients, _rows_kept)
 
-    def _judged_update(self, op: tf.Operation, variable: tf.Variable) -> Iterator[WrongUse]:
+    def _check_update(self, op: tf.Operation, variable: tf.Variable) -> Iterator[WrongUse]:
         """Check an op that updates rows at ``indices``. Ops that update rows by address have no such input."""
         names = [argument.name for argument in op.op_def.input_arg]
         if "indices" in names and op.inputs[names.index("indices")].name not in self._numbers:
             yield WrongUse(op, "changes rows of {!r} by {!r}, which are not the indices of the gradient of this "
                            "step".format(variable.op.name, op.inputs[names.index("indices")].name), _INDICES)
 
-    def _judged_use(self, op: tf.Operation, tensor: tf.Tensor, variable: tf.Variable) -> Iterator[WrongUse]:
+    def _check_use(self, op: tf.Operation, tensor: tf.Tensor, variable: tf.Variable) -> Iterator[WrongUse]:
         name = variable.op.name
         is_first = tensor is op.inputs[0]
         if op.type in _HARMLESS or op is variable.initializer:
@@ -165,11 +165,11 @@ class TableUses:
         if op.type == "Assign" and is_first:
             value = origin_of(op.inputs[1])
             if value.type not in _RESTORES and not value.type.startswith("HorovodBroadcast"):
-                yield WrongUse(op, "assigns values to all rows of {!r}, which hold other keys in each step".format(
-                    name), "The initializer of the table gives rows their first values; ascpipe.tf.warm_start() or a "
-                    "Saver loads rows by their keys")
+                yield WrongUse(op, "assigns values to all rows of {!r}, which belong to other keys in each step".format(
+                    name), "The initializer of the table sets the initial values of rows; asc.warm_start() or a "
+                           "Saver loads rows by their keys")
         elif "MovingAverage" in op.name or "MovingAvg" in op.name:
-            yield WrongUse(op, "averages {!r} over steps, but its rows hold other keys in each step".format(name),
+            yield WrongUse(op, "averages {!r} over steps, but its rows belong to other keys in each step".format(name),
                            AVERAGE)
         elif op.type in _GATHERS and is_first:
             if op.inputs[1].name not in self._numbers:
@@ -181,32 +181,33 @@ class TableUses:
                     name, op.inputs[1].name), _INDICES)
         else:
             updates = "/update_{}/".format(self._table.variable.op.name) in "/" + op.name
-            yield WrongUse(op, "uses all rows of {!r}, which hold other keys in each step, and never all keys".format(
+            yield WrongUse(op, "uses all rows of {!r}, which belong to other keys in each step and are never all "
+                               "keys".format(
                 name), _MOVES_ALL if updates else
                 "Use the rows that sparse_lookup() returned, for example tf.nn.l2_loss(rows)")
 
-    def _judged_number(self, op: tf.Operation, tensor: tf.Tensor) -> Iterator[WrongUse]:
+    def _check_number(self, op: tf.Operation, tensor: tf.Tensor) -> Iterator[WrongUse]:
         if op.type in _MEASURES or op.type in _TO_DENSE or any(tensor is given for given in inputs_with_numbers(op)):
             return
         first = op.inputs[0].name
         if op.type in _GATHERS:
             if origin_of(op.inputs[0]).name in self._columns:
-                yield WrongUse(op, "reads {!r} by the indices of a gradient, and a table has its rows".format(first),
+                yield WrongUse(op, "reads {!r} by the indices of a gradient, but its rows are in a table".format(first),
                                _DECAY)
             elif first not in self._rows and first not in self._dense:
-                yield WrongUse(op, "looks up {!r} by the indices of a gradient, which name other keys in each "
-                               "step".format(first), _STATE)
+                yield WrongUse(op, "looks up {!r} by the indices of a gradient, which refer to other keys in each "
+                                   "step".format(first), _STATE)
         elif op.type.startswith(("Scatter", "SparseApply", "Apply")):
             if not any(given.name in self._rows for given in op.inputs):
-                yield WrongUse(op, "keeps values in {!r} by the indices of a gradient, which name other keys in each "
-                               "step".format(first), _STATE)
+                yield WrongUse(op, "keeps values in {!r} by the indices of a gradient, which refer to other keys in "
+                                   "each step".format(first), _STATE)
         elif self._keeps(op, tensor):
-            yield WrongUse(op, "keeps {!r}, the indices of a gradient, for later steps, in which they name other "
-                           "keys".format(tensor.name), _SUM)
+            yield WrongUse(op, "keeps {!r}, the indices of a gradient, for later steps, but in later steps they "
+                               "refer to other keys".format(tensor.name), _SUM)
         else:
-            yield WrongUse(op, "computes with {!r}, the indices of a gradient. They are no ids and name other keys in "
-                           "each step".format(tensor.name), "tf.gather and scatter ops of the table's variable take "
-                           "them, within their step")
+            yield WrongUse(op, "computes with {!r}, the indices of a gradient. They are not ids, and refer to other "
+                               "keys in each step".format(tensor.name),
+                           "tf.gather and scatter ops of the table's variable accept them, within their step")
 
     def _keeps(self, op: tf.Operation, tensor: tf.Tensor) -> bool:
         if any(given.name in self._rows for given in op.inputs) or op.type in _COPIES or self._is_ours(op):

@@ -79,9 +79,9 @@ class Requests:
         sliced: tensors that a slicer moves into the dataset.
         carried: tensors that are computed in the dataset together with ids. Like sliced tensors, they are outputs of
             ``get_next``.
-        takes_orphans: True if ids that do not come from an iterator are moved into a dataset.
+        moves_ids_without_iterator: True if ids that do not come from an iterator are moved into a dataset.
         done: True if the datasets carry the ids.
-        extend_late_ops: extends ops of extended iterators that were created since its last call.
+        extend_new_ops: extends ops of extended iterators that were created since its last call.
     """
 
     def __init__(self) -> None:
@@ -93,9 +93,9 @@ class Requests:
         self.initializer_ops: Dict[int, tf.Operation] = {}
         self.sliced: List[tf.Tensor] = []
         self.carried: List[tf.Tensor] = []
-        self.takes_orphans = False
+        self.moves_ids_without_iterator = False
         self.done = False
-        self.extend_late_ops: Callable[[], None] = lambda: None
+        self.extend_new_ops: Callable[[], None] = lambda: None
 
     def of(self, table_name: str, channel: int) -> List[TensorLookup]:
         """Return the lookups of a table in a channel."""

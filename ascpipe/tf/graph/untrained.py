@@ -4,13 +4,13 @@ from typing import Sequence
 from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS
 from ascpipe.tf.running.process import Process
 
-_PLAIN = ("tf.trainable_variables() has no tables, so an optimizer of TensorFlow does not find them. An optimizer of "
-          "ascpipe.tf.optimizers trains variables and tables by minimize(loss). Where the program passes a list of "
-          "variables, add ascpipe.tf.table_variables() to it. Where optimize_loss, create_train_op or the like choose "
-          "the variables, give them ascpipe.tf.Optimizer(dense=..., sparse=...). To keep the rows as they are, look "
-          "the table up with trainable=False")
-_INCUMBENT = ("Give {gradients} to tf.gradients(), and apply the gradients by an optimizer of mx_rec.optimizers, for "
-              "example {optimizer}. To keep the rows as they are, look the table up with is_train=False")
+_PLAIN = ("tf.trainable_variables() has no tables, so optimizers of TensorFlow do not find them. minimize(loss) of an "
+          "optimizer of asc.optimizers trains variables and tables. If the program passes a list of variables, add "
+          "asc.table_variables() to it. If optimize_loss, create_train_op or a similar function selects the "
+          "variables, pass asc.Optimizer(dense=..., sparse=...) to it. To keep the rows unchanged, look the table up "
+          "with trainable=False")
+_INCUMBENT = ("Pass {gradients} to tf.gradients(), and apply the gradients with an optimizer of mx_rec.optimizers, for "
+              "example {optimizer}. To keep the rows unchanged, look the table up with is_train=False")
 
 
 def how_to_train(process: Process, others: Sequence[str] = ()) -> str:
@@ -28,7 +28,7 @@ def how_to_train(process: Process, others: Sequence[str] = ()) -> str:
             optimizer="lazy_adam_by_addr.create_hash_optimizer_by_address(), together with tf.get_collection({!r})"
             .format(HANDLES))
     else:
-        cure = _INCUMBENT.format(gradients="the second list of get_dense_and_sparse_variable()",
+        cure = _INCUMBENT.format(gradients="the second result of get_dense_and_sparse_variable()",
                                  optimizer="lazy_adam.create_hash_optimizer()")
-    also = "The same is true of {}. ".format(", ".join(map(repr, others))) if others else ""
+    also = "The same applies to {}. ".format(", ".join(map(repr, others))) if others else ""
     return "{}{}. Nothing was trained".format(also, cure)

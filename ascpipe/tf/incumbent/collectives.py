@@ -15,7 +15,7 @@ from ascpipe.tf.running.horovod import Started
 from ascpipe.tf.validation import Choice
 
 _REDUCTIONS = Choice("sum", "prod", "max", "min")
-_HOROVODS = {"sum": "Sum", "prod": "Product", "max": "Max", "min": "Min"}
+_HOROVOD_OPS = {"sum": "Sum", "prod": "Product", "max": "Max", "min": "Min"}
 
 
 def allreduce(tensor: Any, reduction: str = "sum", *args: Any, **kwargs: Any) -> tf.Tensor:
@@ -24,7 +24,7 @@ def allreduce(tensor: Any, reduction: str = "sum", *args: Any, **kwargs: Any) ->
     joined = horovod.joined()
     if joined is None:
         return tf.identity(tensor)
-    return joined.module.allreduce(tf.convert_to_tensor(tensor), op=getattr(joined.module, _HOROVODS[reduction]))
+    return joined.module.allreduce(tf.convert_to_tensor(tensor), op=getattr(joined.module, _HOROVOD_OPS[reduction]))
 
 
 def broadcast(tensor: List[Any], root_rank: int, *args: Any, **kwargs: Any) -> List[tf.Tensor]:

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow.python.framework import function as legacy_function
 from tensorflow.python.framework import function_def_to_graph
 
+from ascpipe.errors import GraphModificationError
 from ascpipe.tf import internals
 from ascpipe.tf.graph.dataset_graph import OPTION_STAGES, DatasetGraph, stage_kind
 from ascpipe.tf.graph.rewiring import outside_scopes
@@ -21,7 +22,7 @@ READ_AHEAD = 32
 _PASSING = (*OPTION_STAGES, "PrefetchDataset", "TakeDataset", "SkipDataset", "RepeatDataset",
             "AssertCardinalityDataset")
 
-_ONE_EACH = ("; instead of from_string_handle, give training and evaluation an iterator each, and a lookup each "
+_ONE_EACH = (". Instead of from_string_handle, use one iterator and one lookup for training, and others for evaluation "
              "(docs/tutorial/from-tensorflow.md, Feedable iterators)")
 
 
@@ -41,9 +42,9 @@ def initializers_of(iterator: tf.Operation) -> List[tf.Operation]:
     found = [op for op in iterator.outputs[0].consumers() if op.type == "MakeIterator"] if iterator.outputs else []
     if not found:
         cure = _ONE_EACH if "String" in iterator.type else ""
-        raise ValueError("iterator {!r} ({}) has no dataset in this graph: graph modification needs one made by "
-                         "make_initializable_iterator() or make_one_shot_iterator(), whose initializer was made "
-                         "before{}".format(iterator.name, iterator.type, cure))
+        raise GraphModificationError("Iterator {!r} ({}) has no dataset in this graph. Create it by "
+                                     "make_initializable_iterator() or make_one_shot_iterator(), and its initializer "
+                                     "before asc.start(){}".format(iterator.name, iterator.type, cure))
     return found
 
 

@@ -5,12 +5,13 @@ from typing import Any, Iterator, List, Sequence, Tuple
 
 import tensorflow as tf
 
+from ascpipe.errors import CallOrderError, GraphModificationError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify.id_graph import id_graph
 from ascpipe.tf.modify.modifier import INITIALIZERS, modify_graph_and_start_emb_cache
-from ascpipe.tf.modify.open_lookups import close_those_of
+from ascpipe.tf.modify.open_lookups import close_open_lookups
 from ascpipe.tf.modify.watched_graphs import waits
 from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
@@ -61,8 +62,8 @@ class _Slicer(tf.estimator.SessionRunHook):
         graph = tf.compat.v1.get_default_graph()
         requests = GraphState.of(graph).requests
         if requests.done:
-            raise RuntimeError("{}: the graph was modified before; list this hook before GraphModifierHook".format(
-                type(self).__name__))
+            raise CallOrderError("{}: the graph is already modified. List this hook before "
+                                 "asc.GraphModifierHook".format(type(self).__name__))
         moved = list(self._slice(graph, requests.lookups))
         tf.io.write_graph(graph.as_graph_def(), self._folder, "unsliced_graph.pbtxt")
         with open(os.path.join(self._folder, "slicing_summary.csv"), "w", newline="") as report:
@@ -129,7 +130,7 @@ class OrphanLookupKeySlicerHook(_Slicer):
     _folder = os.path.join(".", "orphan_slicing")
 
     def _slice(self, graph: tf.Graph, lookups: Sequence[TensorLookup]) -> Iterator[Tuple[TensorLookup, tf.Tensor]]:
-        GraphState.of(graph).requests.takes_orphans = True
+        GraphState.of(graph).requests.moves_ids_without_iterator = True
         for lookup in lookups:
             if not id_graph([lookup.ids]).get_nexts:
                 yield lookup, lookup.ids
@@ -156,7 +157,7 @@ def merge_lookups(loss: Any) -> None:
     graph = tf.compat.v1.get_default_graph()
     if waits(graph):
         state = GraphState.of(graph)
-        close_those_of(state, loss)
+        close_open_lookups(state, loss)
         merge(state, TRAIN)
 
 
@@ -165,8 +166,9 @@ def _require_sliceable(op: tf.Operation) -> None:
     if op.control_inputs:
         why = "has control inputs: {}".format(", ".join(repr(other.name) for other in op.control_inputs))
     elif any(tensor.dtype in (tf.resource, tf.variant) for tensor in op.outputs):
-        why = "gives a resource or variant"
+        why = "returns a resource or variant"
     elif any(part in op.type for part in _REFUSED_TYPES) or any(part in op.name for part in _REFUSED_NAMES):
         why = "is part of a dataset, a summary, a loss, or a Saver, by its type or name"
     if why is not None:
-        raise ValueError("LookupSubgraphSlicerHook: op {!r} ({}) cannot be moved: it {}".format(op.name, op.type, why))
+        raise GraphModificationError("LookupSubgraphSlicerHook: op {!r} ({}) cannot be moved: it {}".format(
+                                         op.name, op.type, why))

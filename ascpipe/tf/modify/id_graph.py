@@ -8,6 +8,7 @@ from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, O
 import tensorflow as tf
 from tensorflow.python.framework import function as legacy_function
 
+from ascpipe.errors import GraphModificationError
 from ascpipe.tf import internals
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 
@@ -15,10 +16,10 @@ _FED = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "TemporaryVariable", "AutoReloadVariable")
 #: Ops that are stateful only to prevent pruning; they work in a dataset.
 _HARMLESS = ("Assert", "Print", "PrintV2")
-_NO_QUEUES = ("A queue, as of numpy_input_fn and pandas_input_fn, cannot be read ahead exactly: let input_fn return a "
-              "dataset, as tf.data.Dataset.from_tensor_slices((dict(features), labels)).shuffle(...).batch(...)")
-_NOT_FED = ("What is fed is not known before its step: give the ids by a tf.data.Dataset, such as from_generator "
-            "(docs/tutorial/from-tensorflow.md, Placeholders)")
+_NO_QUEUES = ("Queues, which numpy_input_fn and pandas_input_fn use, cannot be read ahead exactly. Let input_fn return "
+              "a dataset: tf.data.Dataset.from_tensor_slices((dict(features), labels)).shuffle(...).batch(...)")
+_NOT_FED = ("Fed values are not known before their step. Read the ids from a tf.data.Dataset, for example "
+            "from_generator (docs/tutorial/from-tensorflow.md, Placeholders)")
 #: Lookup tables with constant content after initialization, and the ops that read them.
 _FIXED_TABLES = ("HashTableV2",)
 _TABLE_READS = ("LookupTableFindV2", "LookupTableSizeV2")
@@ -53,7 +54,7 @@ def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGra
             lookup_tables[op.name] = op
         elif op not in ops:
             ops.add(op)
-            if _why_not(op) is None:  # inputs of a refused op do not matter
+            if _refusal_reason(op) is None:  # inputs of a refused op do not matter
                 waiting.extend(tensor.op for tensor in op.inputs if tensor.name not in given)
                 waiting.extend(op.control_inputs)
     return IdGraph([get_nexts[name] for name in sorted(get_nexts)], sorted(ops, key=internals.order_of),
@@ -62,20 +63,20 @@ def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGra
 
 def require_movable(graph: IdGraph, what: str) -> None:
     """Raise ``ValueError`` with the names of ops that cannot run in a dataset. ``what``: subject of the message."""
-    refused = [op for op in graph.ops if _why_not(op) is not None]
+    refused = [op for op in graph.ops if _refusal_reason(op) is not None]
     if not refused:
         return
-    cure = "Make the ids of the batch alone, or in dataset.map(...)"
+    cure = "Compute the ids from the batch alone, or in dataset.map(...)"
     if any(op.type.startswith("QueueDequeue") for op in graph.ops):
         cure = _NO_QUEUES
     elif all(op.type in _FED for op in refused):
         cure = _NOT_FED
-    raise ValueError("{} cannot be moved into the dataset, as {} cannot run there:\n  {}\n{}".format(
-        what, "an op that makes it" if len(refused) == 1 else "{} ops that make it".format(len(refused)),
-        "\n  ".join("{!r} ({}): {}".format(op.name, op.type, _why_not(op)) for op in refused), cure))
+    raise GraphModificationError("{} cannot be moved into the dataset, because {} cannot run there:\n  {}\n{}".format(
+        what, "an op that computes it" if len(refused) == 1 else "{} ops that compute it".format(len(refused)),
+        "\n  ".join("{!r} ({}): {}".format(op.name, op.type, _refusal_reason(op)) for op in refused), cure))
 
 
-def _why_not(op: tf.Operation) -> Optional[str]:
+def _refusal_reason(op: tf.Operation) -> Optional[str]:
     """Return why an op cannot run in a dataset, or None."""
     if op.type in _FED:
         return "it is fed"
@@ -83,7 +84,7 @@ def _why_not(op: tf.Operation) -> Optional[str]:
     if handles:
         return "it uses the variable {}".format(", ".join(map(repr, handles)))
     if op.type in _VARIABLES or any(map(internals.is_reference, op.outputs)):
-        return "a variable"
+        return "it is a variable"
     if op.type in _TABLE_READS and op.inputs[0].op.type in _FIXED_TABLES:
         return None
     resources = [tensor for tensor in [*op.inputs, *op.outputs] if tensor.dtype == tf.resource]

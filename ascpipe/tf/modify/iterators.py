@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional
 
 import tensorflow as tf
 
+from ascpipe.errors import GraphModificationError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
@@ -65,9 +66,10 @@ def get_initializer(is_training: bool) -> Optional[tf.Operation]:
     requests = GraphState.of(graph).requests
     for initializers in requests.initializers.get(channel, ()):
         if len(initializers) > 1:
-            raise ValueError("get_initializer({}): a {} iterator can be initialised from {} datasets; run one of {}"
-                             .format(is_training, CHANNEL_NAMES[channel], len(initializers),
-                                     ", ".join(repr(op.name) for op in initializers)))
+            raise GraphModificationError("get_initializer({}): a {} iterator can be initialized from {} datasets. "
+                                         "Run one of {}".format(
+                                             is_training, CHANNEL_NAMES[channel], len(initializers),
+                                             ", ".join(repr(op.name) for op in initializers)))
     return requests.initializer_ops.get(channel)
 
 
@@ -81,7 +83,7 @@ def _last_modified() -> Optional[tf.Graph]:
 
 
 def _modified() -> List["weakref.ref[tf.Graph]"]:
-    return internals.kept_on(Process.current(), "modified", list)
+    return internals.stored_on(Process.current(), "modified", list)
 
 
 def make_initializer_ops(state: GraphState, graph: tf.Graph) -> None:
@@ -97,7 +99,7 @@ def make_initializer_ops(state: GraphState, graph: tf.Graph) -> None:
                     *found, name="ascpipe/initialise_{}".format(CHANNEL_NAMES[channel]))
 
 
-def extend_late_ops(state: GraphState) -> None:
+def extend_new_ops(state: GraphState) -> None:
     """Extend each ``get_next`` and initializer of extended iterators that was created since the last call."""
     for iterator, extension in state.requests.extensions.items():
         for op in iterator.outputs[0].consumers() if iterator.outputs else ():
@@ -120,4 +122,4 @@ def _get_next(self: Any, name: Optional[str] = None) -> Any:
 
 def _batches(graph: tf.Graph) -> Dict[tf.Operation, Any]:
     """Return the result of each ``get_next`` of a graph, stored on the graph so that both are freed together."""
-    return internals.kept_on(graph, "batches", dict)
+    return internals.stored_on(graph, "batches", dict)

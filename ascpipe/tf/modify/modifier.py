@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from ascpipe.errors import CallOrderError, FeatureError, GraphModificationError, MissingFromGraphError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.graph.dataset_graph import DatasetGraph
 from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec
@@ -18,7 +19,7 @@ from ascpipe.tf.graph.rewiring import repoint
 from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify.datasets import extend_iterator, initializers_of
 from ascpipe.tf.modify.id_graph import IdGraph, copy_into, id_graph, is_shared, require_movable
-from ascpipe.tf.modify.iterators import extend_late_ops, make_initializer_ops, note_modified
+from ascpipe.tf.modify.iterators import extend_new_ops, make_initializer_ops, note_modified
 from ascpipe.tf.program.insert_function import DUMP_FOLDER, submit
 from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.running.process import Process
@@ -34,10 +35,10 @@ INITIALIZERS = "ASCEND_CUTTING_POINT_INITIALIZER"
 
 
 _SEVERAL = (
-    "{} come from {!r}, and other lookups from {!r}: all lookups from one iterator, and the {} lookups of a table, "
-    "take batches of one get_next(); here are several. Share what one get_next() returned; give one iterator several "
-    "datasets (Iterator.from_structure); or evaluate a further dataset in a graph of its own, which restores a "
-    "checkpoint, as Estimators do")
+    "{} depend on {!r}, and other lookups on {!r}. All lookups from one iterator, and the {} lookups of a table, must "
+    "use batches of one get_next(). Share the result of one get_next(), initialize one iterator from several datasets "
+    "(Iterator.from_structure), or evaluate another dataset in a separate graph that restores a checkpoint, as "
+    "Estimators do")
 
 
 class _Iterator:
@@ -150,7 +151,7 @@ def _modify(graph: tf.Graph, *, dump_graph: bool) -> None:
         _extend(state, iterator)
     make_initializer_ops(state, graph)
     state.requests.done = True
-    state.requests.extend_late_ops = functools.partial(extend_late_ops, state)
+    state.requests.extend_new_ops = functools.partial(extend_new_ops, state)
     note_modified(graph)
     if dump_graph:
         _dump(graph.as_graph_def(), "new_graph")
@@ -158,14 +159,15 @@ def _modify(graph: tf.Graph, *, dump_graph: bool) -> None:
 
 def _require_modifiable(graph: tf.Graph, state: GraphState) -> None:
     if state.started:
-        raise RuntimeError("the pipeline of this graph was started: call modify_graph_and_start_emb_cache() before it")
+        raise CallOrderError("The pipeline of this graph has already started. Call "
+                             "modify_graph_and_start_emb_cache() before it starts")
     if graph.finalized:
-        raise RuntimeError("the graph is finalized, and modify_graph_and_start_emb_cache() comes before that: a "
-                           "tf.train.Supervisor finalizes it when it is made, so call this before; a MonitoredSession "
-                           "or an Estimator does when its session begins, so add GraphModifierHook to the hooks")
+        raise CallOrderError("The graph is finalized, so it cannot be modified. A tf.train.Supervisor finalizes the "
+                             "graph when it is created: call asc.start() before. A MonitoredSession or an Estimator "
+                             "finalizes it when the session begins: add asc.GraphModifierHook() to the hooks")
     if not state.requests.lookups:
-        raise RuntimeError("the graph has no sparse_lookup(..., modify_graph=True), so nothing to modify; with "
-                           "FeatureSpecs call start_asc_pipeline()")
+        raise MissingFromGraphError("The graph has no lookup of a tensor, sparse_lookup(..., modify_graph=True), so "
+                                    "there is nothing to modify. With FeatureSpecs, call start_asc_pipeline()")
     for lookup in state.requests.unmerged(TRAIN):
         if lookup.is_open:  # the program asked for no gradient
             lookup.close(EVAL)
@@ -173,9 +175,9 @@ def _require_modifiable(graph: tf.Graph, state: GraphState) -> None:
     if unmerged and Process.current().is_plain:
         merge(state, TRAIN)  # the program asked for no gradient; the checks at the start decide about that
     elif unmerged:
-        raise RuntimeError("the training lookups of tables {} are not merged: ask an optimizer for gradients "
-                           "(compute_gradients(), minimize()), or call do_merge_lookup() before tf.gradients()".format(
-                               ", ".join(map(repr, unmerged))))
+        raise CallOrderError("The training lookups of tables {} are not merged. Call compute_gradients() or "
+                             "minimize() of an optimizer, or do_merge_lookup() before tf.gradients()".format(
+                                 ", ".join(map(repr, unmerged))))
 
 
 def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
@@ -187,7 +189,7 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
         what = "sparse_lookup {!r} of table {!r}: ids {!r}".format(
             lookup.name, lookup.table.table_name, lookup.ids.name)
         ids = id_graph([lookup.ids])
-        if not ids.get_nexts and state.requests.takes_orphans:
+        if not ids.get_nexts and state.requests.moves_ids_without_iterator:
             require_movable(ids, what)
             orphans.append(lookup)
             continue
@@ -197,12 +199,13 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
             found[op] = _Iterator(get_next, state.datasets)
         for other in (found[op].get_next, batch_of.setdefault((lookup.table.table_name, lookup.channel), get_next)):
             if other is not get_next:
-                raise ValueError(_SEVERAL.format(what, get_next.name, other.name, CHANNEL_NAMES[lookup.channel]))
+                raise GraphModificationError(
+                    _SEVERAL.format(what, get_next.name, other.name, CHANNEL_NAMES[lookup.channel]))
         found[op].lookups.append(lookup)
         if lookup.request.evaluates_unseen:
             found[op].carry(lookup.ids)  # otherwise both the dataset and the step would compute them
     for lookup in orphans:
-        _adopt(state, found, lookup)
+        _assign_orphan(state, found, lookup)
     for tensor in state.requests.sliced:
         get_next = _source(id_graph([tensor]), "{!r} (LookupSubgraphSlicerHook)".format(tensor.name))
         found[state.datasets.iterator(get_next)].sliced.append(tensor)
@@ -213,13 +216,13 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
         get_next = _source(id_graph([time]), "{!r} in the collection {}".format(time.name, TIMESTAMP))
         iterator = found.get(state.datasets.iterator(get_next))
         if iterator is None:
-            _log.warning("%r in the collection %s is of batches that no lookup takes: left out", time.name, TIMESTAMP)
+            _log.warning("%r in the collection %s is ignored: no lookup uses its batches", time.name, TIMESTAMP)
         elif not any(time is other for other in iterator.times):
             iterator.times.append(time)
             if len(iterator.times) > 1:
-                raise OSError("iterator {!r}: several timestamps in the collection {}: {}; there may be one".format(
-                    state.datasets.iterator(get_next).name, TIMESTAMP,
-                    ", ".join(repr(other.name) for other in iterator.times)))
+                raise FeatureError("Iterator {!r}: the collection {} has several timestamps: {}. Use only one".format(
+                                       state.datasets.iterator(get_next).name, TIMESTAMP,
+                                       ", ".join(repr(other.name) for other in iterator.times)))
     for op, iterator in found.items():
         _require_reachable(op, id_graph([*iterator.wanted(), *iterator.sliced]).lookup_tables)
     return list(found.values())
@@ -229,14 +232,14 @@ def _require_reachable(iterator: tf.Operation, lookup_tables: Sequence[tf.Operat
     """Refuse lookup tables without a shared name, which the dataset of a one-shot iterator cannot find."""
     lookup_tables = [table for table in lookup_tables if not is_shared(table)]
     if lookup_tables and iterator.type == ONE_SHOT:
-        raise ValueError("iterator {!r} is a one-shot one, whose dataset cannot find the lookup tables {} without "
-                         "shared_name, which make "
-                         "ids of its batches: use make_initializable_iterator(), and run its initializer and "
-                         "tables_initializer()".format(
-                             iterator.name, ", ".join(repr(table.name) for table in lookup_tables)))
+        raise GraphModificationError("Iterator {!r} is a one-shot iterator. Its dataset cannot find the lookup "
+                                     "tables {}, which compute ids of its batches and have no shared_name. Use "
+                                     "make_initializable_iterator(), and run its initializer and "
+                                     "tables_initializer()".format(
+                                         iterator.name, ", ".join(repr(table.name) for table in lookup_tables)))
 
 
-def _adopt(state: GraphState, found: Dict[tf.Operation, _Iterator], lookup: TensorLookup) -> None:
+def _assign_orphan(state: GraphState, found: Dict[tf.Operation, _Iterator], lookup: TensorLookup) -> None:
     """Assign ids without an iterator to the iterator of the table, of the channel, or any other."""
     iterators = list(found.values())
     same_table = [each for each in iterators for other in each.lookups
@@ -245,8 +248,9 @@ def _adopt(state: GraphState, found: Dict[tf.Operation, _Iterator], lookup: Tens
     if not same_table and not same_channel:
         get_nexts = state.datasets.get_nexts()
         if not get_nexts:
-            raise ValueError("sparse_lookup {!r} of table {!r}: the graph has no iterator whose batches could bring "
-                             "the ids {!r}".format(lookup.name, lookup.table.table_name, lookup.ids.name))
+            raise GraphModificationError("asc.sparse_lookup {!r} of table {!r}: no iterator of the graph has batches "
+                                         "with the ids {!r}".format(
+                                             lookup.name, lookup.table.table_name, lookup.ids.name))
         get_next = get_nexts[0 if lookup.channel == TRAIN else -1]
         same_channel = [found.setdefault(state.datasets.iterator(get_next), _Iterator(get_next, state.datasets))]
     (same_table or same_channel)[0].lookups.append(lookup)
@@ -255,11 +259,12 @@ def _adopt(state: GraphState, found: Dict[tf.Operation, _Iterator], lookup: Tens
 def _source(ids: IdGraph, what: str) -> tf.Operation:
     require_movable(ids, what)
     if not ids.get_nexts:
-        raise ValueError("{} come from no iterator: look up tensors that are made of a batch, or add "
-                         "OrphanLookupKeySlicerHook() to the hooks before GraphModifierHook".format(what))
+        raise GraphModificationError("{} do not depend on an iterator. Look up tensors that are computed from a "
+                                     "batch, or add asc.OrphanLookupKeySlicerHook() to the hooks before "
+                                     "asc.GraphModifierHook".format(what))
     if len(ids.get_nexts) > 1:
-        raise ValueError("{} come from several get_next(): {}; they must be made of one batch".format(
-            what, ", ".join(repr(op.name) for op in ids.get_nexts)))
+        raise GraphModificationError("{} depend on several get_next(): {}. They must be computed from one batch".format(
+                                         what, ", ".join(repr(op.name) for op in ids.get_nexts)))
     return ids.get_nexts[0]
 
 

@@ -9,14 +9,14 @@ import tensorflow as tf
 
 from ascpipe.errors import ColumnError
 from ascpipe.layout.words import EVAL, TRAIN
-from ascpipe.tf.graph.ancestors import ops_behind
+from ascpipe.tf.graph.ancestors import ops_feeding
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.stand_ins import StandIn
 from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify.id_graph import id_graph
 
 
-def close_those_of(state: GraphState, loss: Any) -> None:
+def close_open_lookups(state: GraphState, loss: Any) -> None:
     """Assign the open lookups of tables that a loss trains to training or evaluation.
 
     A lookup trains if a gradient of the loss reaches it, or if it uses the same batches as a lookup that is reached.
@@ -48,14 +48,18 @@ def require_none_evaluates(state: GraphState, loss: Any, wanted: List[Optional[S
     for lookup in evaluating:
         if lookup.table.table_name in by_table and lookup.rows in reached:
             raise ColumnError(by_table[lookup.table.table_name].variable.op.name, "an earlier minimize() or "
-                              "compute_gradients() trains it, and this loss trains it by a tower that was built after "
-                              "that, or takes batches of another iterator. Build all towers that train, over one "
-                              "get_next(), before the first gradients are asked for")
+                                                                                  "compute_gradients() trains it, "
+                                                                                  "and this loss trains it by a "
+                                                                                  "tower that was built later, or "
+                                                                                  "uses batches of another iterator. "
+                                                                                  "Build all towers that train, over "
+                                                                                  "one get_next(), before the first "
+                                                                                  "minimize() or compute_gradients()")
 
 
 def _reached_by(loss: Any) -> Set[tf.Operation]:
     tensors = [tensor for tensor in tf.nest.flatten(loss) if isinstance(tensor, (tf.Tensor, tf.Variable))]
-    return set(ops_behind(tensors, ("StopGradient",)))
+    return set(ops_feeding(tensors, ("StopGradient",)))
 
 
 def _get_nexts(lookup: TensorLookup) -> List[tf.Operation]:

@@ -3,6 +3,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ascpipe.errors import CallOrderError
 from ascpipe.tf import patches
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.stand_ins import StandIns
@@ -30,10 +31,9 @@ def _finalize(self: tf.Graph) -> None:
     start_marked(self)
     if waits(self):
         if not StandIns.of(GraphState.of(self)):
-            raise RuntimeError("the graph has lookups of tensors and was not modified: add "
-                               "GraphModifierHook() (mx_rec.graph.modifier) to the hooks of train, evaluate and "
-                               "predict, or call modify_graph_and_start_emb_cache(); of ascpipe.tf StartHook() or "
-                               "start()")
+            raise CallOrderError("The graph has lookups of tensors and was not modified. In an Estimator, add "
+                                 "asc.GraphModifierHook() to the hooks of train, evaluate and predict "
+                                 "(asc.StartHook() does this, too). Otherwise call asc.start()")
         modify_graph_and_start_emb_cache(self)  # a program that uses only columns calls no start()
         start_marked(self)
     check_new_ops(self)

@@ -187,12 +187,12 @@ class _Accumulated(CustomizedOptimizer):
         # Read all sums before any of them is set to 0.
         with tf.control_dependencies([self._optimizer.apply_gradients(pairs)]):
             return tf.group(self._batches.assign(0), *(
-                self._begin_anew(gradient, variable) for gradient, variable in sums))
+                self._reset_sums(gradient, variable) for gradient, variable in sums))
 
     def _target(self, variable: tf.Variable) -> Any:
         return variable
 
-    def _begin_anew(self, gradient: Any, variable: tf.Variable) -> tf.Operation:
+    def _reset_sums(self, gradient: Any, variable: tf.Variable) -> tf.Operation:
         total = self.get_slot(variable, GRADIENT_SUM)
         if not isinstance(gradient, tf.IndexedSlices):
             return tf.group(total.assign(tf.zeros_like(gradient)))
@@ -264,9 +264,9 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
     def _target(self, variable: tf.Variable) -> Any:
         return self._handles.get(variable.op.name, variable)
 
-    def _begin_anew(self, gradient: Any, variable: tf.Variable) -> tf.Operation:
+    def _reset_sums(self, gradient: Any, variable: tf.Variable) -> tf.Operation:
         if not is_table_variable(variable):
-            return super()._begin_anew(gradient, variable)
+            return super()._reset_sums(gradient, variable)
         with tf.name_scope(_OURS):
             sums, count = self._read(variable)
             return self._added(variable, gradient.indices, -tf.gather(sums, gradient.indices),

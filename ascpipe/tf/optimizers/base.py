@@ -104,7 +104,7 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
             # Fill takes no memory in the graph, unlike a constant, and shows that all values are equal.
             value = tf.fill([table.shape[0].value, width], tf.constant(initial, tf.float32))
         slot = self._get_or_make_slot(table, value, slot_name, op_name)
-        table_of(table).note_slot(slot)
+        table_of(table).record_slot(slot)
         return slot
 
 
@@ -215,7 +215,7 @@ def scalar(value: Any) -> tf.Tensor:
 
 def unique_name(name: str) -> str:
     """Return ``<name>_<count>``. The count is the number of earlier optimizers with this name in the graph."""
-    counts: Dict[str, int] = internals.kept_on(
+    counts: Dict[str, int] = internals.stored_on(
         GraphState.of(tf.compat.v1.get_default_graph()), "optimizer_counts", collections.Counter)
     numbered = "{}_{}".format(name, counts[name])
     counts[name] += 1
@@ -267,7 +267,7 @@ def note_slots(optimizer: tf.compat.v1.train.Optimizer, variables: Iterable[Any]
             if slot is None or any(slot is known for known in table.optimizer_variables):
                 continue
             _require_open(optimizer, variable, slot.op.name)
-            table.note_slot(slot)
+            table.record_slot(slot)
 
 
 def _require_open(optimizer: tf.compat.v1.train.Optimizer, table: tf.Variable, slot: str) -> None:

@@ -42,7 +42,7 @@ def _require(state: GraphState, optimizer: str, table: Table, gradient: Any) -> 
     what = "optimizer {!r} got ".format(optimizer)
     if isinstance(gradient, tf.IndexedSlices):
         for origin in origins_of(gradient.indices):
-            reason = _why_not(state, table, origin)
+            reason = _refusal_reason(state, table, origin)
             if reason is not None:
                 raise TableUseError(name_of(state, table), what + reason)
     elif table.shape.expands:

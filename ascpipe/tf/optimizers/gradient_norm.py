@@ -95,7 +95,7 @@ def _half_square(gradient: Any) -> tf.Tensor:
 
 def _warn_of_ranks(graph: tf.Graph) -> None:
     ranks = Process.current().configuration.rank_size
-    warned: List[int] = internals.kept_on(graph, "ranks_warned_of", list)
+    warned: List[int] = internals.stored_on(graph, "ranks_warned_of", list)
     if ranks > 1 and not warned:
         warned.append(ranks)
         _log.warning("global_norm: each of the %d ranks counts only the occurrences in its own batch, so ranks clip by "

@@ -13,7 +13,7 @@ from ascpipe.errors import ArgumentError, CallOrderError, TableError
 from ascpipe.errors.base import shown
 from ascpipe.tf import patches
 from ascpipe.tf.graph.features import TABLE_NAME_PATTERN, clean_table_name
-from ascpipe.tf.graph.graph_state import ANEW, GraphState
+from ascpipe.tf.graph.graph_state import REBUILD_ADVICE, GraphState
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.program.row_initializers import is_initializer, row_initializer
@@ -53,7 +53,7 @@ class _Dim(Rule):
     def _check(self, name: str, value: Any) -> None:
         if isinstance(value, tf.TensorShape):
             if value.rank != 1 or value[0].value is None:
-                raise wrong_type(name, value, "int or a TensorShape of one number")
+                raise wrong_type(name, value, "an int or a TensorShape of one number")
             value = value[0].value
         Integer(1, MAX_DIM).check(name, value)
 

@@ -67,7 +67,7 @@ def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec],
                             "index".format(len(args_index_list), len(table_names)))
     places = [(FeatureSpec("{}_{}".format(table, place), table_name=table), place)
               for place, table in zip(args_index_list, table_names)]
-    return _insert_function(channel, dump_graph, lambda batch: _find_by_place(batch, places))
+    return _insert_function(channel, dump_graph, lambda batch: _find_by_index(batch, places))
 
 
 def _require_specs(specs: Any, channel: int) -> List[FeatureSpec]:
@@ -178,7 +178,7 @@ def _require_own_ids(batch: Any, specs: List[FeatureSpec]) -> None:
                                    batch_structure.describe(batch)))
 
 
-def _find_by_place(batch: Any, places: List[Tuple[FeatureSpec, int]]) -> List[Found]:
+def _find_by_index(batch: Any, places: List[Tuple[FeatureSpec, int]]) -> List[Found]:
     tensors = batch_structure.tensors_of(batch)
     found = []
     for spec, place in places:

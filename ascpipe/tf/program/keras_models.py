@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from ascpipe.errors import ColumnError, TableLookupError
 from ascpipe.tf import patches
-from ascpipe.tf.graph.ancestors import ops_behind
+from ascpipe.tf.graph.ancestors import ops_feeding
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.stand_ins import StandIns
 
@@ -34,7 +34,7 @@ def _require_no_rows(model: Any) -> None:
     state = GraphState.known(ends[0].graph) if ends else None
     if state is None or not (state.lookups or state.requests.lookups):
         return
-    behind = set(ops_behind(ends))
+    behind = set(ops_feeding(ends))
     variables = StandIns.of(state).variables()
     for lookup in state.requests.lookups:
         name = lookup.table.table_name

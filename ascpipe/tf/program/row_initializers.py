@@ -87,7 +87,7 @@ def pool_rows(dim: int) -> int:
 
 
 @contextlib.contextmanager
-def own_threads() -> Iterator[None]:
+def without_shared_thread_pool() -> Iterator[None]:
     """Keep sessions of this block from fixing the number of threads of later sessions.
 
     The first session of a process creates one thread pool for all, so after ours a program would train on one thread.
@@ -231,5 +231,5 @@ def _run(initializer: Any, shape: Tuple[int, int], seed: int) -> np.ndarray:
     with graph.as_default():
         tf.compat.v1.set_random_seed(seed & _GRAPH_SEED_BITS)
         rows = tf.convert_to_tensor(initializer(list(shape), dtype=tf.float32), tf.float32)
-    with own_threads(), tf.compat.v1.Session(graph=graph, config=config) as session:
+    with without_shared_thread_pool(), tf.compat.v1.Session(graph=graph, config=config) as session:
         return session.run(rows)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from ascpipe.errors import CallOrderError, FeatureError, TableLookupError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
-from ascpipe.tf.graph.ancestors import ops_behind
+from ascpipe.tf.graph.ancestors import ops_feeding
 from ascpipe.tf.graph.batch_structure import missing, require_ids, tensors_of
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.expansion import new_lookup
@@ -18,7 +18,7 @@ from ascpipe.tf.graph.ids import GivenIds, Ids
 from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup, require_fewer
-from ascpipe.tf.program.tensor_lookups import completed, look_up_tensor, refuse_turns
+from ascpipe.tf.program.tensor_lookups import completed, look_up_tensor, refuse_ids_of_loops
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Instance, Integer, Numbers, Text, boolean, checked
 
@@ -106,7 +106,7 @@ def look_up(request: LookupRequest) -> tf.Tensor:
     request = dataclasses.replace(
         request.in_graph(), send_count=request.send_count if configuration.use_static else None)
     if not isinstance(ids, FeatureSpec) and state.served is None:
-        refuse_turns(table, ids.values)
+        refuse_ids_of_loops(table, ids.values)
     if state.tables.get(table.table_name) is not table:
         raise TableLookupError("Table {!r} was created in another graph or before asc.init(), so it cannot be looked "
                                "up in this graph. Create the table in the graph of the lookup".format(table.table_name))
@@ -238,4 +238,4 @@ def _get_nexts_of(tensors: List[tf.Tensor]) -> List[tf.Operation]:
 
 def _sources_of(tensors: List[tf.Tensor], types: Collection[str]) -> List[tf.Operation]:
     """Return the ops of some types that tensors are computed from."""
-    return [op for op in ops_behind(tensors, types) if op.type in types]
+    return [op for op in ops_feeding(tensors, types) if op.type in types]

@@ -24,7 +24,7 @@ from ascpipe.tf.validation import Having, Integer, Number, PathText, checked
 
 _DEFAULT_S = 10.0
 _LONGEST_S = 7 * 24 * 3600
-_LOOK_S = 0.05  # mean time between two samples; it varies, as steps may be regular
+_SAMPLE_S = 0.05  # mean time between two samples; it varies, as steps may be regular
 _END_S = 5.0  # timeout for the last scalars, as the daemon may not answer
 _PREFIX = "ascpipe/"
 
@@ -137,7 +137,7 @@ class _Writing(threading.Thread):
         self._before: Optional[_Job] = None
         self._answer: Optional[Answer] = None
         self._looks = self._waits = 0
-        self._is_silent = False
+        self._has_warned = False
 
     def hand(self, step: int, *, is_last: bool = False) -> None:
         """Request scalars up to this step, unless the thread is busy."""
@@ -151,7 +151,7 @@ class _Writing(threading.Thread):
     def run(self) -> None:
         """Write requested scalars until the last are written, or the session ends without them."""
         while True:
-            self._handed.wait(random.uniform(0.5, 1.5) * _LOOK_S)
+            self._handed.wait(random.uniform(0.5, 1.5) * _SAMPLE_S)
             self._handed.clear()
             if self._job is not None:
                 self._write(self._job, is_current=self._last is None)

@@ -58,7 +58,7 @@ def eviction_op(state: GraphState) -> Optional[tf.Operation]:
                 _cut(table, CUT_EVICT, tf.constant(state.thresholds.of(table.table_name).eviction, tf.int64))
                 for table in tables])
 
-    return internals.kept_on(state, "evict_op", make) if tables else None
+    return internals.stored_on(state, "evict_op", make) if tables else None
 
 
 class EvictHook(tf.estimator.SessionRunHook):

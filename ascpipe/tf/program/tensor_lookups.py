@@ -28,14 +28,14 @@ from ascpipe.tf.validation import boolean
 _UNMERGED = "AscUnmergedLookup"
 
 
-class _Made:
+class _LookupsMade:
     """Whether lookups of tensors were made in this process, in any graph."""
 
     lookups: bool = False
 
     @classmethod
-    def of(cls, process: Process) -> "_Made":
-        return internals.kept_on(process, "tensor_lookups", cls)
+    def of(cls, process: Process) -> "_LookupsMade":
+        return internals.stored_on(process, "tensor_lookups", cls)
 
 
 def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.Tensor:
@@ -65,7 +65,7 @@ def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.
     if request.is_open and (table.table_name, TRAIN) in state.requests.merged:
         request = request.closed(EVAL)  # the training lookups of the table are complete
     _require_open(state, table, request.channel)
-    _Made.of(Process.current()).lookups = True
+    _LookupsMade.of(Process.current()).lookups = True
     others = state.requests.of(table.table_name, request.channel)
     name = request.name or "sparse_lookup_{}".format(len(others) + 1)
     state.thresholds.note(table.table_name, request.thresholds, "sparse_lookup {!r}".format(name))
@@ -108,7 +108,7 @@ def do_merge_lookup(is_train: bool = True) -> None:
         return
     state = GraphState.of(tf.compat.v1.get_default_graph())
     channel = TRAIN if is_train else EVAL
-    if not _Made.of(Process.current()).lookups or state.served is not None:
+    if not _LookupsMade.of(Process.current()).lookups or state.served is not None:
         return
     if not any(lookup.channel == channel for lookup in state.requests.lookups):
         if state.lookups and not state.requests.lookups:
@@ -173,7 +173,7 @@ def decide_unseen(state: GraphState, admitting: Collection[str]) -> None:
 
 def _undecided(state: GraphState) -> List[Tuple[str, tf.Tensor, tf.Tensor]]:
     """Return table name, rows with initial rows and rows with zeros, for each evaluation that is not decided."""
-    return internals.kept_on(state, "undecided", list)
+    return internals.stored_on(state, "undecided", list)
 
 
 def _require_open(state: GraphState, table: Table, channel: int) -> None:

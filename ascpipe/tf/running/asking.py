@@ -31,10 +31,10 @@ PATIENCE_S = 10.0  #: limit of a wait in which rank 0 does nothing
 _SAVE = 0
 _CHANGE = 1
 _END = 3
-_GOES_ON = 0
-_ASKS = 1
-_IS_BUSY = 2
-_NEITHER = -1
+_CONTINUES = 0
+_REQUESTS = 1
+_BUSY = 2
+_NOTHING_YET = -1
 _TEXT_BYTES = 1 << 18
 _POLL_MS = 200
 _SOON_S = 0.01
@@ -63,14 +63,14 @@ class Asked:
     """A request of rank 0 that all other ranks have received. Made by ``asked``.
 
     Attributes:
-        is_told: whether the result was sent to them.
+        result_is_sent: whether the result was sent to them.
     """
 
     def __init__(self, number: int, about: str, limit_s: float) -> None:
         self._number = number
         self._about = about
         self._limit_s = limit_s
-        self.is_told = False
+        self.result_is_sent = False
 
     def answers(self) -> List[str]:
         """Wait for the answers and return them, from rank 1 on.
@@ -113,7 +113,7 @@ class Asked:
             how: the result, as JSON.
             differs: they have changed tables that this rank has not changed, so all ranks must stop training.
         """
-        self.is_told = True
+        self.result_is_sent = True
         native.call("asc_ranks_tell", self._number, json.dumps(how).encode(), int(differs))
 
 
@@ -138,7 +138,7 @@ def asked(what: Dict[str, Any], *, changes: bool, about: str, limit_s: float) ->
     except BaseException:
         it.tell({"what": what["what"], "done": False}, differs=changes)
         raise
-    if not it.is_told:
+    if not it.result_is_sent:
         it.tell({"what": what["what"], "done": changes})
 
 
@@ -200,15 +200,15 @@ class Follower:
         until = time.monotonic() + patience_s
         while not self._has_ended(name):
             native.call("asc_ranks_look", begins, _POLL_MS, ctypes.byref(seen), ctypes.byref(silence_ms))
-            begins = int(seen.value != _NEITHER)
-            if seen.value == _GOES_ON:
+            begins = int(seen.value != _NOTHING_YET)
+            if seen.value == _CONTINUES:
                 with self._changed:  # the thread may still receive the end
                     self._changed.wait_for(lambda: not self._open, _POLL_MS / 1000.0)
                 return self._has_ended(name)
-            if seen.value == _ASKS:
+            if seen.value == _REQUESTS:
                 with self._changed:
                     self._changed.wait_for(lambda: name in self._ended, _SOON_S)
-            if seen.value == _ASKS or self._open:
+            if seen.value == _REQUESTS or self._open:
                 until = time.monotonic() + patience_s
             self._check_progress(name, silence_ms.value / 1000.0, lines)
             if time.monotonic() > until:
@@ -220,12 +220,12 @@ class Follower:
         waited = lines.waited_s()
         if min(silence_s, waited) >= self._limit_s + _LATER_S:
             raise tf.errors.FailedPreconditionError(
-                None, None, "{}: rank 0 has not said how {} has ended, and no rank has made progress with it for "
-                "{:g} s (wait_timeout_s). What was saved before is whole; restart all ranks from the last "
-                "checkpoint".format(
+                None, None, "{}: rank 0 has not reported the result of {}, and no rank has made progress with it for "
+                            "{:g} s (wait_timeout_s). Earlier checkpoints are complete. Restart all ranks from the "
+                            "last checkpoint".format(
                     RANKS_LATE.code, name, self._limit_s))
         if lines.is_due():
-            _log.warning("this rank has waited %.0f s for rank 0 to say that %s is saved", waited, name)
+            _log.warning("this rank has waited %.0f s for rank 0 to report that %s is saved", waited, name)
 
     def _has_ended(self, name: str) -> bool:
         with self._changed:
@@ -260,7 +260,7 @@ class Follower:
             if said is not None:
                 answer(number, said)
         except Exception as error:  # noqa: BLE001  (any error: rank 0 raises it)
-            _log.error("rank 0 asked for a %s, which has failed: %s", what["what"], error)
+            _log.error("rank 0 requested a %s, which failed: %s", what["what"], error)
             refuse(number, error)
         finally:
             native.call("asc_ranks_resume", number, int(changes and done))

@@ -61,4 +61,4 @@ class Columns:
 
     @staticmethod
     def of(process: Process) -> "Columns":
-        return internals.kept_on(process, "columns", Columns)
+        return internals.stored_on(process, "columns", Columns)

@@ -3,6 +3,7 @@ import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
 from ascpipe import ranks
+from ascpipe.errors import ArgumentError, EnvironmentVariableError
 from ascpipe.tf.validation import Integer, Rule, Text, boolean, check_all, did_you_mean
 
 DEFAULT_HASHTABLE_COLLECTION = "ASCEND_GLOBAL_HASHTABLE_COLLECTION"
@@ -75,9 +76,9 @@ def checked_configuration(given: Dict[str, Any]) -> Configuration:
     check_all(_RULES, given)
     lacking = [name for name in ("save_checkpoint_due_time", "save_delta_checkpoints_secs") if given.get(name) is None]
     if given.get("is_incremental_checkpoint", False) and lacking:
-        raise ValueError("is_incremental_checkpoint=True needs {}, in seconds".format(" and ".join(lacking)))
+        raise ArgumentError("is_incremental_checkpoint=True needs {}, in seconds".format(" and ".join(lacking)))
     if all(given.get(name, -1) == 0 for name in ("max_steps", "train_steps", "eval_steps")):
-        raise ValueError("max_steps, train_steps and eval_steps are all 0: nothing would be done")
+        raise ArgumentError("max_steps, train_steps and eval_steps are all 0, so nothing would be done")
     values = {name: value for name, value in given.items() if name in _RULES and value is not None}
     values.setdefault("train_steps", values.get("train_interval", -1))
     values["rank_id"], values["rank_size"] = _ranks(values.get("rank_id", 0), values.get("rank_size", 1))
@@ -96,5 +97,5 @@ def _ranks(rank: int, size: int) -> Tuple[int, int]:
         rank = ranks.get_rank_id()
         size = ranks.get_rank_size()
     if rank >= size:
-        raise ValueError("rank {} is not below the number of ranks, {}".format(rank, size))
+        raise EnvironmentVariableError("Rank {} is not below the number of ranks, {}".format(rank, size))
     return rank, size

@@ -72,7 +72,7 @@ class DeferredStarts:
 
     def _start(self, graph: tf.Graph) -> None:
         marked = self._of(graph)
-        with graph.as_default(), _interrupts_as_such():
+        with graph.as_default(), _raise_keyboard_interrupt():
             marked.start(graph)
         self._marked.remove(marked)
 
@@ -81,7 +81,7 @@ class DeferredStarts:
 
 
 @contextlib.contextmanager
-def _interrupts_as_such() -> Iterator[None]:
+def _raise_keyboard_interrupt() -> Iterator[None]:
     """Raise ``KeyboardInterrupt`` if it interrupted TensorFlow's C code; Python raises a SystemError instead."""
     try:
         yield

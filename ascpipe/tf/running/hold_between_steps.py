@@ -8,7 +8,7 @@ import numpy as np
 from ascpipe.checkpoint.contents import KeyBlock, SlotSpec
 from ascpipe.layout import structs
 from ascpipe.layout.words import HOME_DISK
-from ascpipe.tf.clean_up import ended_by
+from ascpipe.tf.clean_up import cleaning_up
 from ascpipe.tf.running import native
 
 
@@ -44,7 +44,8 @@ class DiskRows:
     def reading(self) -> Iterator[None]:
         """Keep the disk slots of entries that are copied within the block valid until its end."""
         epoch = native.number("asc_disk_begin", self._hold, self._table)
-        with ended_by(lambda: native.call("asc_disk_end", self._hold, self._table, epoch), "a reader of rows on disk"):
+        with cleaning_up(lambda: native.call("asc_disk_end", self._hold, self._table, epoch),
+                         "a reader of rows on disk"):
             yield
 
     def read(self, entries: np.ndarray) -> np.ndarray:
@@ -131,7 +132,7 @@ class Hold:
         """Let the table worker index the entries while the rows are written."""
         native.call("asc_load_keyed", self._number, table)
 
-    def give_up_load(self, table: int) -> None:
+    def abort_load(self, table: int) -> None:
         """Abort a load: return the empty table to the table worker."""
         native.call("asc_load_end", self._number, table, -1, 0, 0, 0)
 
@@ -155,7 +156,7 @@ class Hold:
         native.call("asc_table_set_pool", self._number, table, pool.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
                     *pool.shape)
 
-    def give_slots(self, table: int, slots: Sequence[SlotSpec]) -> None:
+    def create_slots(self, table: int, slots: Sequence[SlotSpec]) -> None:
         """Create the device optimizer slots of a table that no session has attached yet."""
         native.call("asc_table_give_slots", self._number, table, len(slots),
                     (ctypes.c_int * len(slots))(*(slot.width for slot in slots)),
@@ -193,5 +194,5 @@ def hold(*, alone: bool) -> Iterator[Hold]:
         tf.errors.OpError: the pipeline does not run, has failed, or the wait took longer than ``wait_timeout_s``.
     """
     held = Hold(native.number("asc_hold_take", int(alone)))
-    with ended_by(held.release, "a hold"):
+    with cleaning_up(held.release, "a hold"):
         yield held

@@ -69,11 +69,11 @@ def started(timeout_s: float = START_TIMEOUT_S) -> Started:
     module = _imported()
     known = _Current.started
     if known is not None and _Current.pid != os.getpid():
-        raise RanksError("Horovod was started by the parent of this process, and does not work in a forked child: "
-                         "start it with multiprocessing's spawn")
+        raise RanksError("Horovod was started by the parent of this process, and does not work in a forked child. "
+                         "Start it with multiprocessing's spawn")
     if known is not None and not module.is_initialized():
-        raise RanksError("Horovod was shut down in this process and cannot start again: start all ranks anew "
-                         "(`ascpipe run --ranks {} --restarts K` does so after a failure)".format(size))
+        raise RanksError("Horovod was shut down in this process and cannot start again. Restart all ranks (after a "
+                         "failure, `ascpipe run --ranks {} --restarts K` does this)".format(size))
     _warn_of_fusion(size)
     before: Collection[int] = ()
     if not module.is_initialized():
@@ -115,8 +115,9 @@ def _imported() -> Any:
 def _warn_of_fusion(size: int) -> None:
     fused = os.environ.get(_FUSION) != "0" or os.environ.get("HOROVOD_AUTOTUNE", "0") not in ("", "0")
     if size >= _FUSED_FROM and fused and _Current.started is None:
-        _log.warning("with %d ranks Horovod's sums of dense gradients depend on timing: start the ranks with %s=0 and "
-                     "without HOROVOD_AUTOTUNE (`ascpipe run` does) for runs that are the same bits", size, _FUSION)
+        _log.warning("with %d ranks, Horovod's sums of dense gradients depend on timing. For runs with the same "
+                     "bits, start the ranks with %s=0 and without HOROVOD_AUTOTUNE (`ascpipe run` does "
+                     "this)", size, _FUSION)
 
 
 def _await_ranks(rank: int, size: int, timeout_s: float) -> None:
@@ -136,12 +137,12 @@ def _await_ranks(rank: int, size: int, timeout_s: float) -> None:
                 raise RanksError("rank {} waited {:g} s for the start of rank {}".format(
                     rank, timeout_s, ", ".join(map(str, sorted(missing)))))
             if missing and lines.is_due():
-                _log.warning("rank %d has waited %.0f s for the start of rank %s, and waits for %.0f s at most", rank,
+                _log.warning("rank %d has waited %.0f s for the start of rank %s, and waits for at most %.0f s", rank,
                              lines.waited_s(), ", ".join(map(str, sorted(missing))), timeout_s)
             if missing:
                 time.sleep(_POLL_S)
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise RanksError("rank {} does not reach the launcher at {}:{}: {}".format(
+        raise RanksError("rank {} cannot reach the launcher at {}:{}: {}".format(
             rank, address, port, error)) from error
 
 
@@ -178,5 +179,6 @@ def _shut_down_in_time(shut_down: Callable[[], None], wait_s: float = _SHUT_DOWN
     threading.Thread(target=end, name="asc-horovod-end", daemon=True).start()
     if done.wait(wait_s):
         return
-    ranks.end_at_once("Horovod's shut-down took more than {:g} s, another rank does not answer: exit code {}".format(
+    ranks.end_at_once("Horovod's shutdown took more than {:g} s, because another rank does not answer: exit code "
+                      "{}".format(
         wait_s, EXIT_CODE), EXIT_CODE)

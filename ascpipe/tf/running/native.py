@@ -81,11 +81,11 @@ class NativePipeline:
         """Set the cycle of a table to ``steps`` batches, from the next batch on. The last one needs the rows of all."""
         call("asc_pipeline_accumulate", table, steps)
 
-    def began_after(self, stream: int, batches: int) -> None:
+    def set_trained_batches(self, stream: int, batches: int) -> None:
         """Set the number of batches trained before a restored checkpoint. Call while no step trains."""
         call("asc_stream_began_after", stream, batches)
 
-    def began_with(self, table: int, keys: np.ndarray) -> None:
+    def set_unapplied_keys(self, table: int, keys: np.ndarray) -> None:
         """Add distinct keys, int64[n], whose rows the next cycle of a trained table also needs."""
         keys = np.ascontiguousarray(keys, np.int64)
         call("asc_stream_began_with", table, keys.ctypes.data_as(_INT64), len(keys))

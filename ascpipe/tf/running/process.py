@@ -10,7 +10,7 @@ import os
 from typing import Any, Callable, ClassVar, Iterator, List, Optional, Set
 
 from ascpipe.control import trainer_link
-from ascpipe.errors import api_names
+from ascpipe.errors import ArgumentError, CallOrderError, InitializationError, api_names
 from ascpipe.tf import patches
 from ascpipe.tf.running import native
 from ascpipe.tf.running.configuration import Configuration, checked_configuration, unknown_arguments
@@ -47,7 +47,7 @@ class Process:
     def current() -> "Process":
         """Return the process that ``init`` made. Raise ``EnvironmentError`` before ``init``."""
         if Process._current is None:
-            raise OSError("ascpipe is not initialised: call init() first")
+            raise InitializationError("ascpipe is not initialized. Call asc.init() first")
         return Process._current
 
     @staticmethod
@@ -82,7 +82,7 @@ class Process:
         if self.pipeline is None:
             self.deferred.start_all()
         if self.pipeline is None:
-            raise RuntimeError("the pipeline does not run: call ascpipe.tf.start(), or start_asc_pipeline(), first")
+            raise CallOrderError("The pipeline has not started. Call asc.start() first")
         return self.pipeline
 
     def at_end(self, end: Callable[[], None]) -> None:
@@ -106,8 +106,8 @@ class Process:
     def begin(configuration: Configuration) -> "Process":
         """Make the ``current`` process. Raise ``EnvironmentError`` if there is one."""
         if Process._current is not None:
-            raise OSError("init() was called before; call terminate_config_initializer() first, or, to build the model "
-                          "again as in a notebook, ascpipe.tf.reset()")
+            raise InitializationError("asc.init() was already called. Call asc.shutdown() first. To build the model "
+                                      "again, as in a notebook, call asc.reset()")
         Process._current = Process(configuration)
         return Process._current
 
@@ -146,8 +146,8 @@ def init(*use_mpi: bool, **kwargs: Any) -> None:
         NotRunningError: no daemon with this name runs.
     """
     if len(use_mpi) > 1:
-        raise ValueError("init takes use_mpi alone without its name; it was given {} values: {!r}".format(
-            len(use_mpi), use_mpi))
+        raise ArgumentError("init takes one unnamed argument, use_mpi; it received {} values: {!r}".format(
+                                len(use_mpi), use_mpi))
     kwargs.update(zip(("use_mpi",), use_mpi))
     configuration = checked_configuration(kwargs)
     if configuration.daemon is not None:
@@ -169,7 +169,7 @@ def terminate_config_initializer() -> None:
     process = Process.take_current()
     atexit.unregister(terminate_config_initializer)
     if process is None:
-        _log.warning("terminate_config_initializer: nothing to end, init() was not called")
+        _log.warning("terminate_config_initializer: nothing to shut down, because init() was not called")
         return
     process.close()
 

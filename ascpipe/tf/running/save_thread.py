@@ -9,7 +9,7 @@ from ascpipe.tf.running.late_lines import LateLines
 
 _log = logging.getLogger(__name__)
 
-_SAY_S = 10.0  #: interval of debug lines of an idle thread
+_LOG_INTERVAL_S = 10.0  #: interval of debug lines of an idle thread
 
 
 class SaveThread:
@@ -59,7 +59,7 @@ class SaveThread:
         lines = LateLines()
         while not self._is_over.wait(lines.next_s()):
             if lines.is_due():
-                _log.warning("waiting for the save of %s in the background, for %.0f s now", self._prefix,
+                _log.warning("waiting for the background save of %s for %.0f s", self._prefix,
                              lines.waited_s())
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class SaveThread:
             self._thread.join(lines.next_s())
             while self._thread.is_alive():
                 if lines.is_due():
-                    _log.warning("waiting for the thread of saves to end, after the save of %s", self._prefix)
+                    _log.warning("waiting for the end of the save thread, after the save of %s", self._prefix)
                 self._thread.join(lines.next_s())
             self._thread = None
         self.wait()
@@ -84,9 +84,9 @@ class SaveThread:
         """Return the next save; None from ``close``."""
         while True:
             try:
-                return self._saves.get(timeout=_SAY_S)
+                return self._saves.get(timeout=_LOG_INTERVAL_S)
             except queue.Empty:
-                _log.debug("the thread of saves waits for the next save or the end of the pipeline; the last was of %s",
+                _log.debug("the save thread waits for the next save or the end of the pipeline; the last save was %s",
                            self._prefix)
 
     def _run(self, work: Optional[Callable[[], None]]) -> bool:
@@ -96,7 +96,7 @@ class SaveThread:
         try:
             work()
         except Exception as error:  # noqa: BLE001  (any error: `wait` raises it)
-            _log.error("not saved in the background: %s", error)
+            _log.error("the background save failed: %s", error)
             _release_frames(error)
             self._error = error
         finally:

@@ -18,7 +18,7 @@ from ascpipe.checkpoint.paths import place_of
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.table_file import SUFFIX, TableFile, write_table_file
 from ascpipe.checkpoint.tree import why
-from ascpipe.errors import NotBuiltYetError
+from ascpipe.errors import NotBuiltYetError, ServingError, TableLookupError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals, patches
 from ascpipe.tf.clean_up import end_quietly, temporary_folder
@@ -73,18 +73,18 @@ class ServedTables(Served):
         table = request.table
         ids = request.ids
         if request.channel == TRAIN:
-            raise NotBuiltYetError("sparse_lookup(is_train=True) of table {!r} in a graph that is exported".format(
-                table.table_name), "give is_train=False in all modes but TRAIN, and export those")
+            raise NotBuiltYetError("asc.sparse_lookup(is_train=True) of table {!r} in a graph that is exported".format(
+                table.table_name), "pass is_train=False in all modes but TRAIN, and export those")
         found = ids if not isinstance(ids, FeatureSpec) else require_ids(request.batch, ids, RuntimeError(
-            "FeatureSpec {!r}: in a graph that is exported its ids are those of batch=, the features that the model "
-            "function is given".format(ids.label)))
+            "FeatureSpec {!r}: in a graph that is exported, pass batch=, the features that the model function "
+            "received".format(ids.label)))
         values = found.values
         if not are_ids(values.dtype):
-            raise ValueError("table {!r}: ids {!r} have dtype {}, ids are integers".format(
-                table.table_name, values.name, values.dtype.name))
+            raise TableLookupError("Table {!r}: ids {!r} have dtype {}, but ids are integers".format(
+                                       table.table_name, values.name, values.dtype.name))
         default_row = tf.zeros([]) if request.default_value is None else request.default_value
         handle = self._handle(table)
-        gives_initial = self._gives_initial(table, request.unseen)
+        gives_initial = self._returns_initial_rows(table, request.unseen)
         self._calls += 1
         with tf.name_scope("ascpipe/{}_serving".format(table.table_name)), tf.device("/device:CPU:0"):
             look_up = native.ops().asc_served_lookup_found if gives_initial else native.ops().asc_served_lookup
@@ -124,7 +124,8 @@ class ServedTables(Served):
         if name in self._handles:
             return self._handles[name]
         if self._closed:
-            raise RuntimeError("table {!r}: serving_tables() has ended; look up and export inside of it".format(name))
+            raise ServingError("Table {!r}: the block of asc.serving_tables() has ended. Look up and export inside "
+                               "the block".format(name))
         if name not in self._files:
             self._files[name] = self._write(table)
             self._written.append(name)
@@ -141,7 +142,7 @@ class ServedTables(Served):
         self._handles[name] = handle
         return handle
 
-    def _gives_initial(self, table: Table, unseen: Unseen) -> bool:
+    def _returns_initial_rows(self, table: Table, unseen: Unseen) -> bool:
         """Return whether lookups return initial rows. Thresholds of the checkpoint and of this graph count."""
         if unseen is not Unseen.INITIAL_UNLESS_ADMITTING:
             return unseen is Unseen.INITIAL
@@ -173,11 +174,13 @@ class ServedTables(Served):
         spec = checkpoint.tables.get(table.table_name)
         if spec is None:
             raise CheckpointMismatchError(
-                self._prefix, name, "is not in it, so it cannot be exported{}; it has {}".format(
+                self._prefix, name, "is not in the checkpoint, so it cannot be exported{}; the checkpoint has "
+                                    "{}".format(
                     "" if table.is_save else " (the program says is_save=False)",
                     ", ".join(sorted(checkpoint.tables)) or "no table"))
         if spec.dim != table.emb_size:
-            raise CheckpointMismatchError(self._prefix, name, "has rows of {} floats there and of {} in this program"
+            raise CheckpointMismatchError(self._prefix, name, "has rows of {} floats in the checkpoint and of {} in "
+                                                              "this program"
                                           .format(spec.dim, table.emb_size))
         try:
             os.makedirs(self._folder, exist_ok=True)
@@ -187,8 +190,8 @@ class ServedTables(Served):
             finally:
                 disk.close(directory)
         except OSError as error:
-            raise CheckpointError("table {!r} was not exported to {}: {}. The checkpoint is as it was; mend the cause "
-                                  "and export again".format(name, self._folder, why(error))) from error
+            raise CheckpointError("Table {!r} was not exported to {}: {}. The checkpoint is unchanged. Remove the "
+                                  "cause and export again".format(name, self._folder, why(error))) from error
 
 
 @contextlib.contextmanager
@@ -216,8 +219,8 @@ def served_from(prefix: str, folder: str, files: Files) -> Iterator[None]:
     """Do as ``serving_tables``, with the arguments of ``ServedTables``."""
     state = GraphState.of(tf.compat.v1.get_default_graph())
     if state.tables or state.served is not None:
-        raise RuntimeError("the default graph has tables already, or those of a checkpoint: serving_tables() comes "
-                           "before create_table(), in a graph of its own")
+        raise ServingError("The default graph already has tables, or tables of a checkpoint. Call "
+                           "asc.serving_tables() before asc.create_table(), in a separate graph")
     served = state.served = ServedTables(prefix, folder, files)
     try:
         yield

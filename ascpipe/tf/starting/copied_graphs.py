@@ -26,7 +26,7 @@ def require_no_copy(graph: tf.Graph) -> None:
     state = GraphState.known(graph)
     if state is not None and (state.tables or state.served is not None):
         return
-    seen = internals.kept_on(graph, "seen", _Seen)
+    seen = internals.stored_on(graph, "seen", _Seen)
     version = graph.version
     if seen.version == version:
         return
@@ -40,9 +40,9 @@ def require_no_copy(graph: tf.Graph) -> None:
 
 def _imported(op_name: str) -> TableUseError:
     return TableUseError(
-        _table_of(op_name), "this graph comes from tf.train.import_meta_graph() or tf.import_graph_def(). A file of a "
-        "graph has ops, but neither tables nor the pipeline that feeds them. Nothing was run. Build the graph by the "
-        "code of the program, then restore the checkpoint by ascpipe.tf.Saver. " + _EXPORT)
+        _table_of(op_name), "this graph comes from tf.train.import_meta_graph() or tf.import_graph_def(). A graph "
+                            "file has ops, but neither tables nor their pipeline. Nothing was run. Build the graph "
+                            "with the code of the program, then restore the checkpoint with asc.Saver. " + _EXPORT)
 
 
 @patches.FREEZE.by
@@ -52,9 +52,9 @@ def _extract_sub_graph(graph_def: Any, dest_nodes: Any) -> Any:
     for node in found.node:
         if node.op in _PLANS:
             raise TableUseError(
-                _table_of(node.name), "convert_variables_to_constants(), which freeze_graph calls, would keep the rows "
-                "that the device has now and no others, and the frozen graph would still need the pipeline. Nothing "
-                "was converted. " + _EXPORT)
+                _table_of(node.name), "convert_variables_to_constants(), which freeze_graph calls, would keep only "
+                                      "the rows that are on the device now, and the frozen graph would still need "
+                                      "the pipeline. Nothing was converted. " + _EXPORT)
     return found
 
 

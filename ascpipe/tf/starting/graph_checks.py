@@ -2,6 +2,7 @@
 import logging
 from typing import Dict, Tuple
 
+from ascpipe.errors import DatasetError, FeatureError, GraphModificationError, MissingFromGraphError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf.graph.features import CHANNEL_NAMES, Stream
 from ascpipe.tf.graph.graph_state import GraphState
@@ -11,10 +12,10 @@ _log = logging.getLogger(__name__)
 def require_startable(state: GraphState) -> None:
     """Raise ``RuntimeError`` or ``ValueError`` if tables, streams and datasets of a graph do not fit."""
     if not state.tables:
-        raise RuntimeError("the default graph has no table: call create_table() before the start")
+        raise MissingFromGraphError("The default graph has no table. Call asc.create_table() before asc.start()")
     if not state.streams():
-        raise RuntimeError("no dataset of the default graph submits ids: dataset.map(INSERT), with what "
-                           "get_asc_insert_func() or ascpipe.tf.insert_function() returns, comes before the start")
+        raise MissingFromGraphError("No dataset of the default graph submits ids. Before asc.start(), call "
+                                    "dataset.map() with the result of asc.insert_function()")
     _require_a_table_each(state)
     _require_one_stream_per_channel(state)
     _require_ordered_datasets(state)
@@ -29,7 +30,7 @@ def warn_of_unknown_tables(state: GraphState) -> None:
     for stream in state.streams():
         for feature in stream.features:
             if feature.spec.table_name not in state.tables:
-                _log.warning("FeatureSpec %r looks into table %r, which was not created: left out",
+                _log.warning("FeatureSpec %r is ignored: its table %r was not created",
                              feature.spec.label, feature.spec.table_name)
 
 
@@ -45,16 +46,18 @@ def warn_of_short_run_ahead(state: GraphState, wanted: int) -> None:
             ahead = state.datasets.run_ahead(get_next)
             if ahead is not None and ahead < wanted:
                 _log.warning(
-                    "tables %s have host rows, but only %d batches are read ahead of training, and plans can make use "
-                    "of %d: rows that are needed soon may leave the device and come back. Add .prefetch(%d) after "
-                    "dataset.map(get_asc_insert_func(...))", ", ".join(map(repr, hosted)), ahead, wanted, wanted)
+                    "tables %s have host rows, but only %d batches are read ahead of training; plans can use %d. Rows "
+                    "that are needed soon may be swapped out and in again. Add .prefetch(%d) after dataset.map() of "
+                    "the insert function", ", ".join(map(repr, hosted)), ahead, wanted, wanted)
 
 
 def _require_a_table_each(state: GraphState) -> None:
     for stream in state.streams():
         if not any(name in state.tables for name in stream.table_names()):
-            raise ValueError("an insert function submits ids of {} only, which were not created; there are {}".format(
-                ", ".join(map(repr, stream.table_names())), ", ".join(sorted(map(repr, state.tables)))))
+            raise FeatureError("An insert function submits ids of {} only, which were not created. The graph has "
+                               "{}".format(
+                                   ", ".join(map(repr, stream.table_names())),
+                                   ", ".join(sorted(map(repr, state.tables)))))
 
 
 def _require_one_stream_per_channel(state: GraphState) -> None:
@@ -63,8 +66,8 @@ def _require_one_stream_per_channel(state: GraphState) -> None:
         for name in stream.table_names():
             other = carrier.setdefault((name, stream.channel), stream)
             if other is not stream:
-                raise ValueError("table {!r} is in two streams of the {} channel: give all its features of this "
-                                 "channel to one get_asc_insert_func()".format(name, CHANNEL_NAMES[stream.channel]))
+                raise DatasetError("Table {!r} is in two streams of the {} channel. Pass all its features of this "
+                                   "channel to one asc.insert_function()".format(name, CHANNEL_NAMES[stream.channel]))
 
 
 def _require_whole_batches(state: GraphState) -> None:
@@ -72,9 +75,9 @@ def _require_whole_batches(state: GraphState) -> None:
     for iterator in state.requests.extensions:
         for op in iterator.outputs[0].consumers():
             if op.type == "IteratorGetNextAsOptional":
-                raise ValueError("iterator {!r}: op {!r} takes batches by get_next_as_optional(), which graph "
-                                 "modification cannot extend; take them by get_next(), or look tables up with "
-                                 "FeatureSpecs".format(iterator.name, op.name))
+                raise GraphModificationError("Iterator {!r}: op {!r} takes batches by get_next_as_optional(), which "
+                                             "graph modification cannot extend. Use get_next(), or look tables up "
+                                             "with FeatureSpecs".format(iterator.name, op.name))
 
 
 def _require_ordered_datasets(state: GraphState) -> None:
@@ -85,5 +88,6 @@ def _require_ordered_datasets(state: GraphState) -> None:
         for number in set(state.datasets.tickets(get_next).values()) & training:
             other = readers.setdefault(number, iterator)
             if other != iterator:
-                raise ValueError("iterators {!r} and {!r} both take batches of one training insert function, which are "
-                                 "trained in order; make a get_asc_insert_func() for each".format(other, iterator))
+                raise DatasetError("Iterators {!r} and {!r} both take batches of one training insert function, and "
+                                   "these batches have one order. Create an asc.insert_function() for each".format(
+                                       other, iterator))

@@ -1,7 +1,7 @@
 """Lets a further graph join the running pipeline. It shares rings and equal tables, and may add tables."""
 from typing import Any, Collection, Dict, List, Optional, Set, Tuple
 
-from ascpipe.errors import NotBuiltYetError
+from ascpipe.errors import NotBuiltYetError, TableError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.sparse_table import Table
@@ -14,8 +14,8 @@ from ascpipe.tf.starting.descriptions import known_tables, slot_specs, stream_sh
 from ascpipe.tf.starting.graph_checks import warn_of_short_run_ahead
 
 #: Cure for programs that use only feature columns. Estimators apply it automatically.
-_BETWEEN = ("between graphs whose columns differ call ascpipe.tf.shutdown() and ascpipe.tf.use_for_feature_columns(), "
-            "and restore what was saved")
+_CURE_FOR_COLUMNS = ("Between graphs whose columns differ, call asc.shutdown() and asc.use_for_feature_columns(), and "
+                     "restore the checkpoint")
 
 #: (name, value in the pipeline, value in the graph)
 Fact = Tuple[str, Any, Any]
@@ -37,7 +37,7 @@ def join(pipeline: Pipeline, state: GraphState) -> None:
     rings = [_ring_for(pipeline, shape, trained) for shape in shapes]
     shared = [ring.number for shape, ring in zip(shapes, rings) if ring is not None and shape.channel == TRAIN]
     if len(set(shared)) < len(shared):
-        raise _not_together("{} datasets train what one dataset of the graphs before trained together".format(
+        raise _different_grouping("{} datasets train tables that one dataset of earlier graphs trained together".format(
             len(shared)))
     begun = {number for shape in shapes if shape.channel == TRAIN for number in shape.tables} - trained
     _require_empty(pipeline, begun)
@@ -61,10 +61,10 @@ def _require_empty(pipeline: Pipeline, begun: Set[int]) -> None:
         for name, table in pipeline.tables.items():
             if table.shape.number in begun and held.table(table.shape.number).header["entries_used"]:
                 raise NotBuiltYetError(
-                    "start_asc_pipeline() for a graph that trains table {!r}, which a graph before has restored "
-                    "and does not train,".format(name),
-                    "begin with the graph that trains it, or call terminate_config_initializer() and init() "
-                    "between them; the rows go with it")
+                    "asc.start() for a graph that trains table {!r}, which an earlier graph restored without training "
+                    "it,".format(name),
+                    "start the graph that trains it first, or call asc.shutdown() and asc.init() between the graphs, "
+                    "which discards the rows")
 
 
 def _ring_for(pipeline: Pipeline, shape: StreamShape, trained: Set[int]) -> Optional[StreamShape]:
@@ -76,16 +76,16 @@ def _ring_for(pipeline: Pipeline, shape: StreamShape, trained: Set[int]) -> Opti
             return known
     if trained.intersection(shape.tables):
         names = {table.shape.number: name for name, table in pipeline.tables.items()}
-        raise _not_together("one dataset trains {} together with other tables, as no graph before did".format(
+        raise _different_grouping("one dataset trains {} together with other tables, unlike earlier graphs".format(
             ", ".join(repr(names[number]) for number in shape.tables if number in trained)))
     return None
 
 
-def _not_together(what: str) -> NotBuiltYetError:
-    cure = ("train the same tables by one get_asc_insert_func() in all graphs, or call terminate_config_initializer() "
-            "and init() between them and restore what was saved")
-    return NotBuiltYetError("start_asc_pipeline() for a graph in which " + what + ",",
-                            cure if Columns.of(Process.current()).choice is None else _BETWEEN)
+def _different_grouping(what: str) -> NotBuiltYetError:
+    cure = ("train the same tables by one asc.insert_function() in all graphs, or call asc.shutdown() and asc.init() "
+            "between the graphs and restore the checkpoint")
+    return NotBuiltYetError("asc.start() for a graph in which " + what + ",",
+                            cure if Columns.of(Process.current()).choice is None else _CURE_FOR_COLUMNS)
 
 
 def _kind(shape: StreamShape) -> StreamShape:
@@ -102,10 +102,10 @@ def _require_agreement(known: Dict[str, KnownTable], trained: Collection[int], s
     """
     news = [table.shape.number for name, table in state.tables.items() if name not in known]
     if news != list(range(len(known), len(known) + len(news))):
-        raise ValueError("the tables {} were created while start_asc_pipeline() of another graph was yet to come, and "
-                         "now have numbers of its tables: start each graph before the tables of the next are created"
-                         .format(", ".join(repr(name) for name in state.tables if name not in known)))
-    cure = "; " + _BETWEEN if Columns.of(Process.current()).choice is not None else ""
+        raise TableError("Tables {} were created before asc.start() of another graph, so they have numbers of tables "
+                         "of that graph. Start each graph before you create the tables of the next one".format(
+                             ", ".join(repr(name) for name in state.tables if name not in known)))
+    cure = ". " + _CURE_FOR_COLUMNS if Columns.of(Process.current()).choice is not None else ""
     for name, table in state.tables.items():
         if name not in known:
             continue
@@ -114,8 +114,8 @@ def _require_agreement(known: Dict[str, KnownTable], trained: Collection[int], s
             facts += _training_facts(known[name], state, table)
         for what, before, now in facts:
             if before != now:
-                raise ValueError("table {!r}: the graph whose pipeline runs has {} {}, and this one {}; a table is the "
-                                 "same in all graphs{}".format(name, what, before, now, cure))
+                raise TableError("Table {!r}: the graph whose pipeline runs has {} {}, but this graph has {}. A "
+                                 "table is the same in all graphs{}".format(name, what, before, now, cure))
 
 
 def _facts(known: KnownTable, table: Table) -> List[Fact]:
@@ -126,7 +126,7 @@ def _facts(known: KnownTable, table: Table) -> List[Fact]:
             ("device_vocabulary_size", before.device_rows, now.device_rows),
             ("host_vocabulary_size", before.home_rows, now.home_rows),
             ("host_vocabulary_size and ssd_vocabulary_size together", before.disk_rows, now.disk_rows),
-            ("the number (tables are created in one order in all graphs that are built before start_asc_pipeline())",
+            ("the number (create tables in one order in all graphs that are built before asc.start())",
              before.number, now.number)]
 
 

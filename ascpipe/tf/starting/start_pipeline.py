@@ -9,6 +9,7 @@ from typing import Any, Set
 import tensorflow as tf
 
 from ascpipe.control import trainer_link
+from ascpipe.errors import CallOrderError, api_names
 from ascpipe.layout import structs
 from ascpipe.layout.words import TRAIN
 from ascpipe.logs import counted
@@ -75,9 +76,10 @@ def start_asc_pipeline() -> None:
     if state.served is not None or state.marked:
         return
     if graph.finalized:
-        raise RuntimeError("the graph is finalized, and start_asc_pipeline() comes before that: a tf.train.Supervisor "
-                           "finalizes it when it is made, so call this before; a MonitoredSession or an Estimator does "
-                           "when its session begins, so call this in begin() of a hook")
+        raise CallOrderError("The graph is finalized, so the pipeline cannot be added. A tf.train.Supervisor "
+                             "finalizes the graph when it is created: call asc.start() before. A MonitoredSession or "
+                             "an Estimator finalizes it when its session begins: call asc.start() in begin() of a "
+                             "hook")
     require_startable(state)
     state.marked = True
     process.deferred.mark(graph, functools.partial(_start_graph, process), functools.partial(_is_next, process))
@@ -92,7 +94,7 @@ def _is_next(process: Process, graph: tf.Graph) -> bool:
 
 def _start_graph(process: Process, graph: tf.Graph) -> None:
     state = GraphState.of(graph)
-    state.requests.extend_late_ops()
+    state.requests.extend_new_ops()
     require_startable(state)
     warn_of_unknown_tables(state)
     read_occurrences(state)
@@ -205,7 +207,7 @@ def check_new_ops(graph: tf.Graph) -> None:
     """Extend and check the ops that were added to a graph since its pipeline started."""
     state = GraphState.known(graph)
     if state is not None and state.started and GradientState.of(state).checked_version != graph.version:
-        state.requests.extend_late_ops()
+        state.requests.extend_new_ops()
         read_occurrences(state)
         require_safe_training(state)
         GradientState.of(state).checked_version = graph.version
@@ -222,6 +224,6 @@ def _warn_of_early_run(session: Any) -> None:
             _ran_before.add(session)
     elif session in _ran_before:
         _ran_before.discard(session)
-        _log.warning("a session ran before start_asc_pipeline() or modify_graph_and_start_emb_cache() was called for "
-                     "its graph: it keeps ops as they were then, so its lookups fail. Call these before its first "
-                     "run, or make the session after it")
+        _log.warning(api_names.in_names_of_program(
+            "a session ran before asc.start() was called for its graph. The session keeps the ops of that time, so its "
+            "lookups fail. Call asc.start() before the first run of the session, or create the session after it"))

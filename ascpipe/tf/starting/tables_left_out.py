@@ -36,7 +36,7 @@ class _Computed(NamedTuple):
 _KINDS = (
     _Computed("an L2 norm or loss", ("L2Loss", "Square"), "add tf.nn.l2_loss(rows) of the rows that were looked up"),
     _Computed("histograms", ("HistogramSummary",), "tf.summary.histogram(name, rows) shows the rows of a batch"))
-_AVERAGE = ("moving averages of all trainable variables leave out the rows of %s, which have no moving average: "
+_AVERAGE = ("moving averages of all trainable variables exclude the rows of %s, which have no moving average: "
             "evaluation with averaged variables reads the newest rows")
 
 

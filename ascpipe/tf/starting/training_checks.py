@@ -3,10 +3,10 @@ from typing import Any, Dict, List, Set
 
 import tensorflow as tf
 
-from ascpipe.errors import ColumnError, TableUseError, UntrainedTableError
+from ascpipe.errors import ColumnError, TableLookupError, TableUseError, UntrainedTableError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals
-from ascpipe.tf.graph.ancestors import ops_behind, ops_differentiated
+from ascpipe.tf.graph.ancestors import ops_feeding, ops_reached_by_gradients
 from ascpipe.tf.graph.expansion import ExpansionLookup
 from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
@@ -17,8 +17,8 @@ from ascpipe.tf.graph.table_uses import TableUses
 from ascpipe.tf.graph.untrained import how_to_train
 from ascpipe.tf.running.process import Process
 
-_SHARED_BY_NAME = ("; a tower that evaluates has the table of the one that trains where their variables have one name: "
-                   "variable_scope(NAME, reuse=tf.compat.v1.AUTO_REUSE)")
+_SHARED_BY_NAME = ("; a tower that evaluates uses the table of the training tower if their variables have the same "
+                   "name: variable_scope(NAME, reuse=tf.compat.v1.AUTO_REUSE)")
 #: Prefixes of types of ops that update a variable. ``_ASSIGNS`` also initialize or restore it.
 _UPDATES = ("Apply", "AssignAdd", "AssignSub", "ResourceApply", "ResourceScatter", "ResourceSparseApply", "Scatter",
             "SparseApply")
@@ -51,9 +51,10 @@ def _require_common_cycles(state: GraphState) -> None:
         other = first.setdefault(known.optimizer, table)
         lookups = [state.lookups[(each.table_name, TRAIN)] for each in (table, other)]
         if lookups[0].ticket is not lookups[1].ticket:
-            raise TableUseError(name_of(state, table), "one optimizer of accumulate() trains it and table {!r}, which "
-                                "have ids of two datasets, so their cycles end at different batches. Give each dataset "
-                                "an optimizer. Nothing was trained".format(name_of(state, other)))
+            raise TableUseError(name_of(state, table), "one optimizer of accumulate() trains it and table {!r}, "
+                                                       "whose ids come from two datasets, so their cycles end at "
+                                                       "different batches. Use one optimizer for each dataset. "
+                                                       "Nothing was trained".format(name_of(state, other)))
 
 
 def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
@@ -61,9 +62,9 @@ def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
     if not Process.current().is_plain:
         for (name, channel), lookup in state.lookups.items():
             if channel == TRAIN and not lookup.with_gradient:
-                raise RuntimeError(
-                    "table {!r} cannot be trained: all its training lookups have is_grad=False. If its rows shall stay "
-                    "as they are, look it up with is_train=False; else give one lookup is_grad=True".format(name))
+                raise TableLookupError("Table {!r} cannot be trained: all its training lookups have is_grad=False. "
+                                       "If its rows must not change, look it up with is_train=False. Otherwise set "
+                                       "is_grad=True in one lookup".format(name))
     if state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
         return  # the Estimator runs no training op here
     untrained = [table for name, table in state.tables.items() if not uses[name].updates()]
@@ -90,11 +91,12 @@ def _require_trained_column(state: GraphState, variable: str, table: Table) -> N
     # tf.stop_gradient, the program freezes the rows on purpose.
     reads_beside = state.mode is None and stand_in.variable.graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP)
     if is_differentiated or reads_beside and table.table_name not in stand_ins.unreached and _ends_of(
-            state, table).isdisjoint(ops_behind(_losses(state, table.variable.graph))):
-        raise ColumnError(variable, "its table {!r} is looked up {}, and no optimizer updates it: gradients of "
-                          "tables come from tf.gradients(), and from compute_gradients() and minimize() of optimizers "
-                          "of tf.compat.v1.train, of all trainable variables or of a var_list that has this one. What "
-                          "shall stay as it began is a column with trainable=False{}".format(
+            state, table).isdisjoint(ops_feeding(_losses(state, table.variable.graph))):
+        raise ColumnError(variable, "its table {!r} is looked up {}, but no optimizer updates it. Gradients of "
+                                    "tables come from tf.gradients(), and from compute_gradients() and minimize() of "
+                                    "optimizers of tf.compat.v1.train, for all trainable variables or a var_list "
+                                    "with this one. To keep its values, create the column with "
+                                    "trainable=False{}".format(
                               table.table_name, *(("in training", "") if is_differentiated else (
                                   "beside an optimizer", _SHARED_BY_NAME))))
 
@@ -105,7 +107,7 @@ def _wants_gradient(state: GraphState, table: Table) -> bool:
 
 
 def _is_differentiated(state: GraphState, table: Table) -> bool:
-    return not _ends_of(state, table).isdisjoint(ops_differentiated(_losses(state, table.variable.graph)))
+    return not _ends_of(state, table).isdisjoint(ops_reached_by_gradients(_losses(state, table.variable.graph)))
 
 
 def _ends_of(state: GraphState, table: Table) -> Set[tf.Operation]:

@@ -141,14 +141,15 @@ def with_rows(state: GraphState, pairs: Pairs) -> Pairs:
             found.append((gradient, target))
         elif state.mode in (None, tf.estimator.ModeKeys.TRAIN):
             if gradient is None and stand_in.table.table_name not in stand_ins.unreached:
-                raise ColumnError(target.op.name, "its gradient is None, and a table has the rows of this variable. "
-                                  "Take the gradient from tf.gradients(), or from compute_gradients() of an optimizer")
+                raise ColumnError(target.op.name, "its gradient is None, because its rows are in a table. Take the "
+                                                  "gradient from tf.gradients(), or from compute_gradients() of an "
+                                                  "optimizer")
             if gradient is not None and any(other is stand_in.table.variable and each is not None
                                             for each, other in pairs):
-                raise TableUseError(target.op.name, "the pairs of gradients and variables have this variable, and the "
-                                    "table that has its rows. They would be trained twice. Leave the table out: "
-                                    "ascpipe.tf.table_variables() has it, and tf.trainable_variables() has the "
-                                    "variable. Nothing was trained")
+                raise TableUseError(target.op.name, "the pairs of gradients and variables contain this variable and "
+                                                    "also the table with its rows, which would be trained twice. "
+                                                    "Remove the table, which asc.table_variables() returns; "
+                                                    "tf.trainable_variables() has the variable. Nothing was trained")
             handles = handles_in(target.graph)
             found.extend((gradient, handles.get(id(rows), rows)) for rows in targets_of(state, stand_in))
     return found
@@ -158,9 +159,9 @@ def require_trains(state: GraphState, stand_in: StandIn) -> None:
     """Raise ``ColumnError`` if a session ran before gradients were requested, so the lookup only evaluates."""
     name = stand_in.table.table_name
     if (name, TRAIN) not in state.lookups and (name, EVAL) in state.lookups and stand_in.trains:
-        raise ColumnError(stand_in.variable.op.name, "a session of this graph ran before gradients were asked for, and "
-                          "looks its table up for evaluation; call minimize() or compute_gradients() before the first "
-                          "run of a session")
+        raise ColumnError(stand_in.variable.op.name, "a session of this graph ran before gradients were computed, "
+                                                     "and looks its table up for evaluation. Call minimize() or "
+                                                     "compute_gradients() before the first run of a session")
 
 
 def targets_of(state: GraphState, stand_in: StandIn) -> List[Any]:

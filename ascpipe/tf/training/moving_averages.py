@@ -11,8 +11,8 @@ from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.stand_ins import name_of
 from ascpipe.tf.graph.table_uses import AVERAGE
 
-_REASON = ("ExponentialMovingAverage.apply() averages its rows over steps, but its variable holds rows of other keys "
-           "in each step. {}. Nothing was trained".format(AVERAGE))
+_REASON = ("ExponentialMovingAverage.apply() averages its rows over steps, but they belong to other keys in each "
+           "step. {}. Nothing was trained".format(AVERAGE))
 
 
 @patches.MOVING_AVERAGES.by

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 
 import tensorflow as tf
 
-from ascpipe.errors import ColumnError, TableUseError, UntrainedTableError
+from ascpipe.errors import ArgumentError, ColumnError, TableUseError, UntrainedTableError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.expansion import lookup_of
@@ -27,9 +27,9 @@ from ascpipe.tf.training.column_gradients import Pairs, gradients_by_rows, handl
 
 _log = logging.getLogger(__name__)
 
-_STRATEGY = ("optimizer {!r} runs within a strategy of tf.distribute, which has no place for tables. Leave "
-             "train_distribute out of RunConfig; several processes train tables by ascpipe run --ranks. Nothing was "
-             "trained")
+_STRATEGY = ("optimizer {!r} runs within a strategy of tf.distribute, which does not support tables. Remove "
+             "train_distribute from RunConfig; to train tables with several processes, use `ascpipe run --ranks`. "
+             "Nothing was trained")
 
 
 class Optimizer(tf.compat.v1.train.Optimizer):
@@ -52,10 +52,10 @@ class Optimizer(tf.compat.v1.train.Optimizer):
     def __init__(self, dense: tf.compat.v1.train.Optimizer, sparse: Any, name: str = "Optimizer") -> None:
         super().__init__(use_locking=False, name=name)
         if not isinstance(dense, tf.compat.v1.train.Optimizer):
-            raise ValueError("dense is {!r}, expected a tf.compat.v1.train.Optimizer".format(dense))
+            raise ArgumentError("Argument dense is {!r}; expected a tf.compat.v1.train.Optimizer".format(dense))
         if not (isinstance(sparse, tf.compat.v1.train.Optimizer) or callable(sparse)):
-            raise ValueError("sparse is {!r}, expected a tf.compat.v1.train.Optimizer, or a function that makes an "
-                             "optimizer of ascpipe.tf.optimizers".format(sparse))
+            raise ArgumentError("Argument sparse is {!r}; expected a tf.compat.v1.train.Optimizer, or a function "
+                                "that creates an optimizer of asc.optimizers".format(sparse))
         self._dense = dense
         self._sparse = sparse
 
@@ -232,7 +232,7 @@ def _for_tables(optimizer: Any) -> tf.compat.v1.train.Optimizer:
     Raises:
         ColumnError, TableUseError: if there is none for expansion tables.
     """
-    made: Dict[Any, tf.compat.v1.train.Optimizer] = internals.kept_on(
+    made: Dict[Any, tf.compat.v1.train.Optimizer] = internals.stored_on(
         tf.compat.v1.get_default_graph(), "optimizers_for_tables", dict)
     if optimizer not in made:
         made[optimizer] = _made(optimizer)
@@ -251,12 +251,12 @@ def _made(optimizer: Any) -> tf.compat.v1.train.Optimizer:
         return optimizer  # it updates rows of the batch in the variable of the table itself
     make = None if form is None else form.make_by_address if expands else form.make
     if form is None or make is None:
-        raise _refusal(optimizer, "{} has no form for tables that grow, init(use_dynamic_expansion=True); give "
-                       "GradientDescentOptimizer, AdagradOptimizer, LazyAdamOptimizer or AdamOptimizer for tables by "
-                       "ascpipe.tf.Optimizer(dense=..., sparse=...)".format(kind.__name__))
+        raise _refusal(optimizer, "{} has no form for tables that grow, asc.init(use_dynamic_expansion=True). Pass "
+                                  "GradientDescentOptimizer, AdagradOptimizer, LazyAdamOptimizer or AdamOptimizer "
+                                  "for tables to asc.Optimizer(dense=..., sparse=...)".format(kind.__name__))
     if kind is tf.compat.v1.train.AdamOptimizer:
-        _log.warning("optimizer %r: of tables it moves the rows of a batch only, as LazyAdam; Adam moves all rows in "
-                     "each step", optimizer.get_name())
+        _log.warning("optimizer %r: for tables it updates only the rows of a batch, like LazyAdam; Adam updates all "
+                     "rows in each step", optimizer.get_name())
     else:
         _log.info("optimizer %r: its form for tables trains the tables", optimizer.get_name())
     names = form.arguments
@@ -301,8 +301,9 @@ def _sdca_step(self: Any, *args: Any, **kwargs: Any) -> Any:
     state = GraphState.known(tf.compat.v1.get_default_graph())
     stand_ins = None if state is None else StandIns.of(state)
     if stand_ins:
-        raise ColumnError("LinearSDCA", "it reads whole variables, and tables stand for {}; use FtrlOptimizer, or let "
-                          "these columns be TensorFlow's".format(", ".join(sorted(map(repr, stand_ins)))))
+        raise ColumnError("LinearSDCA", "it reads whole variables, but the rows of {} are in tables. Use "
+                                        "FtrlOptimizer, or keep these columns in "
+                                        "TensorFlow".format(", ".join(sorted(map(repr, stand_ins)))))
     return patches.SDCA_STEP.plain(self, *args, **kwargs)
 
 
@@ -311,7 +312,8 @@ def _keras_gradients(self: Any, loss: Any, params: Any) -> Any:
     state = GraphState.known(tf.compat.v1.get_default_graph())
     for variable in tf.nest.flatten(params):
         if state is not None and StandIns.of(state).of_variable(variable) is not None:
-            raise ColumnError(variable.op.name, "an optimizer of Keras shall train it, as in tf.compat.v2.estimator, "
-                              "and has no form for tables: use tf.compat.v1.estimator and tf.compat.v1.train, or let "
-                              "this column be TensorFlow's by a larger min_buckets")
+            raise ColumnError(variable.op.name, "a Keras optimizer would train it, as in tf.compat.v2.estimator, and "
+                                                "has no form for tables. Use tf.compat.v1.estimator and "
+                                                "tf.compat.v1.train, or raise min_buckets to keep this column in "
+                                                "TensorFlow")
     return patches.KERAS_GRADIENTS.plain(self, loss, params)

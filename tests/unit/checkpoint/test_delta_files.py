@@ -142,10 +142,10 @@ def test_a_delta_upon_other_tables_is_an_error(three, tmp_path):
 
 def test_a_directory_that_is_a_delta_by_its_name_only_is_an_error(three, tmp_path):
     os.rename(directory_of(three[0]), str(tmp_path / "delta-sparse-model.ckpt-1"))
-    with pytest.raises(DamagedCheckpointError, match="it is that of a full checkpoint"):
+    with pytest.raises(DamagedCheckpointError, match="it belongs to a full checkpoint"):
         open_checkpoint(three[0])
     os.rename(directory_of(three[2]), str(tmp_path / "sparse-model.ckpt-3"))
-    with pytest.raises(DamagedCheckpointError, match="it is that of a delta"):
+    with pytest.raises(DamagedCheckpointError, match="it belongs to a delta"):
         open_checkpoint(three[2])
 
 
@@ -172,7 +172,7 @@ def test_a_full_checkpoint_has_its_name_before_a_delta(three, tmp_path):
 
 def test_what_a_delta_stands_upon_is_not_removed_before_it(three, tmp_path):
     for below, above in ((three[0], "model.ckpt-2"), (three[1], "model.ckpt-3")):
-        with pytest.raises(NotRemovedError, match="the delta {} stands upon it".format(above)):
+        with pytest.raises(NotRemovedError, match="the delta {} is based on it".format(above)):
             remove_checkpoint(below)
     checkpoints.save(tmp_path, 9, [table({})], base="other", parent=checkpoints.save(
         tmp_path, 8, [table({})], base="other"))

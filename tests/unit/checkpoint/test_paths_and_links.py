@@ -233,7 +233,8 @@ def test_too_little_space_is_an_error_with_numbers_before_anything_is_written(tm
 
 def test_a_dense_part_that_was_not_written_or_has_a_foreign_file_is_an_error(tmp_path):
     one = content()
-    for name, text in ((None, "TensorFlow's part was not written"), ("core", "none of TensorFlow's")):
+    for name, text in ((None, "TensorFlow's part was not written"),
+                       ("core", "does not belong to a TensorFlow checkpoint")):
         with pytest.raises(NotSavedError, match=text):
             with checkpoints.writing(tmp_path, "m", 1, [one.spec]) as writer:
                 writer.write_table("user", [one.block], [one.candidates])

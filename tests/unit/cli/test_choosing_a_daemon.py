@@ -15,7 +15,7 @@ from ascpipe.layout.ticket import SEQUENCE_BITS
 def running(monkeypatch):
     def are(*found):
         monkeypatch.setattr(chosen, "running_daemons", lambda: [*found])
-        monkeypatch.setattr(chosen, "check_there", lambda run: None)
+        monkeypatch.setattr(chosen, "check_run_directory", lambda run: None)
         monkeypatch.setattr(chosen, "is_held", lambda run: run.name in found)
         monkeypatch.setattr(list_verb, "running_daemons", lambda: [*found])
 

@@ -9,7 +9,7 @@ from ascpipe.cli import main, rates, stats, top
 
 SENTENCES = {
     "keys": "the key worker to deduplicate its keys", "plan": "the table worker to plan it",
-    "disk": "the disk worker to read rows", "save": "room in the log of a save", "ranks": "the other ranks",
+    "disk": "the disk worker to read rows", "save": "space in the log of a save", "ranks": "the other ranks",
     "batch": "the next batch", "room": "room in the ring", "step": "an earlier batch to be trained or dropped",
     "nothing": "nothing"}
 

@@ -54,7 +54,7 @@ def test_each_number_stands_beside_its_name(monkeypatch):
 def test_a_worker_that_hangs_says_for_how_long(monkeypatch):
     first, second = STATUS["workers"]
     text = shown(monkeypatch, {**STATUS, "workers": [first, {**second, "pid": 8, "hangs_s": 7.4}]})
-    assert "has not moved for 7 s" in text
+    assert "has made no progress for 7 s" in text
 
 
 def test_a_table_with_rows_on_disk_shows_them_in_a_table_of_their_own(monkeypatch):

@@ -19,7 +19,7 @@ def stop_this_process():
 
 
 def test_a_child_that_is_stopped_before_its_program_begins_is_killed(monkeypatch):
-    monkeypatch.setattr(child, "BEGIN_S", 0.2)
+    monkeypatch.setattr(child, "EXEC_TIMEOUT_S", 0.2)
     began = time.monotonic()
     made = child.Child(ENDLESS, preexec_fn=stop_this_process)
     assert time.monotonic() - began < 5.0

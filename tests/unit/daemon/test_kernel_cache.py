@@ -96,13 +96,13 @@ def test_a_place_where_nothing_can_be_made_is_a_typed_error(tmp_path):
 
 def test_that_kernels_are_compiled_is_said_where_there_are_none_and_no_one_else_will_do_it(tmp_path):
     folder = kernel_cache.prepare(str(tmp_path / "cache"))
-    said = kernel_cache.compiles_first(folder, {})
+    said = kernel_cache.compile_notice(folder, {})
     assert folder in said and "ascpipe warmup" in said and "\n" not in said
-    assert not kernel_cache.compiles_first(folder, {"NUMBA_DISABLE_JIT": "1"})  # nothing is compiled
+    assert not kernel_cache.compile_notice(folder, {"NUMBA_DISABLE_JIT": "1"})  # nothing is compiled
     for name, own in (("kernels_of_another_installation", False), (kernel_library.NUMBA_FOLDER, True)):
         os.mkdir(os.path.join(folder, name))
         Path(folder, name, "kernel.f-1.py37m.nbi").write_bytes(b"")
-        assert bool(kernel_cache.compiles_first(folder, {})) != own
+        assert bool(kernel_cache.compile_notice(folder, {})) != own
 
 
 def test_numba_keeps_what_it_compiles_of_this_installation_where_that_is_counted(tmp_path):
@@ -122,10 +122,10 @@ def test_a_processor_has_the_levels_of_which_it_has_all_instructions(flags, leve
 
 def test_why_no_installed_library_fits_is_said_where_there_are_some():
     names = ["library.c", "library-0123-x86-64-v2.cpython-37m.so"]
-    assert kernel_cache.why_none_fits(["library.c"], {"flags": ""}) == ""
-    assert "x86-64-v2, and this one lacks popcnt" in kernel_cache.why_none_fits(
+    assert kernel_cache.mismatch_reason(["library.c"], {"flags": ""}) == ""
+    assert "x86-64-v2, and this one lacks popcnt" in kernel_cache.mismatch_reason(
         names, {"flags": V2.replace(" popcnt", "")})
-    assert "another Python" in kernel_cache.why_none_fits(names, {"flags": V3})
+    assert "another Python" in kernel_cache.mismatch_reason(names, {"flags": V3})
 
 
 def test_the_installed_library_for_the_best_level_is_loaded_before_one_of_the_cache(tmp_path, monkeypatch):

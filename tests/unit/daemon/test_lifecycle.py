@@ -15,12 +15,12 @@ from ascpipe.daemon.events import (
     Event,
     Exit,
     FailSession,
-    HandOutStream,
-    HandOutTable,
     LauncherGone,
+    SendStream,
+    SendTable,
     SessionStarted,
     StartWorker,
-    StopAsked,
+    StopRequested,
     StreamAdded,
     TableAdded,
     Tick,
@@ -75,8 +75,8 @@ def test_a_killed_table_worker_is_replaced_and_told_so_and_what_it_had_published
 
 def test_streams_and_tables_that_were_added_go_to_the_workers_while_there_is_a_session():
     life = serving()
-    assert life.handle(TableAdded(2), 1.0) == [HandOutTable(2)]
-    assert life.handle(StreamAdded(7), 1.0) == [HandOutStream(7)]
+    assert life.handle(TableAdded(2), 1.0) == [SendTable(2)]
+    assert life.handle(StreamAdded(7), 1.0) == [SendStream(7)]
     life.handle(killed(T0, 3, signal.SIGABRT), 1.0)
     assert life.handle(StreamAdded(8), 2.0) == life.handle(TableAdded(3), 2.0) == []
 
@@ -168,10 +168,10 @@ def test_a_private_daemon_leaves_when_its_launcher_ends_before_it_registers_and_
 
 
 def test_a_stop_tells_a_trainer_that_is_served():
-    fail, *rest = serving().handle(StopAsked("SIGTERM"), 1.0)
+    fail, *rest = serving().handle(StopRequested("SIGTERM"), 1.0)
     assert isinstance(fail.error, DaemonStoppedError) and "SIGTERM" in str(fail.error)
     assert rest == [EndWorkers(), CloseSession(), Exit()]
-    assert started().handle(StopAsked("x"), 1.0) == [EndWorkers(), CloseSession(), Exit()]
+    assert started().handle(StopRequested("x"), 1.0) == [EndWorkers(), CloseSession(), Exit()]
 
 
 def test_deaths_of_workers_that_we_ended_ourselves_mean_nothing():
@@ -222,4 +222,4 @@ def test_each_kind_of_event_has_its_decision_and_anything_else_is_refused():
     for _ in range(2):
         with pytest.raises(KeyError):
             life.handle(EndWorkers(), 0.0)
-        life.handle(StopAsked("x"), 0.0)
+        life.handle(StopRequested("x"), 0.0)

@@ -34,7 +34,7 @@ def test_an_action_of_another_kind_is_an_error(daemon):
 
 
 @pytest.mark.parametrize("action", [
-    events.HandOutStream(0), events.HandOutTable(0), events.ClearClaim(1),
+    events.SendStream(0), events.SendTable(0), events.ClearClaim(1),
     events.FailSession(None)], ids=lambda action: type(action).__name__)
 def test_an_action_that_belongs_to_a_session_is_an_error_without_one(daemon, action):
     with pytest.raises(RuntimeError, match="there is no session in state 'idle'"):

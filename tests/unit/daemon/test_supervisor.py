@@ -31,4 +31,4 @@ def test_a_worker_that_reads_nothing_is_replaced_as_what_it_has_not_got_would_be
         supervisor.attach(WORKER, {"verb": "add_table", "text": ["x" * 4000] * 10}, ())
     (ended,) = wait_until(supervisor.reap)
     assert (ended.worker, ended.signal_number) == (WORKER, signal.SIGKILL)
-    assert ended.cause == "it did not read what it was sent, and was ended"
+    assert ended.cause == "it did not read its messages, and was killed"

@@ -60,13 +60,13 @@ def test_the_view_is_the_references_whatever_is_put_on_taken_off_or_forgotten(tr
             seen.make_room(len(held))
             if action == "outs":
                 homes = np.zeros(len(held), np.int32)
-                view.put_outs(*seen.both(), int32(held), homes)
-                assert homes.tolist() == view_reference.put_outs(held, rows, changes)
+                view.apply_outs(*seen.both(), int32(held), homes)
+                assert homes.tolist() == view_reference.apply_outs(held, rows, changes)
             else:
                 slots, homes, counts, scores = ([data.draw(st.integers(-1, 9)) for _ in held] for _ in range(4))
-                view.put_keys(*seen.both(), int32(held), record_of(
+                view.apply_keys(*seen.both(), int32(held), record_of(
                     held, slots=slots, homes=homes, counts=counts, frequencies=scores))
-                view_reference.put_keys(held, slots, homes, counts, scores, rows, changes)
+                view_reference.apply_keys(held, slots, homes, counts, scores, rows, changes)
             records.append(len(held))
         elif records and action == "undo":
             n = records.pop()
@@ -100,8 +100,8 @@ def test_a_drafted_record_is_the_references(truth, batch, has_homes, has_slots, 
         expected_rows[entry] = (*rows[entry][:2], count, score)
     assert seen.known() == expected_rows
     given_slots, given_homes = record.slots + np.int32(50), record.homes + np.int32(60)
-    view.put_moves(record._replace(move_in=moved, slots=given_slots, homes=given_homes), int32(held), seen.rows)
-    view_reference.put_moves(moved.tolist(), held, given_slots.tolist(), given_homes.tolist(), expected_rows)
+    view.apply_moves(record._replace(move_in=moved, slots=given_slots, homes=given_homes), int32(held), seen.rows)
+    view_reference.apply_moves(moved.tolist(), held, given_slots.tolist(), given_homes.tolist(), expected_rows)
     assert seen.known() == expected_rows
     view.undo_changes(*seen.both(), n)
     assert seen.known() == rows

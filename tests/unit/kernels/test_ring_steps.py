@@ -205,7 +205,7 @@ class Rings:
         turn["lacks"] = twin_turn.lacks = LACKS_NOTHING
         assert lacks != LACKS_DISK
         if lacks == LACKS_IMAGES:
-            pair.planner["images_kept_for"] = pair.twin.images_kept_for = number
+            pair.planner["images_saved_for"] = pair.twin.images_saved_for = number
         elif self.rounds["at"][0] == ring_rounds.MOVE_ROWS:
             assert lacks == LACKS_HOMES and pair.table.provide(lacks, 0)
         elif not pair.table.provide(lacks, self.ring.part(number, column)["unique_count"]):

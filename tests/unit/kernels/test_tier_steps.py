@@ -53,7 +53,7 @@ class TierSteps(Steps):
     def move(self, *_):
         pair, planner = self.pair, self.pair.planner
         assert transfers.move_rows(planner, self.tier) == transfer_twins.move_rows(pair.twin)
-        assert transfers.is_stuck(planner, self.tier) == transfer_twins.is_stuck(pair.twin)
+        assert transfers.is_out_of_disk_slots(planner, self.tier) == transfer_twins.is_out_of_disk_slots(pair.twin)
         high, ready = int(planner["home_high_water"]), int(pair.header["homes_ready"])
         if pair.twin.tier.fetch_queue and not pair.twin.tier.free and high == ready < planner["home_rows"]:
             planner["home_reach"] = min(int(planner["home_rows"]), high + 2)

@@ -93,7 +93,7 @@ def test_held_entries_have_rows_that_say_what_the_truth_says(truth, masks, frame
         assert rows["entry"].tolist() == held
         assert rows["mask"].tolist() == [expected[entry] for entry in held]
         assert rows[["slot", "home", "count", "frequency"]].tolist() == [
-            view_reference.say_as(truth[entry]) for entry in held]
+            view_reference.copy_values(truth[entry]) for entry in held]
         assert seen.planner["rows_held"] == np.count_nonzero(expected)
         assert [view.is_in_window(entry, seen.memory) for entry in range(CAPACITY)] == [
             view_reference.is_in_window(entry, expected) for entry in range(CAPACITY)]

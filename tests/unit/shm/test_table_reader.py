@@ -256,7 +256,7 @@ def test_what_is_told_beside_a_worker_is_what_stands_there_at_rest(pauses, seed)
 
 
 def blind_to_records(monkeypatch):
-    monkeypatch.setattr(TableReader, "_is_assigned", lambda self: False)
+    monkeypatch.setattr(TableReader, "_may_be_assigning", lambda self: False)
 
 
 def blind_to_cuts(monkeypatch):

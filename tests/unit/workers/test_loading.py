@@ -7,7 +7,7 @@ import pytest
 from numba.core import caching
 
 from ascpipe.control.exec_worker import BROKEN_KERNELS, NO_ROOM_FOR_KERNELS
-from ascpipe.daemon.worker_ends import met_broken_kernels
+from ascpipe.daemon.worker_ends import ended_by_broken_kernels
 from ascpipe.workers.loading import exit_code
 
 
@@ -43,7 +43,7 @@ def test_a_kernel_that_cannot_be_written_is_told_from_one_that_is_broken(number,
     index = caching.IndexDataCacheFile(str(tmp_path), "kernel", "stamp")
     monkeypatch.setattr(caching.os, "replace", refuse)
     assert exit_code(raised(lambda: index.save("signature", "code"))) == NO_ROOM_FOR_KERNELS
-    assert not met_broken_kernels(NO_ROOM_FOR_KERNELS)
+    assert not ended_by_broken_kernels(NO_ROOM_FOR_KERNELS)
 
 
 def test_any_other_exception_ends_by_the_usual_code():
@@ -56,4 +56,4 @@ def test_any_other_exception_ends_by_the_usual_code():
     (-signal.SIGABRT, False, True), (-signal.SIGSEGV, True, False), (-signal.SIGKILL, False, False),
     (1, False, False), (0, False, False)])
 def test_kernels_are_broken_if_the_process_says_so_or_falls_while_it_loads(code, loaded, verdict):
-    assert met_broken_kernels(code, loaded) == verdict
+    assert ended_by_broken_kernels(code, loaded) == verdict

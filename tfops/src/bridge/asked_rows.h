@@ -1,4 +1,4 @@
-// With several ranks: the rows that all ranks request from this rank.
+// Rows that all ranks request from this rank, if there are several ranks.
 #ifndef ASCPIPE_BRIDGE_ASKED_ROWS_H_
 #define ASCPIPE_BRIDGE_ASKED_ROWS_H_
 

@@ -43,7 +43,7 @@ bool CutWait::Begins(CoreStatus* status) {
   if (!step().MayCut()) {
     *status = Error(Code::kFailedPrecondition, "table '", table_name,
                     "' cannot be changed by a step that trains a "
-                    "batch: which of the two comes first would be left to chance. Nothing was changed. Run it in a "
+                    "batch: the order of the two would be undefined. Nothing was changed. Run it in a "
                     "run of its own, before or after the training step");
     return true;
   }
@@ -79,7 +79,7 @@ bool CutWait::Begins(CoreStatus* status) {
   return false;
 }
 
-// With several ranks: returns true if all other ranks have made the change, or sets *status if a rank has not.
+// Returns true if all other ranks have made the change; sets *status if a rank has not.
 bool CutWait::AllHaveChanged(CoreStatus* status) {
   Ranks* const ranks = pipeline().ranks();
   waits_for = layout::kWaitRanks;
@@ -92,8 +92,9 @@ bool CutWait::AllHaveChanged(CoreStatus* status) {
   ranks->DropAnswers(number_);
   for (std::size_t rank = 1; rank < answers.size(); ++rank) {
     if (answers[rank].empty() || answers[rank][0] == '+') continue;
-    *status = Error(Code::kFailedPrecondition, "table '", table_name, "' was changed on rank 0 and not on rank ", rank,
-                    ": ", answers[rank].substr(1), ". No rank trains on; restart all from the last checkpoint");
+    *status =
+        Error(Code::kFailedPrecondition, "table '", table_name, "' was changed on rank 0 and not on rank ", rank, ": ",
+              answers[rank].substr(1), ". No rank continues training. Restart all ranks from the last checkpoint");
   }
   return true;
 }

@@ -102,8 +102,8 @@ class IdleWait : public ThreadWait {
 CoreStatus Refused(const Table& table, std::int64_t entries, std::int64_t rows) {
   const layout::Table& header = *table.header();
   if (header.cut_status == layout::kPlanNoMemory) {
-    return Error(Code::kResourceExhausted, "table '", table.name(), "': there is no memory for ", entries, " keys and ",
-                 rows, " rows. The table is as it was. Give the machine (or the container) more memory");
+    return Error(Code::kResourceExhausted, "table '", table.name(), "': there is not enough memory for ", entries,
+                 " keys and ", rows, " rows. The table is as it was. Give the machine (or the container) more memory");
   }
   std::int64_t most = table.sizes().device_rows;
   const char* size = "device_vocabulary_size";

@@ -50,8 +50,8 @@ class Hold {
   // Returns the filled table to the worker.
   CoreStatus EndLoad(Table* table, const LoadedTable& loaded);
 
-  // For a table with rows on disk.  Between these calls, the row locations in entries stay valid for this process: the
-  // locations are not reused for other rows.
+  // Between these calls, the row locations in the entries of a table with rows on disk stay valid for this process:
+  // they are not reused for other rows.
   std::int64_t BeginReading(Table* table);
   void EndReading(Table* table, std::int64_t epoch);
   // Reads rows on disk, or writes them in a load: float[count, row floats].  Waits for the disk worker.

@@ -10,8 +10,8 @@ using tensorflow::Status;
 
 Status LookupSource::Read(tensorflow::OpKernelContext* ctx, int rows, int slots, int table) {
   const std::string& op = ctx->op_kernel().type_string();
-  // Not under the variable's mutex: the plan op, whose slots this op needs, has moved the rows before, and
-  // the update comes after the gradients.  TensorFlow's own Gather does the same.
+  // The variable's mutex is not needed: the plan op, whose slots this op needs, has already moved the rows, and
+  // the update comes after the gradients.  TensorFlow's Gather does the same.
   rows_ = tensorflow::IsRefType(ctx->input_dtype(rows)) ? ctx->mutable_input(rows, false) : ctx->input(rows);
   const tensorflow::Tensor& numbers = ctx->input(slots);
   if (rows_.dims() != 2) {
@@ -56,7 +56,7 @@ Status LookupSource::BadRestore(const std::string& op, const std::int32_t* resto
 Status LookupSource::UseFixed(const std::string& op) {
   if (fixed_->dim() != source_.dim) {
     return Refuse(Code::kInvalidArgument, op, ": rows of ", source_.dim,
-                  " floats cannot stand beside those of a checkpoint, which has ", fixed_->dim());
+                  " floats cannot be read together with a checkpoint that has ", fixed_->dim());
   }
   source_.homes = fixed_->embeddings();
   source_.home_count = fixed_->count();
@@ -73,7 +73,7 @@ Status LookupSource::FindHomes(tensorflow::OpKernelContext* ctx, int table) {
   }
   if (found->device().dim() != source_.dim) {
     return Refuse(Code::kInvalidArgument, op, ": rows of ", source_.dim,
-                  " floats cannot stand beside home rows of table '", found->name(), "', which has dim ",
+                  " floats cannot be read together with home rows of table '", found->name(), "', which has dim ",
                   found->device().dim());
   }
   if (found->is_on_disk()) {

@@ -237,7 +237,7 @@ void Pipeline::Stop() {
   }
   if (ranks_ != nullptr) ranks_->Stop();
   budget_->Stop();
-  // Without the lock, which the waiter's thread may need before it ends.
+  // The lock must not be held: the waiter's thread may need it before it ends.
   if (pump != nullptr) pump->Stop();
   waiter_->Stop();
   for (const auto& entry : streams_) entry.second->Stop();

@@ -77,7 +77,7 @@ class Pipeline {
   Ranks* ranks() const { return ranks_.get(); }
   // A stream of several ranks; null: there is one rank.
   RankedStream* ranked(int number) const;
-  // What `ascpipe status` shows of exchanges among ranks.
+  // Figures on exchanges among ranks, which `ascpipe status` shows.
   layout::Exchanges* exchanges() const { return session_.exchanges; }
   Lease& lease() { return lease_; }
   Waiter& waiter() { return *waiter_; }

@@ -74,7 +74,7 @@ class ClaimPolicy : public PlanPolicy {
       *status = Error(Code::kFailedPrecondition, "table '", wait->table_name, "' cannot train ticket ",
                       SequenceOf(wait->ticket),
                       " in a step that also changes a table (access threshold, feature "
-                      "eviction, initializer): which of the two comes first would be left to chance. Nothing was "
+                      "eviction, initializer): the order of the two would be undefined. Nothing was "
                       "trained. Run the change in a run of its own, before or after the training step");
       return true;
     }

@@ -40,7 +40,7 @@ void RankWait::Send() {
     token_ = manager->get_cancellation_token();
     const bool registered = manager->RegisterCallback(token_, [self] {
       if (!self->Takes()) return;
-      // Not here: the thread that ends the op may wait for this callback to return.
+      // Another thread ends the op, because the thread that ends it may wait for this callback to return.
       self->ctx_->device()->tensorflow_cpu_worker_threads()->workers->Schedule(
           [self] { self->End(Refuse(Code::kCancelled, "the step was cancelled")); });
     });

@@ -64,7 +64,7 @@ class Asking {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_asked_;
   }
-  // For a look: true if rank 0 is busy and has done nothing else since.
+  // Returns true if rank 0 is busy and has done nothing else since.
   bool is_busy() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_busy_;
@@ -127,7 +127,7 @@ class Ranks {
   Peers& peers() { return peers_; }
   Asks& asks() { return asks_; }
 
-  // What rank 0 asks for has a number, by which it is answered.
+  // Returns the number of a new question of rank 0.  Answers refer to it.
   std::int64_t NewAsk() {
     std::lock_guard<std::mutex> lock(mutex_);
     return answers_.Open();

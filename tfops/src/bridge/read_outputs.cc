@@ -65,7 +65,7 @@ Status ReadOutput::Describe(const std::string& op, const ReadFeature& feature, i
     piece->read = 1 + restore.NumElements() / std::max<std::int64_t>(1, piece->rows);
     if (count_ < 0 || piece->rows == count_) return Status::OK();
     return Refuse(Code::kInvalidArgument, op, ": feature ", number, " has ", piece->rows, " bags, expected ", count_,
-                  " as what stands beside it");
+                  ", like the adjacent features");
   }
   if (is_alone) return Status::OK();
   const bool has_rank = restore.dims() == 1 || restore.dims() == 2;

@@ -30,8 +30,8 @@ class BackgroundSave {
   CoreStatus Device(int table, int index, StateRows* copy) const;
   // See core/entry_snapshot.h; once for each table.
   CoreStatus ReadEntries(int table, layout::Entry* entries, std::int64_t count);
-  // Names all home rows that will be read; then each is read once.  Of a table with rows on disk rows are named by the
-  // numbers of their entries, and are at home or on disk.
+  // Declares all home rows that will be read; each is then read once.  In a table with rows on disk, `numbers` are
+  // entry numbers, and the rows are at home or on disk.
   CoreStatus WantRows(int table, const std::int32_t* numbers, std::int64_t count);
   CoreStatus ReadRows(int table, const std::int32_t* numbers, std::int64_t count, float* out);
 

@@ -21,7 +21,7 @@ struct SendLimit {
     }
     return Refuse(Code::kInvalidArgument, "table '", table, "': the batch has ", distinct, " distinct keys", of,
                   ", more than send_count allows (", send_count, " for each of ", features,
-                  " features). Nothing was trained with it; enlarge send_count");
+                  " features). Nothing was trained. Raise send_count");
   }
 };
 

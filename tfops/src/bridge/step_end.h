@@ -44,7 +44,7 @@ class StepEnd : public tensorflow::ResourceBase {
   void Cuts() { cuts_ = true; }
   // The step has claimed or read this ticket; it is closed at the end.
   void Claimed(TicketHold hold);
-  // What an evaluation has copied of a table with rows on disk, for the lookups of the step that read its `slots`.
+  // Stores rows that an evaluation has copied from a table with rows on disk, for the lookups that read its `slots`.
   void Reads(const std::int32_t* slots, std::shared_ptr<const StepRows> rows);
   std::shared_ptr<const StepRows> RowsOf(const std::int32_t* slots) const;  // null: it has none
   // The step has claimed this ticket for the table: handles of its rows are valid until the end.

@@ -176,10 +176,10 @@ Status Table::AttachRows(OpKernelContext* ctx, int input, StateRows* rows) {
   // other device will read the variable's memory; otherwise it makes a copy, which we do not need.
   const std::size_t bytes = static_cast<std::size_t>(device_->row_count() * device_->dim()) * sizeof(float);
   if (variable.TotalBytes() != bytes || std::memcmp(variable.flat<float>().data(), device_->rows(), bytes) != 0) {
-    return Refuse(Code::kFailedPrecondition, "the variable of table '", name_, "' (", variable.shape().DebugString(),
-                  ") holds other memory than the table's rows [", device_->row_count(), ", ", device_->dim(),
-                  "]: it was assigned by something else than its initializer. Run its initializer, or do not assign "
-                  "to it");
+    return Refuse(
+        Code::kFailedPrecondition, "the variable of table '", name_, "' (", variable.shape().DebugString(),
+        ") holds other memory than the table's rows [", device_->row_count(), ", ", device_->dim(),
+        "]: it was assigned by an op other than its initializer. Run its initializer, or do not assign to it");
   }
   ctx->replace_ref_input(input, RowsTensor(), true);
   return Status::OK();

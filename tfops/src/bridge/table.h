@@ -58,13 +58,13 @@ class Table {
   bool is_expansion() const { return sizes_.device_rows == 0; }
   // The home rows that have memory now.
   HomeRows home() const;
-  // The least number that the answer to an evaluation may have.
+  // Returns the lowest valid number in an answer to an evaluation.
   std::int64_t LowestAnswer() const { return is_on_disk() ? layout::kSlotDisk : LowestCode(home().ready); }
-  // Whether a home row has room for exactly these state arrays.
+  // Returns an error unless these state arrays fill a home row exactly.
   tensorflow::Status FitsHome(const std::vector<StateRows>& state) const;
-  // Whether rows go to disk.  If so, what this process's readers of one kind need: 0 evaluations, 1 saves and loads.
+  // True if the table has rows on disk.  It then has two readers: 0 for evaluations, 1 for saves and loads.
   bool is_on_disk() const { return disk_ != nullptr; }
-  // Of its row files, for errors.  Set before a step uses the table.
+  // Sets the directories of its row files, for errors.  Call before a step uses the table.
   void SetDirectories(std::string directories) { directories_ = std::move(directories); }
   const std::string& directories() const { return directories_; }
   std::int64_t most_disk_rows() const { return disk_rows_; }  // at home and on disk together; 0: none go to disk
@@ -92,7 +92,8 @@ class Table {
   tensorflow::Status Drive(tensorflow::OpKernelContext* ctx);
 
   // Makes sure that input `first` is a variable over the rows of this table, and that the following inputs
-  // are its optimizer slots; attaches those that are not initialised.  Of an expansion table, *state is home rows.
+  // are its optimizer slots; attaches those that are not initialised.  For an expansion table, *state receives home
+  // rows.
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const OptimizerSlots& slots,
                             std::vector<StateRows>* state);
 

@@ -15,7 +15,7 @@
 
 namespace ascpipe {
 
-// Adds one to the futex word and wakes its sleepers.  Not FUTEX_PRIVATE: the sleeper is another process.
+// Adds one to the futex word and wakes its sleepers.  Sleepers may be other processes, so FUTEX_PRIVATE is not used.
 void FutexBumpAndWake(std::uint32_t* futex);
 
 // Sleeps while *futex is `seen`; returns false if `slice_ms` have passed.
@@ -33,7 +33,7 @@ inline void Ring(layout::Bell* bell) {
   if (LoadAcquire(&bell->waiting) != layout::kAwake) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
 }
 
-// Wakes the owner if it sleeps, but not if it pauses.  For publishers that do not wait for the owner.
+// Wakes the owner if it sleeps, but not if it pauses.  Publishers that do not wait for the owner use it.
 inline void RingUnlessPausing(layout::Bell* bell) {
   FullFence();
   if (LoadAcquire(&bell->waiting) == layout::kAsleep) FutexBumpAndWake(&bell->futex);  // SYNC bell: load

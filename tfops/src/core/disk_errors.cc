@@ -21,8 +21,7 @@ CoreStatus CannotMove(const std::string& table, const std::string& directories, 
   const char* const way = kind == layout::kRequestRead ? "read from" : "written to";
   return Error(kE421, "table '", table, "': the row of key ", place.key, " cannot be ", way, " disk slot ", place.slot,
                " of ", directories, ": ", why,
-               ". What was saved can be restored; look after the disk, then restart the "
-               "program");
+               ". Earlier checkpoints can be restored. Check the disk, then restart the program");
 }
 
 }  // namespace ascpipe

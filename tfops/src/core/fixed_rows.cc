@@ -31,9 +31,9 @@ CoreStatus FixedRows::Make(const std::string& table, std::int64_t count, std::in
   }
   std::shared_ptr<FixedRows> made(new FixedRows(table, count, dim));
   if (made->keys_ == nullptr || made->embeddings_ == nullptr || made->places_ == nullptr) {
-    return Error(Code::kResourceExhausted, "table '", table, "': there is no memory for ", Bytes(count, dim),
+    return Error(Code::kResourceExhausted, "table '", table, "': there is not enough memory for ", Bytes(count, dim),
                  " bytes of keys and rows. Nothing was changed. Give the machine (or the container) more memory, or "
-                 "evaluate where nothing is trained");
+                 "evaluate on a machine without training");
   }
   *rows = std::move(made);
   return CoreStatus();
@@ -67,7 +67,7 @@ CoreStatus FixedRows::Index() {
     for (; places_[place] >= 0; place = (place + 1) & mask_) {
       if (keys_[places_[place]] == keys_[row]) {
         return Error(kE301, "table '", table_, "': key ", keys_[row],
-                     " is there twice. Nothing was changed; use another checkpoint");
+                     " occurs twice. Nothing was changed; use another checkpoint");
       }
     }
     places_[place] = static_cast<std::int32_t>(row);

@@ -58,7 +58,7 @@ CoreStatus CheckHandles(const std::int64_t* handles, std::int64_t count, const H
     }
     if (handle.row >= table.home.ready) {
       return Error(Code::kInvalidArgument, Describe(handles[i], i), " names no row: table '", table.name, "' has ",
-                   table.home.ready, " rows with memory. Nothing was read or written; use handles as they were given");
+                   table.home.ready, " rows with memory. Nothing was read or written; use handles unchanged");
     }
   }
   return CoreStatus();

@@ -1,7 +1,7 @@
 // Lease of the trainer: a shared/exclusive lock on all tables.
 //
-// A training step holds the lease exclusively from its first claim to its end; evaluations share it.  With one lease
-// per table, two steps that hold one each could deadlock.
+// A training step holds the lease exclusively from its first claim to its end; evaluations share it.  If each
+// table had a lease, two steps that hold one each could deadlock.
 #ifndef ASCPIPE_CORE_LEASE_H_
 #define ASCPIPE_CORE_LEASE_H_
 

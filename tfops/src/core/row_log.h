@@ -33,7 +33,7 @@ class RowLog {
   // Restricts the snapshot to these rows; other rows need no images.  Call before the first Read.
   //   numbers  int32[count]
   void WantOnly(const std::int32_t* numbers, std::int64_t count);
-  // out[i] = row homes[i] at the start of the save.  For tables without rows on disk.  Read each row once.
+  // out[i] = row homes[i] at the start of the save.  The table has no rows on disk.  Read each row once.
   //   homes  int32[count]   out  float[count, row_floats]
   void Read(const std::int32_t* homes, std::int64_t count, float* out);
   // Replaces `row`, a current copy of the row, by its image if there is one.  Call once per row.

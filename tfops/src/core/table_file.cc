@@ -123,8 +123,9 @@ CoreStatus TableFile::CheckSums(std::uint32_t seal, const Share& share) const {
                    " cannot be read or are not those that were written");
   }
   if (found != seal) {
-    return Error(Code::kFailedPrecondition, "table file ", path_, " is whole, but of another export than this graph ",
-                 "(seal ", found, " instead of ", seal, "). Load graph and assets of one export");
+    return Error(Code::kFailedPrecondition, "table file ", path_,
+                 " is complete, but belongs to another export than this graph ", "(seal ", found, " instead of ", seal,
+                 "). Load graph and assets of one export");
   }
   return CoreStatus();
 }

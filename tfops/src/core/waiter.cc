@@ -211,9 +211,8 @@ void Waiter::LookAround() {
     const std::size_t bytes = std::min<std::size_t>(session->failure_bytes, layout::kFailureTextBytes);
     const std::string text(session->failure_text, bytes);
     if (failed < 100 || failed > 999) {
-      Fail(Error(kE301, "the session says that it has failed, by code ", failed,
-                 ", which is none. Its record is "
-                 "damaged; restart the program"));
+      Fail(Error(kE301, "the session failed with the unknown code ", failed,
+                 ". Its record is damaged; restart the program"));
       return;
     }
     const std::string code = Text("E", failed);

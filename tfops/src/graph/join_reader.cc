@@ -65,7 +65,7 @@ class JoinReader {
         return piece;
       }
       if (Is(at.node, {"Reshape", "Squeeze"})) {
-        // Only rows of [batch, k, dim] side by side, or unchanged rows of [batch, dim].
+        // Accepts only adjacent rows of [batch, k, dim], or unchanged rows of [batch, dim].
         if (rank != 2 || !reading_.shapes->Read(Source(at.node, 0), &dims) || dims.size() < 2 || dims.size() > 3 ||
             dims[1] <= 0 || dims.back() <= 0 ||
             reading_.shapes->Columns(at) != (dims.size() == 2 ? 1 : dims[1]) * dims.back()) {

@@ -103,7 +103,7 @@ Status RefuseGathered(const Node& sum) {
   if (gathers == nullptr) return Status::OK();
   return Refuse(Code::kInvalidArgument, "'", gathers->name(), "' (", gathers->type_string(), ") gathers the gradient '",
                 sum.name(),
-                "' of a table, whose numbers of rows mean nothing on other ranks. Nothing was run. "
+                "' of a table, whose row numbers are meaningless on other ranks. Nothing was run. "
                 "Average dense gradients alone (ascpipe.tf.DistributedOptimizer), and give the gradient of a table "
                 "to its optimizer as it is: the rank that owns a key sums the gradients of all ranks");
 }

@@ -10,7 +10,7 @@
 
 namespace ascpipe {
 
-// What a rank is about to do. docs/adr/0037 explains this choice.
+// The action that a rank announces. docs/internals/adr/0037 explains the set of actions.
 enum class PeerKind : std::int32_t {
   kGate = 1,  // ready to start a step with a batch, but keys of some ranks are missing
   kForward,   // has claimed a batch and sends rows; its tables are unchanged

@@ -80,7 +80,7 @@ CoreStatus ReadMessages(const Parcel& parcel, int ranks, std::int64_t sequence, 
     if (!status.ok() && status.text().compare(0, 4, kE313.number) == 0) {
       return Error(kE313, "rank ", rank, " differs: ", status.text().substr(6));
     }
-    if (!status.ok()) return Error(kE301, "what rank ", rank, " sent is damaged: ", status.text());
+    if (!status.ok()) return Error(kE301, "the message of rank ", rank, " is damaged: ", status.text());
     if (header.sequence != sequence) {
       return Error(kE301, "rank ", rank, " makes exchange ", header.sequence, ", this rank ", sequence);
     }

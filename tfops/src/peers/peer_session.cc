@@ -61,7 +61,7 @@ PeerActions PeerSession::Enter(PeerRequest request, bool is_next) {
   if (is_broken() || !poisoned_.ok() || stopped_) {
     const CoreStatus cause = is_broken() ? broken_ : Stopped();
     if (request.header.kind == PeerKind::kBackward && poisoned_.ok()) {
-      poisoned_ = Error(kE311, "the tables are half-way through a step: ", cause.text());
+      poisoned_ = Error(kE311, "a step was applied to some tables only: ", cause.text());
     }
     actions.push_back(Failure(std::move(request), poisoned_.ok() ? cause : poisoned_));
   } else if (MustYield(request.header)) {  // claimed before this rank knew that it must yield

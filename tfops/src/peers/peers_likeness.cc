@@ -48,8 +48,8 @@ void Peers::Explain(PeerVerdict* verdict) const {
   } else if (verdict->kind == VerdictKind::kAgain && !verdict->cause.empty()) {
     verdict->cause = Error(kE314, verdict->cause).text();
   } else if (verdict->kind == VerdictKind::kPoison) {
-    verdict->cause = Error(kE311, "the tables are half-way through a step: ", verdict->cause,
-                           ". What was saved is whole; restart all ranks from the last checkpoint")
+    verdict->cause = Error(kE311, "a step was applied to some tables only: ", verdict->cause,
+                           ". Earlier checkpoints are complete; restart all ranks from the last checkpoint")
                          .text();
   }
 }

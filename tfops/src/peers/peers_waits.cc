@@ -31,7 +31,7 @@ std::string Peers::LineOf(const PeerRequest& waits) const {
 CoreStatus Peers::GivenUpExchange(const PeerRequest& waits) const {
   if (session_.is_stopped()) return Error(Code::kCancelled, "the pipeline was stopped");
   return Error(kE310, Waits(waits),
-               ". What was saved is whole; restart all ranks from the last checkpoint, or raise "
+               ". Earlier checkpoints are complete; restart all ranks from the last checkpoint, or raise "
                "wait_timeout_s (",
                settings_.wait_timeout_s, " s)");
 }
@@ -40,7 +40,7 @@ CoreStatus Peers::GivenUpTurn(const PeerRequest& waits) const {
   return Error(kE310, "rank ", rank(), " ", NameOf(waits.header.kind), " batch ", waits.header.ticket, " of stream ",
                waits.header.stream, ", rank 0 one of stream ", session_.turn(), ", which rank ", rank(),
                " has not begun in ", settings_.wait_timeout_s,
-               " s. What was saved is whole; all ranks train, and all "
+               " s. Earlier checkpoints are complete; all ranks train, and all "
                "ranks evaluate or predict");
 }
 
@@ -48,7 +48,7 @@ CoreStatus Peers::GivenUpStep() const {
   return Error(kE310, "rank ", rank(), " has computed batch ", session_.step().ticket, " for ",
                SecondsSince(session_.step().since), " s and uses no processor: one of the program's collectives ",
                session_.step().collectives,
-               " waits for other ranks. What was saved is whole. All ranks run the same "
+               " waits for other ranks. Earlier checkpoints are complete. All ranks run the same "
                "collectives in a step; or raise wait_timeout_s (",
                settings_.wait_timeout_s, " s)");
 }
@@ -61,7 +61,7 @@ CoreStatus Peers::Ended(const CoreStatus& why) const {
   const std::string rank_or_one = size() == 2 ? Text("rank ", 1 - rank()) : "one of the other ranks";
   return CoreStatus(why.code(),
                     Text(why.text(), ": ", lost.empty() ? rank_or_one + " has ended, or cannot be reached" : lost,
-                         ". What was saved is whole; the launcher, or the output of the rank that ended "
+                         ". Earlier checkpoints are complete; the launcher, or the output of the rank that ended "
                          "first, says why it did. Restart all ranks from the last checkpoint"));
 }
 

@@ -12,13 +12,13 @@ import tensorflow as tf
 from tensorflow_estimator.python.estimator import run_config
 
 from ascpipe.tf import patches
-from ascpipe.tf.program.row_initializers import own_threads
+from ascpipe.tf.program.row_initializers import without_shared_thread_pool
 from ascpipe.tf.running import native
 
 _log = logging.getLogger(__name__)
 
 _CARD = "NpuOptimizer"
-_WISH = "deterministic"
+_PARAMETER = "deterministic"
 #: Optimizer name that enables the pass of ``variable_order.cc``. TensorFlow ignores unknown names.
 _ORDERED = "AscpipeDeterministic"
 
@@ -28,7 +28,7 @@ _threads_are_shared: Optional[bool] = None
 
 def install() -> None:
     """Patch ``tf.Session`` to support the ``deterministic`` parameter of ``NpuOptimizer``. Idempotent."""
-    patches.CARDS.use()
+    patches.ACCELERATOR_OPTIONS.use()
     patches.SESSION_INIT.put()  # before ``init``, ``use`` applies no patch
 
 
@@ -39,7 +39,7 @@ def asking(config: Optional[tf.compat.v1.ConfigProto]) -> tf.compat.v1.ConfigPro
         copy.CopyFrom(config)
     card = copy.graph_options.rewrite_options.custom_optimizers.add()
     card.name = _CARD
-    card.parameter_map[_WISH].i = 1
+    card.parameter_map[_PARAMETER].i = 1
     return copy
 
 
@@ -57,7 +57,7 @@ def _init(self: Any, target: str = "", graph: Optional[tf.Graph] = None, config:
         ordered.intra_op_parallelism_threads = 1
         ordered.graph_options.rewrite_options.custom_optimizers.add().name = _ORDERED
         native.ops()  # the library has the pass
-        with own_threads():
+        with without_shared_thread_pool():
             patches.SESSION_INIT.plain(self, target, graph, ordered)
         _threads_are_shared = bool(_threads_are_shared)
         return
@@ -70,6 +70,7 @@ def _init(self: Any, target: str = "", graph: Optional[tf.Graph] = None, config:
 def _is_asked(config: Any) -> bool:
     if not isinstance(config, tf.compat.v1.ConfigProto):
         return False
-    wishes = [optimizer.parameter_map[_WISH] for optimizer in config.graph_options.rewrite_options.custom_optimizers
-              if optimizer.name == _CARD and _WISH in optimizer.parameter_map]
-    return any(wish.i or wish.b or wish.s.lower() in (b"1", b"true") for wish in wishes)
+    optimizers = config.graph_options.rewrite_options.custom_optimizers
+    values = [optimizer.parameter_map[_PARAMETER] for optimizer in optimizers
+              if optimizer.name == _CARD and _PARAMETER in optimizer.parameter_map]
+    return any(value.i or value.b or value.s.lower() in (b"1", b"true") for value in values)

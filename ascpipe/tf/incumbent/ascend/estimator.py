@@ -70,14 +70,14 @@ class NPUEstimator(tf.estimator.Estimator):
 
     def __init__(self, model_fn: Any, model_dir: Optional[str] = None, config: Any = None, params: Any = None,
                  warm_start_from: Any = None, **kwargs: Any) -> None:
-        self._asked_steps: Tuple[Optional[int], Optional[int]] = (None, None)
+        self._requested_steps: Tuple[Optional[int], Optional[int]] = (None, None)
         super().__init__(model_fn, model_dir, config, params, warm_start_from)
 
     def _assert_members_are_not_overridden(self) -> None:
         """Disable TensorFlow's check, because this class overrides methods."""
 
     def _convert_train_steps_to_hooks(self, steps: Optional[int], max_steps: Optional[int]) -> Any:
-        self._asked_steps = (steps, max_steps)
+        self._requested_steps = (steps, max_steps)
         return super()._convert_train_steps_to_hooks(steps, max_steps)
 
     def _call_model_fn(self, features: Any, labels: Any, mode: Any, config: Any) -> Any:
@@ -86,7 +86,7 @@ class NPUEstimator(tf.estimator.Estimator):
         if mode != tf.estimator.ModeKeys.TRAIN or count == 1:
             return spec
         loop = iterations.loop_op(spec.train_op)
-        hook = _IterationsHook(loop, count, *self._asked_steps)
+        hook = _IterationsHook(loop, count, *self._requested_steps)
         return spec._replace(train_op=loop, training_hooks=[*spec.training_hooks, hook])
 
 

@@ -84,7 +84,7 @@ def load_iterations(session: Any, loop: tf.Operation, count: int) -> None:
         session = internals.session_within(session)
     if not isinstance(session, session_module.SessionInterface):
         raise wrong_type("sess", session, "tf.Session or MonitoredSession")
-    loops = internals.kept_on(session, "iterations", lambda: _Loops(session))
+    loops = internals.stored_on(session, "iterations", lambda: _Loops(session))
     loops.counts[loop] = count
 
 
