@@ -52,7 +52,7 @@ class MissingFromGraphError(UsageError, RuntimeError, ValueError, KeyError):
     code = "E264"
 
 
-class FeatureError(UsageError, ValueError, RuntimeError, KeyError, TypeError, OSError):
+class FeatureError(UsageError, ValueError, KeyError, TypeError, OSError):
     """A FeatureSpec does not match the batches of its dataset, its table, or another FeatureSpec."""
 
     code = "E265"

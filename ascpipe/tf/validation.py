@@ -271,7 +271,7 @@ def checked(**rules: Rule) -> Callable[[Function], Function]:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:
                 raise UnexpectedArgumentError("{}(): {}{}".format(
-                    called, error, _meant(str(error), kwargs, signature.parameters))) from None
+                    called, error, _hint(str(error), kwargs, signature.parameters))) from None
             try:
                 check_all(rules, _named(signature, bound.arguments))
             except ArgumentError as error:

@@ -58,7 +58,7 @@ def _require(state: GraphState, optimizer: str, table: Table, gradient: Any) -> 
                                 what, tensor.name, tensor.op.type, _NOTHING, _WRITE, _DECAY))
 
 
-def _why_not(state: GraphState, table: Table, origin: tf.Tensor) -> Optional[str]:
+def _refusal_reason(state: GraphState, table: Table, origin: tf.Tensor) -> Optional[str]:
     """Return why row numbers do not come from the training lookups of a table; None if they do."""
     slots = slots_summed_by(origin)
     if slots is None:

@@ -142,11 +142,11 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     state = GraphState.of(graph)
     if state.marked:
         raise CallOrderError("Table {!r} cannot be created, because the pipeline of this graph has already been "
-                             "started. Create all tables before asc.start(){}".format(name, ANEW))
+                             "started. Create all tables before asc.start(){}".format(name, REBUILD_ADVICE))
     tables = state.tables
     if table_name in tables:
         raise TableError("Table name {!r} is already used in this graph{}{}".format(
-            name, "" if name == table_name else " (as {!r})".format(table_name), ANEW))
+            name, "" if name == table_name else " (as {!r})".format(table_name), REBUILD_ADVICE))
     width = dim if isinstance(dim, int) else int(dim[0])
     if state.served is not None:
         first = row_initializer(emb_initializer, table_name, width, graph.seed)

@@ -53,13 +53,13 @@ def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec],
                                 *(("neither", "nor") if tgt_key_specs is None else ("both", "and"))))
     if args_index_list is None:
         if table_names is not None:
-            raise FeatureError("get_asc_insert_func() was called with both tgt_key_specs and table_names. Leave "
-                               "table_names out: each FeatureSpec in tgt_key_specs names its table")
+            raise ArgumentError("get_asc_insert_func() was called with both tgt_key_specs and table_names. Leave "
+                                "table_names out: each FeatureSpec in tgt_key_specs names its table")
         specs = _require_specs(tgt_key_specs, channel)
         return _insert_function(channel, dump_graph, lambda batch: _find_by_spec(batch, specs))
     if table_names is None:
-        raise FeatureError("get_asc_insert_func() was called with args_index_list but without table_names. Pass one "
-                           "table name for each index")
+        raise ArgumentError("get_asc_insert_func() was called with args_index_list but without table_names. Pass one "
+                            "table name for each index")
     check_all({"args_index_list": ListOf(Integer(0)), "table_names": ListOf(Text(1, 255))},
               {"args_index_list": args_index_list, "table_names": table_names})
     if len(args_index_list) != len(table_names):

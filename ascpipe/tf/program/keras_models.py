@@ -10,7 +10,7 @@ from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.stand_ins import StandIns
 
 _LOOKUP = "AscLookup"
-_WHY = (
+_REASON = (
     "{} the input of a Keras model, and fit, evaluate, predict or a similar method was called. These methods run a "
     "graph function of Keras, which trains the weights of the model but no table, and cannot run a pipeline. Nothing "
     "was trained. Call layers and models as functions of the rows, and train with an optimizer of tf.compat.v1.train "
@@ -40,8 +40,9 @@ def _require_no_rows(model: Any) -> None:
         name = lookup.table.table_name
         if lookup.rows in behind:
             if name in variables:
-                raise ColumnError(variables[name], _WHY.format("rows of its table are"))
-            raise TableLookupError(_WHY.format("Rows of table {!r} are".format(name)))
+                raise ColumnError(variables[name], _REASON.format("rows of its table are"))
+            raise TableLookupError(_REASON.format("Rows of table {!r} are".format(name)))
     if any(op.type == _LOOKUP for op in behind):
-        raise TableLookupError(_WHY.format("Rows of tables {} are".format(", ".join(sorted(map(repr, state.tables))))))
+        tables = ", ".join(sorted(map(repr, state.tables)))
+        raise TableLookupError(_REASON.format("Rows of tables {} are".format(tables)))
 

@@ -195,10 +195,10 @@ class _Writing(threading.Thread):
         try:
             return Answer(pipeline.link.status(), at)
         except (AscpipeError, OSError) as error:  # OSError: no file descriptors are left
-            if not self._is_silent:
+            if not self._has_warned:
                 # An error object would keep the pipeline alive, so the text is logged.
                 _log.warning("No scalars of the pipeline are written: %s", str(error))
-            self._is_silent = True
+            self._has_warned = True
             return None
 
 

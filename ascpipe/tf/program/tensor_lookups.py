@@ -77,7 +77,7 @@ def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.
     return tf.identity(rows, name=name) if trains else tf.stop_gradient(rows, name=name)
 
 
-def refuse_turns(table: Table, ids: tf.Tensor) -> None:
+def refuse_ids_of_loops(table: Table, ids: tf.Tensor) -> None:
     """Raise ``TableLookupError`` if the body of a loop or function computes the ids, which are then known too late."""
     is_in_function = ids.graph is not table.variable.graph and internals.outermost(ids.graph) is table.variable.graph
     if is_in_function or internals.is_in_loop(ids.op):
