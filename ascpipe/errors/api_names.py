@@ -19,6 +19,7 @@ REC_SDK = {
     "shutdown": "terminate_config_initializer",
     "sparse_lookup": "sparse_lookup",
     "start()": "start_asc_pipeline() (modify_graph_and_start_emb_cache() if lookups take tensors)",
+    "trigger_evict": "trigger_evict",
 }
 
 _NAME = re.compile(r"\basc\.(start\(\)|[A-Za-z_]+)")

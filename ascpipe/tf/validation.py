@@ -1,7 +1,8 @@
 """Declarative argument checks: the decorator ``checked`` declares one rule per parameter.
 
-An argument of a wrong type, range, length or class raises a ``ValueError`` that names the function, the argument, its
-value and the limit. Only passed arguments are checked, so a default may violate its rule (``None`` for "not given").
+An argument of a wrong type, range, length or class raises an ``ArgumentError``, whose text has the function, the
+argument, its value and the limit. Only passed arguments are checked, so a default may violate its rule (``None`` for
+"not given").
 """
 import collections
 import difflib
@@ -35,7 +36,7 @@ class Rule:
         self._optional = optional
 
     def check(self, name: str, value: Any) -> None:
-        """Raise ``ValueError`` if ``value`` is not allowed for parameter ``name``."""
+        """Raise ``ArgumentError`` if ``value`` is not allowed for parameter ``name``."""
         if value is None and self._optional:
             return
         self._check(name, value)
@@ -104,8 +105,8 @@ class PathText(Text):
     def _check(self, name: str, value: Any) -> None:
         super()._check(name, value)
         if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
-            raise ArgumentError("argument {}: {} has control characters, or characters that file names cannot "
-                                "have".format(name, shown(value)))
+            raise ArgumentError("argument {}: {} contains control characters or surrogates, which a path cannot have"
+                                .format(name, shown(value)))
 
 
 class Instance(Rule):
@@ -167,7 +168,7 @@ class Choice(Rule):
             if type(allowed) is type(value) and allowed == value:
                 return
         raise ArgumentError("argument {}: {} is not one of {}".format(
-                                name, shown(value), ", ".join(repr(allowed) for allowed in self._values)))
+            name, shown(value), ", ".join(repr(allowed) for allowed in self._values)))
 
 
 class ListOf(Rule):
@@ -223,7 +224,7 @@ def boolean(*, optional: bool = False) -> Rule:
 def wrong_type(name: str, value: Any, expected: str) -> ArgumentError:
     """Return the error for an argument of a wrong type. Its text begins like the incumbent's."""
     return ArgumentError("Invalid parameter type of parameter {}: {} is {}, expected {}".format(
-                             name, shown(value), type(value).__name__, expected))
+        name, shown(value), type(value).__name__, expected))
 
 
 def _are_numbers(value: Any) -> bool:
@@ -310,17 +311,17 @@ def ignore(function: str, known: Iterable[str], unknown: Iterable[str]) -> None:
         known, unknown: names of its arguments, and of passed arguments that it does not have.
 
     Raises:
-        TypeError: if an unknown argument is probably a misspelt known one.
+        UnexpectedArgumentError: if an unknown argument is probably a misspelt known one.
     """
     for name in unknown:
         meant = did_you_mean(name, known, least=0.85)
         if meant:
             raise UnexpectedArgumentError("{}(): got an unexpected keyword argument {!r}{}".format(
-                                              function, name, meant))
+                function, name, meant))
     new = sorted(set(unknown) - _ignored[function])
     if new:
         _ignored[function].update(new)
-        _log.warning("%s: arguments that it does not have are ignored: %s", function, ", ".join(new))
+        _log.warning("%s() does not have these arguments, which are ignored: %s", function, ", ".join(new))
 
 
 def _named(signature: inspect.Signature, arguments: Mapping[str, Any]) -> Dict[str, Any]:

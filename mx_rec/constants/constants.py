@@ -36,7 +36,7 @@ class BaseEnum(enum.Enum):
         for member in cls:
             if member.value == key:
                 return member
-        raise KeyError("{} has no member with the value {!r}; there are {}".format(
+        raise KeyError("{} has no member with the value {!r}. Its values are {}".format(
             cls.__name__, key, ", ".join(repr(member.value) for member in cls)))
 
 

@@ -165,7 +165,7 @@ def test_a_program_for_older_versions_finds_their_names_and_arguments(forked, tm
     assert trained["size"] > 50
     said = [line.split(" mx_rec: ")[1] for line in err.splitlines() if " mx_rec: " in line]
     assert said == ["rank 0 of 1", *("step {}".format(step) for step in range(1, 7)), "Demo done!"]
-    assert err.count("create_table: arguments that it does not have are ignored: mode, optimizer_list") == 1
+    assert err.count("create_table() does not have these arguments, which are ignored: mode, optimizer_list") == 1
 
 
 def demo(*arguments):

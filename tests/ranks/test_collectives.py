@@ -84,7 +84,7 @@ def test_a_dimension_that_ranks_do_not_divide_is_not_scattered(launcher, tmp_pat
                     "tf.compat.v1.Session().run(part)\n")
     code, _, err = ended(by(launcher, 2, path))
     assert code != 0
-    assert "which they do not divide" in err
+    assert "the number of ranks does not divide the first dimension" in err
 
 
 def test_gradients_go_through_a_sum_over_ranks(launcher, tmp_path):

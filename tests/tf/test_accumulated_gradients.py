@@ -56,7 +56,7 @@ def test_sums_are_applied_as_in_tensorflow_whatever_way_a_program_trains(way):
 @pytest.mark.each_value
 def test_sums_are_applied_as_in_tensorflow_in_every_tier(kind, tier, mode, tmp_path):
     if (kind, tier) == ("ftrl", "expansion"):
-        with pytest.raises(ValueError, match="Ftrl does not train tables that grow"):
+        with pytest.raises(ValueError, match="E270: Ftrl cannot train tables that grow"):
             twin_programs.ours(ways_to_train.minimize("accumulated_ftrl"), tier, mode)
         return
     require_equal(ways_to_train.minimize, kind, tier, mode, tmp_path)
@@ -90,7 +90,8 @@ def test_k_1_changes_nothing():
 
 @pytest.mark.parametrize("given", [(None, 3), ("Adagrad", 3), (lambda: None, 3)], ids=repr)
 def test_what_is_no_optimizer_is_refused(given):
-    with twin_programs.ascpipe(), pytest.raises(ValueError, match="optimizer is .*expected a tf.compat.v1.train"):
+    with twin_programs.ascpipe(), pytest.raises(
+            ValueError, match="E260: .*parameter optimizer: .*expected a tf.compat.v1.train"):
         asc.optimizers.accumulate(*given)
 
 

@@ -65,7 +65,7 @@ def test_a_cell_that_runs_again_without_reset_is_told_of_it():
     cell()
     with pytest.raises(OSError, match=r"ascpipe\.tf\.reset\(\)"):
         asc.init()
-    with pytest.raises(OSError, match=r"tables are created before it.*ascpipe\.tf\.reset\(\)"):
+    with pytest.raises(OSError, match=r"E263: .*Create all tables before.*ascpipe\.tf\.reset\(\)"):
         cell()
     with pytest.raises(RuntimeError, match=r"datasets are mapped .*before it.*ascpipe\.tf\.reset\(\)"):
         programs.dataset(SOURCE).map(asc.insert_function(asc.FeatureSpec("c")))
@@ -77,7 +77,7 @@ def test_a_table_whose_cell_runs_again_before_the_start_is_told_of_reset():
 
     asc.init()
     build()
-    with pytest.raises(ValueError, match=r"'t' is taken already.*ascpipe\.tf\.reset\(\)"):
+    with pytest.raises(ValueError, match=r"E268: Table name 't' is already used.*ascpipe\.tf\.reset\(\)"):
         build()
 
 
@@ -90,7 +90,7 @@ def test_reset_without_anything_to_end_clears_the_graph():
 def test_reset_inside_of_a_graph_s_block_does_nothing_and_says_where_to_call_it():
     with tf.Graph().as_default():
         asc.init()
-        with pytest.raises(RuntimeError, match="leave the block"):
+        with pytest.raises(RuntimeError, match="Nothing was changed. Call it outside the block"):
             asc.reset()
         assert Process.is_initialised()
 

@@ -264,7 +264,7 @@ def test_bags_that_are_none_fail_the_step_and_the_next_one_trains(damage, said):
 def test_static_shapes_need_max_keys_and_take_bags():
     with programs.ascpipe(use_dynamic=False):
         program = Program(("first",))
-        with pytest.raises(ValueError, match="need max_keys"):
+        with pytest.raises(ValueError, match="is looked up without max_keys"):
             program.bags("first")
         found = program.bags("first", max_keys=2000)
         with program.session() as run:

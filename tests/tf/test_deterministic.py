@@ -131,7 +131,7 @@ def test_a_session_that_asks_after_one_that_did_not_is_told_that_it_is_too_late(
         deterministic._init(object(), "", None, first)
         deterministic._init(object(), "", None, None)
         deterministic._init(object(), "", None, asked(i=1))
-        assert ("ask in the first one, too" in caplog.text) is says
+        assert ("Set deterministic in the first session, too" in caplog.text) is says
 
 
 def test_a_run_config_asks_on_top_of_what_the_program_configured():

@@ -137,7 +137,7 @@ def test_such_a_beginning_is_refused_in_a_session_that_runs_initializers_alone(t
     with tf.Graph().as_default(), columns.on("device"):
         user = p.embedding(fc.categorical_column_with_identity("user", 300))
         v1.feature_column.input_layer(p.batch()[0], [user])
-        with pytest.raises(ColumnError, match=r"ascpipe\.tf\.warm_start\(checkpoint, \[variable\]\)"):
+        with pytest.raises(ColumnError, match=r"asc\.warm_start\(checkpoint, \[variable\]\)"):
             v1.train.init_from_checkpoint(trained["device"], {name: v1.trainable_variables()[0]})
 
 
@@ -286,7 +286,7 @@ def test_averages_of_variables_that_have_no_rows_are_told_once(caplog):
             session.run([iterator.initializer, v1.global_variables_initializer()])
             session.run(train)
             session.run(train)
-    (said,) = [each.getMessage() for each in caplog.records if "find none" in each.getMessage()]
+    (said,) = [each.getMessage() for each in caplog.records if "find no rows" in each.getMessage()]
     assert "words_embedding/embedding_weights" in said and "ExponentialMovingAverage" in said
 
 
@@ -295,4 +295,4 @@ def test_what_every_variable_has_is_not_told(caplog, tmp_path):
         estimator = classifier(model_dir=str(tmp_path))
         estimator.train(read)
         estimator.evaluate(read)
-    assert not [each for each in caplog.records if "find none" in each.getMessage()]
+    assert not [each for each in caplog.records if "find no rows" in each.getMessage()]

@@ -123,7 +123,7 @@ PLACES = {"DenseFeatures": dense_features, "linear_model": linear_model, "Sequen
 def test_what_makes_tensors_of_columns_trains_them_as_tensorflow_does(place, start, capfd):
     found = p.trained("device", PLACES[place], start=start)
     if not start:
-        assert "tables stand for" in capfd.readouterr().err
+        assert "ascpipe: variables replaced by tables:" in capfd.readouterr().err
     p.require_same(found, p.trained("tensorflow", PLACES[place]))
 
 

@@ -154,20 +154,20 @@ def test_a_model_of_keras_over_the_rows_of_a_column_is_refused(look_up, call, on
     rows = look_up(features)
     trained = p.gradient_descent().minimize(p.loss_of(rows, features["label"]))
     model = over_rows(rows, features["label"])
-    with pytest.raises(ColumnError, match=r"words_embedding.*Keras model has looked-up rows.*loop of session\.run"):
+    with pytest.raises(ColumnError, match=r"words_embedding.*input of a Keras model.*loop of session\.run"):
         call(model)
     with programs.session() as session:
         session.run([iterator.initializer, v1.global_variables_initializer()])
         session.run(trained)
         assert session.run(model.output).shape == (p.BATCH, 1)  # as functions they work
-        with pytest.raises(ColumnError, match="Keras model has looked-up rows"):
+        with pytest.raises(ColumnError, match="rows of its table are the input of a Keras model"):
             call(model)
 
 
 def test_a_model_of_keras_over_rows_is_refused_before_its_optimizer_is_blamed(on_device):
     features, _ = p.batch()
     model = over_rows(layer(features), features["label"], p.gradient_descent())
-    with pytest.raises(ColumnError, match="Keras model has looked-up rows"):
+    with pytest.raises(ColumnError, match="rows of its table are the input of a Keras model"):
         model.fit(steps_per_epoch=1, verbose=0)
 
 
@@ -327,4 +327,4 @@ def test_a_program_without_large_columns_is_that_of_tensorflow(capfd):
 
     p.require_same(p.trained("device", build), p.trained("tensorflow", build))
     said = " ".join(capfd.readouterr().err.split())
-    assert "tables stand for" not in said and "(50 buckets, below 100)" in said
+    assert "replaced by tables" not in said and "(50 buckets, below 100)" in said

@@ -214,7 +214,8 @@ class TestMerge:
             _, batch = tensor_programs.take(SOURCE)
             sparse_lookup(table, batch["a"], modify_graph=True)
             do_merge_lookup()
-            with pytest.raises(RuntimeError, match="one op already"):
+            with pytest.raises(RuntimeError, match="E263: .*minimize.. or do_merge_lookup.. has already merged its "
+                               "lookups into one op"):
                 sparse_lookup(table, batch["a"], modify_graph=True)
 
     def test_a_lookup_that_is_run_before_the_modification_says_what_to_call(self):

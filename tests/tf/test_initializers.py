@@ -106,7 +106,7 @@ def test_sampling_says_so_with_the_table_and_the_initializer(caplog):
     sampled(V1.orthogonal_initializer())
     (record,) = caplog.records
     assert record.levelname == "WARNING"
-    assert "table 'user'" in record.getMessage()
+    assert "Table 'user'" in record.getMessage()
     assert "orthogonal_initializer" in record.getMessage() or "Orthogonal" in record.getMessage()
     assert "pool of 4096 rows" in record.getMessage()
 
@@ -121,10 +121,11 @@ def raise_key_error():
 
 @pytest.mark.parametrize(("initializer", "fragment"), [
     (init_ops.ConvolutionDeltaOrthogonal(), "ConvolutionDeltaOrthogonal of table 'user' .* must be at least three-dim"),
-    (Failing(lambda: tf.ones([16])), r"Failing of table 'user' gives shape \[16\] for rows of shape \[4096, 16\]"),
+    (Failing(lambda: tf.ones([16])),
+     r"E269: Initializer Failing of table 'user' returned values of shape \[16\], expected shape \[4096, 16\]"),
     (Failing(lambda: tf.zeros([4096, 16]) / 0.0), "not finite"),
     (Failing(raise_key_error), "KeyError: 'nothing there'"),
-    (Failing(lambda: tf.constant("text")), "Failing of table 'user' gives no rows"),
+    (Failing(lambda: tf.constant("text")), "Failing of table 'user' failed to return rows"),
     (Failing(lambda: tf.ones([4096, 16]) * variable()), "FailedPrecondition")])
 def test_what_gives_no_rows_is_refused_with_what_tensorflow_said(initializer, fragment):
     with pytest.raises(ValueError, match=fragment):
@@ -138,7 +139,7 @@ def test_a_constant_may_have_a_value_for_each_element_of_a_row(caplog):
         assert found.kind == POOL
         assert np.array_equal(found.pool, np.array([[1.0, 2.0, 0.1]], np.float32))
     assert not caplog.records
-    with pytest.raises(ValueError, match="has 6 values. A row of this table has 3"):
+    with pytest.raises(ValueError, match="has 6 values, but a row of the table has 3"):
         row_initializer(V1.constant_initializer(np.ones([2, 3])), "user", 3, None)
     with pytest.raises(ValueError, match="not finite"):
         row_initializer(V1.constant_initializer([1.0, float("inf")]), "user", 2, None)
@@ -153,7 +154,7 @@ def test_constant_tensors_are_parameters_and_others_are_refused():
         each = V1.random_normal_initializer(tf.constant([0.0, 100.0]), 1.0)
         assert np.abs(sampled(each, dim=2).mean(axis=0) - [0.0, 100.0]).max() < 0.1
         for unknown in (tf.compat.v1.placeholder(tf.float32, []), tf.random.normal([]), variable()):
-            with pytest.raises(ValueError, match="of table 'user': stddev is .*, whose value is known only"):
+            with pytest.raises(ValueError, match="of table 'user' has stddev=.*, whose value is known only"):
                 row_initializer(V2.RandomNormal(0.0, unknown), "user", 16, None)
 
 

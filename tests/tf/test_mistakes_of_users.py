@@ -88,7 +88,8 @@ def test_a_feature_of_another_table_is_told_both_names():
     with twin_programs.ascpipe():
         spec = asc.FeatureSpec("a", table_name="user")
         batch = programs.dataset(SOURCE).map(asc.insert_function(spec)).make_one_shot_iterator().get_next()
-        with pytest.raises(ValueError, match="looks into table 'user', not into 'users'. Give it table_name='users'"):
+        with pytest.raises(ValueError, match="E267: FeatureSpec 'a' belongs to table 'user', but is looked up in table "
+                           "'users'. Pass table_name='users'"):
             asc.sparse_lookup(programs.table("users"), spec, batch=batch)
 
 
@@ -105,8 +106,8 @@ def test_ids_that_the_turns_of_a_loop_make_are_told_to_be_looked_up_before_it(ki
     with twin_programs.ascpipe():
         batch = tf.compat.v1.data.make_initializable_iterator(programs.dataset(SOURCE)).get_next()
         table = programs.table("user")
-        with pytest.raises(ValueError, match="table 'user': ids .* are made in the body of a (loop|function).*Look "
-                           "up all ids before it"):
+        with pytest.raises(ValueError, match="E267: The ids .* of table 'user' are computed in the body of a "
+                           "(loop|function).*Look up all ids outside the body"):
             LOOPS[kind](lambda ids: asc.sparse_lookup(table, ids), batch["a"])
 
 

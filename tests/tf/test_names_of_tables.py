@@ -39,7 +39,7 @@ def test_every_name_that_is_taken_can_be_saved_beside_all_other_files(name, tmp_
         try:
             table = create_table(tf.int64, 1, name, tf.compat.v1.zeros_initializer(), device_vocabulary_size=2)
         except ValueError as error:
-            assert "table name" in str(error) or "argument name" in str(error)
+            assert "Table name" in str(error) or "argument name" in str(error)
             return
         finally:
             terminate_config_initializer()
@@ -51,7 +51,7 @@ def test_every_name_that_is_taken_can_be_saved_beside_all_other_files(name, tmp_
 @pytest.mark.parametrize("name", ["ASCPIPE", "ASC.PIPE"])
 def test_the_name_of_a_file_of_every_checkpoint_is_refused_with_the_cure(name):
     init()
-    with pytest.raises(ValueError, match="table name '{}' is reserved: .* choose another".format(name)):
+    with pytest.raises(ValueError, match="E268: Table name '{}' is reserved, .* Choose another".format(name)):
         create_table(tf.int64, 1, name, tf.compat.v1.zeros_initializer(), device_vocabulary_size=2)
 
 
@@ -99,5 +99,5 @@ def test_names_that_differ_in_letter_case_or_look_like_slots_and_scopes_are_name
 def test_a_name_that_is_taken_once_dots_are_removed_is_refused(first, second):
     init()
     create_table(tf.int64, 1, first, tf.compat.v1.zeros_initializer(), device_vocabulary_size=2)
-    with pytest.raises(ValueError, match="table name '{}' is taken already".format(second)):
+    with pytest.raises(ValueError, match="E268: Table name '{}' is already used".format(second)):
         create_table(tf.int64, 1, second, tf.compat.v1.zeros_initializer(), device_vocabulary_size=2)

@@ -22,7 +22,7 @@ def test_create_table_ignores_what_older_versions_took_and_names_it_once(caplog)
         table = create_table(tf.int64, 8, "item_table", ZEROS, optimizer_list=[], mode="train")
         assert table.table_name == "item_table"
     said = [record.getMessage() for record in caplog.records if "ignored" in record.getMessage()]
-    assert said == ["create_table: arguments that it does not have are ignored: mode, optimizer_list, "
+    assert said == ["create_table() does not have these arguments, which are ignored: mode, optimizer_list, "
                     "use_feature_mapping"]
 
 
@@ -58,6 +58,6 @@ CALLS = {
 def test_a_wrong_call_names_the_function(call):
     function, said = CALLS[call]
     name = "create_hash_optimizer" if call.startswith("create_hash") else call.split()[0]
-    with programs.ascpipe(), pytest.raises(TypeError, match=r"^{}\(\): {}".format(name, said.replace("unexpected",
+    with programs.ascpipe(), pytest.raises(TypeError, match=r"^E261: {}\(\): {}".format(name, said.replace("unexpected",
                                                             "got an unexpected"))):
         function()

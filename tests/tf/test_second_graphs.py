@@ -256,10 +256,10 @@ class TestRefusals:
             programs.start()
 
     def test_a_table_after_the_start_of_its_graph(self, running):
-        with pytest.raises(OSError, match="tables are created before it"):
+        with pytest.raises(OSError, match="E263: .*Create all tables before"):
             programs.table("new")
         reader = Reader(PROBES)
-        with reader.graph.as_default(), pytest.raises(OSError, match="tables are created before it"):
+        with reader.graph.as_default(), pytest.raises(OSError, match="E263: .*Create all tables before"):
             programs.table("user")
 
 

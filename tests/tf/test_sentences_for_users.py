@@ -101,7 +101,8 @@ def test_a_keras_model_over_rows_is_told_to_be_called_as_a_function(of_tensor):
                                asc.sparse_lookup(table, spec, batch=batch))
         model = tf.keras.Model(given, tf.keras.layers.Dense(1)(given))
         model.compile("sgd", "mse")
-        with pytest.raises(ValueError, match="'t': a Keras model has looked-up rows.*as functions of the rows"):
+        with pytest.raises(ValueError, match="E267: Rows of tables? 't' are the input of a Keras model.*as functions "
+                           "of the rows"):
             model.predict(None, steps=1)
 
 
@@ -148,7 +149,7 @@ def test_a_table_of_rec_sdk_without_a_size_is_warned_of_at_once_and_goes_on(capl
     with programs.ascpipe():
         table = create_table(tf.int64, 8, "t", ZEROS)
         assert table.table_name == "t"
-    assert "table 't' has room for one key at a time" in caplog.text
+    assert "Table 't' holds only one key at a time" in caplog.text
 
 
 def test_a_table_that_is_served_needs_no_size(caplog):

@@ -167,7 +167,7 @@ def test_a_daemon_that_does_not_answer_is_logged_once_and_training_goes_on(tmp_p
     train(tmp_path, 41, between=lambda step: written(tmp_path, step), save_steps=20)
     assert set(ours(tmp_path)) == {"ascpipe/steps_per_s", "ascpipe/step_waits"}
     assert [record.getMessage() for record in caplog.records if record.name == summary_hook.__name__] == [
-        "no scalars of the pipeline: " + str(errors.NoAnswerError("unit", "status", 10.0))]
+        "No scalars of the pipeline are written: " + str(errors.NoAnswerError("unit", "status", 10.0))]
 
 
 def test_a_session_that_fails_leaves_no_thread(tmp_path):
@@ -212,9 +212,9 @@ def test_an_estimator_writes_none_unless_asked(tmp_path):
 
 
 @pytest.mark.parametrize("options, words", [
-    ({}, "give one of output_dir"),
+    ({}, "neither output_dir nor summary_writer"),
     ({"output_dir": "x", "summary_writer": 1}, "parameter summary_writer: 1 is int, expected a FileWriter"),
-    ({"output_dir": "x", "save_steps": 1, "save_secs": 1}, "give one of them"),
+    ({"output_dir": "x", "save_steps": 1, "save_secs": 1}, "both save_steps=1 and save_secs=1. Pass one of them"),
     ({"output_dir": "x", "save_steps": 0}, "save_steps"), ({"output_dir": "x", "save_secs": 0}, "save_secs"),
     ({"output_dir": 3}, "output_dir")])
 def test_wrong_arguments_are_named(options, words):
@@ -231,7 +231,7 @@ def test_each_rank_writes_to_a_folder_of_its_own(tmp_path):
 
 
 def test_a_graph_without_a_global_step_is_an_error(tmp_path):
-    with programs.ascpipe(), pytest.raises(RuntimeError, match="no global step"):
+    with programs.ascpipe(), pytest.raises(RuntimeError, match="needs a global step, but the graph has none"):
         SummaryHook(output_dir=str(tmp_path)).begin()
     with pytest.raises(OSError, match="call init"):
         SummaryHook(output_dir=str(tmp_path)).begin()

@@ -229,7 +229,7 @@ def test_a_tower_that_is_built_after_a_session_ran_is_refused():
         features, iterator = p.batch()
         p.gradient_descent().minimize(loss_of(features))
         begun(iterator).close()
-        with pytest.raises(ColumnError, match="user_embedding.*first run of a session.*build all towers"):
+        with pytest.raises(ColumnError, match="user_embedding.*first run of a session.*Build all towers"):
             loss_of(p.batch(p.texts(seed=9))[0])
 
 

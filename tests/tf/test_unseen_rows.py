@@ -326,7 +326,8 @@ class TestRefusals:
             table, spec = new_table("constant"), asc.FeatureSpec("ids", table_name="table")
             data = tf.data.Dataset.from_tensors({"ids": SEEN}).map(asc.insert_function([spec], training=False))
             V1.data.make_initializable_iterator(data).get_next()
-            with pytest.raises(ValueError, match="'ids'.*computed from the key: give batch=.* or a default_value"):
+            with pytest.raises(ValueError, match="'ids'.*computed from the keys. Pass .* as batch, or numbers as "
+                               "default_value"):
                 asc.sparse_lookup(table, spec, training=False, max_keys=9)
             asc.sparse_lookup(table, spec, training=False, max_keys=9, default_value=0.0)
 

@@ -74,7 +74,7 @@ RIGHT = {
 OTHERS = {"CheckpointSaverHook", "OrphanLookupKeySlicerHook", "Saver", "StartHook", "Table", "init", "pipeline",
           "reset", "serving_tables", "shutdown", "start", "table_variables", "wait_for_save"}
 #: arguments whose texts have another word for them
-SAID = {"prefix": "checkpoint path"}
+SAID = {"prefix": "Checkpoint path"}
 #: what TensorFlow is handed as it is
 THEIRS = {(asc.clip_by_global_norm, "clip_norm"), (asc.clip_by_global_norm, "use_norm"),
           (asc.clip_by_global_norm, "name"), (asc.global_norm, "name"), (asc.Optimizer, "name"),
@@ -144,8 +144,8 @@ WRONG = {
         "x", save_steps=1, background_save="yes")),
     "a regular expression that is none": ("vars_to_warm_start", lambda: asc.warm_start("/tmp/none", "(")),
     "a path with a NUL byte to begin with": ("ckpt_to_initialize_from", lambda: asc.warm_start("a\0b")),
-    "a path with a NUL byte to serve": ("checkpoint path", lambda: serve("a\0b")),
-    "a number to serve": ("checkpoint path", lambda: serve(1)),
+    "a path with a NUL byte to serve": ("Checkpoint path", lambda: serve("a\0b")),
+    "a number to serve": ("Checkpoint path", lambda: serve(1)),
     "a folder for scalars with a NUL byte": ("output_dir", lambda: asc.SummaryHook(output_dir="a\0b")),
     "a default row of another length": ("default_value", lambda: asc.sparse_lookup(
         table(), tf.zeros([1], tf.int64), default_value=np.zeros(7))),

@@ -33,10 +33,9 @@ def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
                 has_slot = slot is not None and _name_in_checkpoint(source, target, slot) is not None
                 sources[table] = table_name(name), has_slot
                 if state.mode is None:
-                    raise ColumnError(variable, "tf.train.init_from_checkpoint() sets initializers, but the rows of "
-                                                "this variable are in a table. Call load = "
-                                                "asc.warm_start(checkpoint, [variable]), and load(session) after the "
-                                                "initializers")
+                    raise ColumnError(variable, "tf.train.init_from_checkpoint() sets only initializers, but the rows "
+                                      "of this variable are in a table. Call load = asc.warm_start(checkpoint, "
+                                      "[variable]), and load(session) after the initializers have run")
     if sources:
         warm_starting.begin_tables(state, path, sources)
 

@@ -54,8 +54,8 @@ def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary
     if is_alone and process.configuration.rank_size == 1:
         Columns.of(process).models = ColumnModels(_restart)
     if process.frozen:
-        raise CallOrderError("A pipeline already runs. Call asc.use_for_feature_columns() before the first graph is "
-                             "built")
+        raise CallOrderError("asc.use_for_feature_columns() was called after a pipeline had started. Call it once, "
+                             "before the first graph is built")
     patches.COLUMNS.use()
     Columns.of(process).choice = ColumnChoice(min_buckets, TableSizes(device_vocabulary_size, host_vocabulary_size))
     process.deferred.mark_on_demand = _start_columns
@@ -86,7 +86,7 @@ def _print_choice(columns: Columns) -> None:
     columns.printed.update(new)
     taken = [name for name, reason in new.items() if not reason]
     left = ["{} ({})".format(name, reason) for name, reason in new.items() if reason]
-    for what, names in (("tables stand for", taken), ("left to TensorFlow:", left)):
+    for what, names in (("variables replaced by tables:", taken), ("variables not replaced:", left)):
         if names:
             line = "ascpipe: {} {}".format(what, ", ".join(names))
             sys.stderr.write(textwrap.fill(line, _WIDTH, subsequent_indent="  ", break_long_words=False,
@@ -106,13 +106,12 @@ def _warn_of_reads(state: GraphState) -> None:
                 others.setdefault(op.type, set()).add(name)
     process = Process.current()
     if normed and process.is_first("norms"):
-        _log.warning("the loss contains tf.nn.l2_loss of %s, whose rows are in tables. It is 0 here, so they are not "
+        _log.warning("The loss uses tf.nn.l2_loss of %s, whose rows are in tables. This norm is 0, so the rows are not "
                      "regularized (deepctr: l2_reg_linear). TensorFlow would use the norm of all rows in each step",
                      ", ".join(sorted(normed)))
     if others and process.is_first("reads"):
-        _log.warning("ops of the types %s read %s, whose rows are in tables, so the ops find no rows: sums and "
-                     "averages (ExponentialMovingAverage) of these variables are empty, and assignments change "
-                     "nothing",
+        _log.warning("Ops of the types %s use %s, whose rows are in tables, so these ops find no rows. Sums and "
+                     "averages (ExponentialMovingAverage) of these variables are empty, and assignments change no row",
                      ", ".join(sorted(others)), ", ".join(sorted(set().union(*others.values()))))
 
 

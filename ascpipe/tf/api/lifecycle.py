@@ -91,8 +91,8 @@ def reset() -> None:
             was done.
     """
     if internals.is_in_graph_block():
-        raise CallOrderError("asc.reset() clears the default graph, but was called inside `with graph.as_default()` "
-                             "or `with asc.pipeline()`. Nothing was done. Call it outside the block")
+        raise CallOrderError("asc.reset() was called inside `with graph.as_default()` or `with asc.pipeline()`, where "
+                             "it cannot clear the default graph. Nothing was changed. Call it outside the block")
     shutdown()
     tf.compat.v1.reset_default_graph()
 

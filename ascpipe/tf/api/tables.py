@@ -61,8 +61,8 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
     """
     is_sized = device_vocabulary_size is not None or Process.current().configuration.use_dynamic_expansion
     if not is_sized and GraphState.of(tf.compat.v1.get_default_graph()).served is None:
-        raise TableError("Table {!r} has no size. Pass device_vocabulary_size, the maximum number of rows on the "
-                         "device, or let tables grow: asc.init(use_dynamic_expansion=True)".format(name))
+        raise TableError("Table {!r} has no size. Pass device_vocabulary_size, the number of rows that it holds at a "
+                         "time, or let tables grow with asc.init(use_dynamic_expansion=True)".format(name))
     padding: Dict[str, Any] = {}
     if not isinstance(padding_keys, (list, tuple)) or padding_keys:
         padding = {"padding_keys": padding_keys, "padding_keys_mask": True, "padding_keys_len": 1}
@@ -214,5 +214,6 @@ def _request(table: Table, ids: Union[FeatureSpec, Ids], batch: Any, *, training
 
 def _require_max_keys(table: Table, max_keys: Optional[int]) -> None:
     if Process.current().configuration.use_static and max_keys is None:
-        raise TableLookupError("Table {!r}: with static shapes (use_dynamic=False), pass max_keys, the maximum "
-                               "number of distinct keys in a batch".format(table.table_name))
+        raise TableLookupError("Table {!r} is looked up without max_keys, which is required by static shapes "
+                               "(asc.init(use_dynamic=False)). Pass the maximum number of distinct keys of a batch"
+                               .format(table.table_name))

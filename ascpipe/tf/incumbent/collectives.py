@@ -32,9 +32,8 @@ def broadcast(tensor: List[Any], root_rank: int, *args: Any, **kwargs: Any) -> L
     joined = horovod.joined()
     size = 1 if joined is None else joined.size
     if isinstance(root_rank, bool) or root_rank not in range(size):
-        raise ArgumentError("argument root_rank: {} is not a rank; there {}".format(
-                                shown(root_rank),
-                                "is only rank 0" if size == 1 else "are ranks 0 to {}".format(size - 1)))
+        raise ArgumentError("argument root_rank: {} is not a rank. {}".format(
+            shown(root_rank), "The only rank is 0" if size == 1 else "The ranks are 0 to {}".format(size - 1)))
     if joined is None:
         return [tf.identity(one) for one in tensor]
     return [joined.module.broadcast(tf.convert_to_tensor(one), root_rank) for one in tensor]
@@ -62,7 +61,7 @@ def reduce_scatter(tensor: Any, reduction: str, rank_size: int, *args: Any, **kw
     # Horovod's reducescatter supports only sums and means.
     reduced = allreduce(tensor, reduction)
     rows = tf.shape(reduced)[0]
-    text = "reduce_scatter: the number of ranks must divide the first dimension:"
+    text = "reduce_scatter: the number of ranks does not divide the first dimension. Number of ranks, first dimension:"
     with tf.control_dependencies([tf.debugging.Assert(tf.equal(rows % joined.size, 0), [text, joined.size, rows])]):
         part = rows // joined.size
     mine = reduced[part * joined.rank:part * (joined.rank + 1)]
@@ -96,10 +95,10 @@ def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv
     if joined is None:
         arrived = sent
         truly = counts
-        text = "all_to_all_v: the only rank must send and receive the same number of elements:"
+        text = "all_to_all_v: the only rank sends other numbers of elements than it receives. Sent, received:"
     else:
         arrived, truly = joined.module.alltoall(sent, splits=counts)
-        text = "all_to_all_v: ranks send numbers of elements that differ from what this rank receives:"
+        text = "all_to_all_v: ranks send other numbers of elements than this rank expects. Sent, expected:"
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(tf.equal(truly, received)),
                                                       [text, truly, received], summarize=size)]):
         parts = tf.split(arrived, received) if size > 1 else [tf.identity(arrived)]
@@ -132,7 +131,7 @@ def all_to_all_v_c(send_data: Any, send_count_matrix: Any, rank: int, *args: Any
     if joined is None:
         return sent
     arrived, truly = joined.module.alltoall(sent, splits=counts[rank])
-    text = "all_to_all_v_c: other ranks send numbers of elements that differ from the matrix of this rank:"
+    text = "all_to_all_v_c: ranks send other numbers of elements than the matrix of this rank has. Sent, expected:"
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(tf.equal(truly, counts[:, rank])),
                                                       [text, truly, counts[:, rank]], summarize=size)]):
         return tf.identity(arrived)

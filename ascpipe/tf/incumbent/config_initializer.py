@@ -32,19 +32,19 @@ class SparseEmbedConfig(SubConfig):
         return {table.variable: table for table in self._tables().values()}
 
     def get_table_instance(self, variable: Any) -> Table:
-        """Return the table of a table variable. Raises ``KeyError``."""
+        """Return the table of a table variable. Raises ``MissingFromGraphError``."""
         for table in self._tables().values():
             if table.variable is variable:
                 return table
         raise MissingFromGraphError("{!r} is not the variable of a table of the default graph".format(
-                                        getattr(variable, "name", variable)))
+            getattr(variable, "name", variable)))
 
     def get_table_instance_by_name(self, table_name: str) -> Table:
-        """Return a table by name. Raises ``KeyError``."""
+        """Return a table by name. Raises ``MissingFromGraphError``."""
         tables = self._tables()
         if table_name not in tables:
-            raise MissingFromGraphError("The default graph has no table {!r}; it has {}".format(
-                                            table_name, ", ".join(sorted(map(repr, tables))) or "none"))
+            raise MissingFromGraphError("The default graph has no table {!r}. Its tables are: {}".format(
+                table_name, ", ".join(sorted(map(repr, tables))) or "none"))
         return tables[table_name]
 
     @staticmethod

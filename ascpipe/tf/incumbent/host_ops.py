@@ -9,7 +9,7 @@ from ascpipe.tf.program.table_changes import set_threshold
 from ascpipe.tf.running import native
 from ascpipe.tf.validation import Choice, Integer, Text, checked
 
-_SUBMIT = "ids are submitted by get_asc_insert_func"
+_SUBMIT = "use get_asc_insert_func, which submits ids"
 
 _INSTEAD = {
     "read_emb_key_v2": _SUBMIT,
@@ -104,7 +104,7 @@ def import_host_pipeline_ops(so_name: str = "") -> HostOps:
     try:
         native.ops()
     except Exception as error:
-        raise RuntimeError("the host ops cannot be loaded: {}".format(error)) from error
+        raise RuntimeError("The host ops cannot be loaded: {}".format(error)) from error
     patches.HOST_OPS.use()
     return HostOps()
 

@@ -9,7 +9,7 @@ __all__ = ["Adagrad", "Ftrl", "GradientDescent", "LazyAdam", "accumulate"]
 
 #: Suggestions for TensorFlow's names, in lower case and without "optimizer".
 _INSTEAD = {"sgd": "GradientDescent", "followtheregularizedleader": "Ftrl"}
-_LAZY = "LazyAdam, an Adam that updates only the rows of a batch"
+_LAZY = "LazyAdam, which is Adam that updates only the rows of a batch"
 _OF_TENSORFLOW = {
     "momentum": "MomentumOptimizer", "rmsprop": "RMSPropOptimizer", "adadelta": "AdadeltaOptimizer",
     "proximaladagrad": "ProximalAdagradOptimizer", "proximalgradientdescent": "ProximalGradientDescentOptimizer"}
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
     known = {each.lower(): each for each in __all__}
     if word in _OF_TENSORFLOW:
         hint = ("tf.compat.v1.train.{}(...).minimize(loss, var_list=tf.trainable_variables() + "
-                "ascpipe.tf.table_variables()) trains tables that do not grow").format(_OF_TENSORFLOW[word])
+                "asc.table_variables()) trains tables that do not grow").format(_OF_TENSORFLOW[word])
     elif word.startswith("adam"):
         hint = "use " + _LAZY
     else:

@@ -21,7 +21,7 @@ from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.optimizers.base import CustomizedOptimizer, OptimizerByAddress, is_table_variable, table_of
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.validation import Integer, Rule, boolean, checked
+from ascpipe.tf.validation import Integer, Rule, boolean, checked, wrong_type
 
 _OURS = "ascpipe/accumulation/"  # scope of ops that may use row numbers in any way (``table_uses.py``)
 
@@ -29,7 +29,7 @@ _OURS = "ascpipe/accumulation/"  # scope of ops that may use row numbers in any 
 class _IsOptimizer(Rule):
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, tf.compat.v1.train.Optimizer):
-            raise OptimizerError("Argument {} is {!r}; expected a tf.compat.v1.train.Optimizer".format(name, value))
+            raise wrong_type(name, value, "a tf.compat.v1.train.Optimizer")
 
 
 @checked(optimizer=_IsOptimizer(), k=Integer(1, 1000), mean=boolean())
@@ -69,13 +69,13 @@ def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = 
     grows = configuration.use_dynamic_expansion
     for is_so, what, instead in (
             (grows and not isinstance(optimizer, OptimizerByAddress),
-             "{} and tables that grow".format(type(optimizer).__name__), "use LazyAdam, Adagrad or GradientDescent "
-                                                                         "of asc.optimizers"),
-            (configuration.use_static, "init(use_dynamic=False)", "leave use_dynamic out"),
+             "{} and tables that grow".format(type(optimizer).__name__), "use LazyAdam, Adagrad or GradientDescent of "
+             "asc.optimizers"),
+            (configuration.use_static, "asc.init(use_dynamic=False)", "leave use_dynamic out"),
             (configuration.rank_size > 1, "{} ranks".format(configuration.rank_size),
              "use larger batches, or train with one rank")):
         if is_so:
-            raise NotBuiltYetError("accumulate() with {}".format(what), instead)
+            raise NotBuiltYetError("asc.optimizers.accumulate() with {}".format(what), instead)
     kind = _AccumulatedByAddress if grows else _Accumulated
     return kind(optimizer, k, 1 / k if mean else 1.0)
 
@@ -118,9 +118,9 @@ class _Accumulated(CustomizedOptimizer):
         for variable in var_list:
             if not is_table_variable(variable):
                 if self.get_slot(variable, GRADIENT_SUM) is not None:
-                    raise OptimizerError("Optimizer {!r} of accumulate() is applied twice to variable {!r}, whose "
-                                         "gradients have one sum. Minimize the sum of the losses, or use two "
-                                         "optimizers".format(self._name, variable.op.name))
+                    raise OptimizerError("Optimizer {!r} of accumulate() was applied twice to variable {!r}, but it "
+                                         "keeps only one sum of gradients per variable. Minimize the sum of the "
+                                         "losses, or use two optimizers".format(self._name, variable.op.name))
                 self._zeros_slot(variable, GRADIENT_SUM, self._name)
                 if id(variable) in self._by_rows:
                     self._get_or_make_slot(variable, tf.zeros([variable.shape[0].value, 1]), GRADIENT_COUNT, self._name)
@@ -139,8 +139,8 @@ class _Accumulated(CustomizedOptimizer):
         name = table_of(table).table_name
         accumulated = GradientState.of(GraphState.of(table.graph)).accumulated
         if name in accumulated:
-            raise TableUseError(name, "its gradients are accumulated twice, by {!r} and {!r}. Minimize the sum of "
-                                      "its losses once. Nothing was trained".format(
+            raise TableUseError(name, "its gradients are accumulated twice, by {!r} and {!r}. Nothing was trained. "
+                                "Minimize the sum of its losses with one optimizer".format(
                                     accumulated[name].optimizer.get_name(), self.get_name()))
         accumulated[name] = Accumulation(self, self._steps)
 

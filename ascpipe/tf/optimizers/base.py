@@ -5,7 +5,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 import tensorflow as tf
 from tensorflow.python.ops import variable_scope
 
-from ascpipe.errors import OptimizerError
+from ascpipe.errors import CallOrderError, OptimizerError
 from ascpipe.tf import internals
 from ascpipe.tf.graph.expansion import lookup_of
 from ascpipe.tf.graph.gradient_state import GradientState
@@ -146,8 +146,9 @@ class OptimizerByAddress(CustomizedOptimizer):
                 handles = state.requests.local[stand_in.table.table_name][1]
             table = lookup_of(handles).table
             if any(variable is table.variable for _, variable in pairs):
-                raise OptimizerError("Optimizer {!r}: table {!r} occurs in two pairs. The local rows of all its "
-                                     "lookups are one tensor".format(self._name, table.table_name))
+                raise OptimizerError("Optimizer {!r} got two gradients of table {!r}. Pass one pair for each table: "
+                                     "the local rows of all its lookups are one tensor".format(
+                                         self._name, table.table_name))
             self._handles[table.variable.op.name] = handles
             pairs.append((gradient, table.variable))
         # The variable represents the table; it has no rows.
@@ -179,13 +180,14 @@ class OptimizerByAddress(CustomizedOptimizer):
         slots = GradientState.of(GraphState.of(table.graph)).home_slots
         if name not in slots:
             if is_started(table.graph):
-                raise OptimizerError("Optimizer {!r}: the pipeline has already started, so rows of table {!r} cannot "
-                                     "get space for its state. Apply gradients before the first run of a "
+                raise CallOrderError("Optimizer {!r} was applied to table {!r} after the pipeline had started, so the "
+                                     "rows have no space for its state. Apply gradients before the first run of a "
                                      "session".format(self._name, name))
             slots[name] = HomeSlots(self)
         if slots[name].owner is not self:
-            raise OptimizerError("Table {!r} is updated by optimizer {!r}, whose state is in the rows of the table, "
-                                 "so {!r} cannot update it, too".format(name, slots[name].owner.get_name(), self._name))
+            raise OptimizerError("Table {!r} cannot be updated by optimizer {!r}, because optimizer {!r} already "
+                                 "updates it and keeps its state in the rows. Use one optimizer for each table".format(
+                                     name, self._name, slots[name].owner.get_name()))
         return slots[name]
 
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
@@ -221,16 +223,16 @@ def unique_name(name: str) -> str:
 
 
 def require_expansion(function: str, instead: str) -> None:
-    """Raise ``ValueError`` if tables do not expand, as rows then have no handles."""
+    """Raise ``OptimizerError`` if tables do not expand, as rows then have no handles."""
     if not Process.current().configuration.use_dynamic_expansion:
-        raise OptimizerError("{} is not compatible with this program: it needs dynamic expansion mode, "
-                             "init(use_dynamic_expansion=True). Use {}".format(function, instead))
+        raise OptimizerError("{} is not compatible with this program, because it requires dynamic expansion mode, "
+                             "asc.init(use_dynamic_expansion=True). Use {}".format(function, instead))
 
 
 def refuse_expansion(function: str, instead: str) -> None:
-    """Raise ``ValueError`` if tables expand, as they then have no variable."""
+    """Raise ``OptimizerError`` if tables expand, as they then have no variable."""
     if Process.current().configuration.use_dynamic_expansion:
-        raise OptimizerError("{} is not compatible with dynamic expansion mode, init(use_dynamic_expansion=True), "
+        raise OptimizerError("{} is not compatible with dynamic expansion mode, asc.init(use_dynamic_expansion=True), "
                              "whose tables have no variable. Use {}".format(function, instead))
 
 
@@ -241,11 +243,11 @@ def is_table_variable(variable: Any) -> bool:
 
 
 def table_of(variable: tf.Variable) -> Table:
-    """Return the table whose device rows a variable holds. Raises ``KeyError``."""
+    """Return the table whose device rows a variable holds. Raises ``OptimizerError``."""
     for table in GraphState.of(variable.graph).tables.values():
         if table.variable is variable:
             return table
-    raise OptimizerError("{!r} is not the variable of a table".format(variable.op.name))
+    raise OptimizerError("Variable {!r} is not the variable of a table of its graph".format(variable.op.name))
 
 
 def note_slots(optimizer: tf.compat.v1.train.Optimizer, variables: Iterable[Any]) -> None:
@@ -269,10 +271,10 @@ def note_slots(optimizer: tf.compat.v1.train.Optimizer, variables: Iterable[Any]
 
 
 def _require_open(optimizer: tf.compat.v1.train.Optimizer, table: tf.Variable, slot: str) -> None:
-    """Raise ``RuntimeError`` if it is too late for a new slot variable of a table."""
+    """Raise ``CallOrderError`` if it is too late for a new slot variable of a table."""
     if is_started(table.graph):
-        raise OptimizerError("Optimizer {!r}: the pipeline has already started, so table {!r} cannot get the slot "
-                             "variable {!r}. Apply gradients before the first run of a session".format(
+        raise CallOrderError("Optimizer {!r} was applied to table {!r} after the pipeline had started, so its slot "
+                             "variable {!r} cannot be added. Apply gradients before the first run of a session".format(
                                  optimizer.get_name(), table.op.name, slot))
 
 

@@ -59,7 +59,8 @@ def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: s
                      "gradient_descent_by_addr")
     unknown = [option for option in kwargs if option not in OPTIONS]
     if unknown:
-        _log.warning("ftrl.create_hash_optimizer: unknown arguments are ignored: %s", ", ".join(sorted(unknown)))
+        _log.warning("ftrl.create_hash_optimizer() does not have these arguments, which are ignored: %s",
+                     ", ".join(sorted(unknown)))
     options = {option: float(value) if isinstance(value, int) else value
                for option, value in kwargs.items() if option in OPTIONS}
     return CustomizedFtrl(learning_rate, use_locking=use_locking, name=unique_name(name), **options)

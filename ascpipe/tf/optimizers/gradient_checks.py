@@ -15,12 +15,12 @@ from ascpipe.tf.graph.row_numbers import SUM, origins_of, slots_summed_by
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.stand_ins import name_of
 
-_WRITE = ("Keep its indices and change its values: tf.IndexedSlices(f(gradient.values), gradient.indices, "
-          "gradient.dense_shape) instead of f(gradient)")
-_DECAY = "; for weight decay, add factor * tf.gather(table.variable, gradient.indices) to the values"
-_OVER_RANKS = (". To reduce the gradients of several ranks, as hvd.DistributedOptimizer does, use "
-               "asc.DistributedOptimizer, which excludes tables")
 _NOTHING = ". Nothing was trained"
+_WRITE = (". Keep the indices of the gradient and change only its values: tf.IndexedSlices(f(gradient.values), "
+          "gradient.indices, gradient.dense_shape) instead of f(gradient)")
+_DECAY = ". For weight decay, add factor * tf.gather(table.variable, gradient.indices) to the values"
+_OVER_RANKS = (". If gradients of several ranks are reduced, as by hvd.DistributedOptimizer, use "
+               "asc.DistributedOptimizer, which does not change gradients of tables")
 
 
 def require_of_the_step(state: GraphState, optimizer: str, pairs: Iterable[Tuple[Any, Any]]) -> None:
@@ -39,42 +39,41 @@ def require_of_the_step(state: GraphState, optimizer: str, pairs: Iterable[Tuple
 
 
 def _require(state: GraphState, optimizer: str, table: Table, gradient: Any) -> None:
-    what = "optimizer {!r} is given ".format(optimizer)
+    what = "optimizer {!r} got ".format(optimizer)
     if isinstance(gradient, tf.IndexedSlices):
         for origin in origins_of(gradient.indices):
             reason = _refusal_reason(state, table, origin)
             if reason is not None:
-                raise TableUseError(name_of(state, table), what + reason + _NOTHING)
+                raise TableUseError(name_of(state, table), what + reason)
     elif table.shape.expands:
         tensor = tf.convert_to_tensor(gradient)
         if not _is_of_local_rows(state, table, tensor):
-            raise TableUseError(name_of(state, table), "{}the tensor {!r} as its gradient, which is not computed "
-                                                       "from the gradient of its "
-                                                       "rows{}".format(what, tensor.name, _NOTHING))
+            raise TableUseError(name_of(state, table), "{}the tensor {!r} as its gradient, which is not computed from "
+                                "the gradient of its rows{}".format(what, tensor.name, _NOTHING))
     else:
         tensor = tf.convert_to_tensor(gradient)
         raise TableUseError(name_of(state, table), "{}the dense tensor {!r} ({}) as its gradient. The rows of its "
-                                                   "variable belong to other keys in each step, so a dense gradient "
-                                                   "would change rows of keys that are not in the batch. {}{}{}".format(
-                                what, tensor.name, tensor.op.type, _WRITE, _DECAY, _NOTHING))
+                            "variable belong to other keys in each step, so a dense gradient would change rows of keys "
+                            "that are not in the batch{}{}{}".format(
+                                what, tensor.name, tensor.op.type, _NOTHING, _WRITE, _DECAY))
 
 
 def _refusal_reason(state: GraphState, table: Table, origin: tf.Tensor) -> Optional[str]:
-    """Return the reason why row numbers do not come from the training lookups of a table; None if they do."""
+    """Return why row numbers do not come from the training lookups of a table; None if they do."""
     slots = slots_summed_by(origin)
     if slots is None:
         return ("a gradient whose row numbers come from {!r} (op {}), not from the gradient of this step's lookups. "
-                "Row numbers are valid only within one step, so they cannot be kept, fed, computed or taken from "
-                "another process. {}{}".format(origin.name, origin.op.type, _WRITE, _OVER_RANKS))
+                "Row numbers are valid only within one step, so they cannot be kept, fed, computed or received from "
+                "another process{}{}{}".format(origin.name, origin.op.type, _NOTHING, _WRITE, _OVER_RANKS))
     sources = origins_of(slots)  # within the branch of a conditional, a tensor has another name
     for (name, channel), lookup in state.lookups.items():
         theirs = lookup.places if isinstance(lookup, ExpansionLookup) else lookup.plan[0]
         if all(theirs is source for source in sources):
             if name != table.table_name:
-                return "a gradient of table {!r}: the pairs of gradients and variables are mixed up".format(
-                    name_of(state, lookup.table))
-            return None if channel == TRAIN else "a gradient of evaluation lookups, which train nothing"
-    return "a gradient of lookups in another graph"
+                return "a gradient of table {!r}, so gradients and variables are paired wrongly{}".format(
+                    name_of(state, lookup.table), _NOTHING)
+            return None if channel == TRAIN else "a gradient of evaluation lookups, which do not train" + _NOTHING
+    return "a gradient of lookups in another graph" + _NOTHING
 
 
 def _is_of_local_rows(state: GraphState, table: Table, gradient: tf.Tensor) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from ascpipe.errors import OptimizerError
+from ascpipe.errors.base import shown
 from ascpipe.tf import internals
 from ascpipe.tf.graph.occurrences import factors_of, occurrences_of
 from ascpipe.tf.graph.rewiring import origin_of
@@ -67,7 +68,7 @@ def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Optiona
 
 def _checked(t_list: Sequence[Any]) -> List[Any]:
     if not isinstance(t_list, collections.abc.Sequence) or isinstance(t_list, str):
-        raise OptimizerError("Argument t_list is {!r}; expected a list or tuple of gradients".format(t_list))
+        raise OptimizerError("Argument t_list is {}, expected a list or tuple of gradients".format(shown(t_list)))
     return list(t_list)
 
 
@@ -82,9 +83,8 @@ def _half_square(gradient: Any) -> tf.Tensor:
     factors = factors_of(gradient.values, summing)
     if factors is None:
         if not Process.current().is_plain:  # in plain programs, this op is later rewired to read occurrences
-            _log.warning("global_norm: the gradient %r of a table was changed by an op other than a product with a "
-                         "scalar. In the norm, each of its rows counts once, even if its key occurs several times in "
-                         "the batch",
+            _log.warning("global_norm: the gradient %r of a table was changed by more than a scalar factor, so each of "
+                         "its rows counts once in the norm, even if its key occurs several times in the batch",
                          summing.name)
         return tf.nn.l2_loss(gradient.values)
     half = tf.nn.l2_loss(occurrences_of(summing).values)
@@ -98,5 +98,5 @@ def _warn_of_ranks(graph: tf.Graph) -> None:
     warned: List[int] = internals.stored_on(graph, "ranks_warned_of", list)
     if ranks > 1 and not warned:
         warned.append(ranks)
-        _log.warning("global_norm: each of the %d ranks counts the occurrences of its own batch, so ranks clip by "
-                     "different norms, and the results differ from the results of one rank", ranks)
+        _log.warning("global_norm: each of the %d ranks counts only the occurrences in its own batch, so ranks clip by "
+                     "different norms, and results differ from the results with one rank", ranks)

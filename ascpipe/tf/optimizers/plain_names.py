@@ -165,8 +165,8 @@ def Ftrl(learning_rate: Any, *, learning_rate_power: float = -0.5, initial_accum
         EnvironmentError: ``init`` was not called.
     """
     if _expands():
-        raise OptimizerError("Ftrl does not train tables that grow, asc.init(use_dynamic_expansion=True). Use "
-                             "LazyAdam, Adagrad or GradientDescent")
+        raise OptimizerError("Ftrl cannot train tables that grow (asc.init(use_dynamic_expansion=True)). Use LazyAdam, "
+                             "Adagrad or GradientDescent")
     numbers = (learning_rate_power, initial_accumulator_value, l1_regularization_strength, l2_regularization_strength)
     return _Ftrl(learning_rate, *map(float, numbers), name=unique_name(name),
                  l2_shrinkage_regularization_strength=float(l2_shrinkage_regularization_strength))

@@ -62,8 +62,8 @@ class _TableName(Text):
     def _check(self, name: str, value: Any) -> None:
         super()._check(name, value)
         if not TABLE_NAME_PATTERN.match(value):
-            raise ArgumentError("argument {}: {} has other characters than 0-9 A-Z a-z _ and ".format(
-                                    name, shown(value)))
+            raise ArgumentError("argument {}: {} contains characters other than 0-9 A-Z a-z _ and .".format(
+                name, shown(value)))
 
 
 INITIALIZER = _Initializer()
@@ -126,27 +126,27 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     if expands:
         device_vocabulary_size = host_vocabulary_size = ssd_vocabulary_size = 0
     ranks = process.configuration.rank_size
-    _require_consistent(device_vocabulary_size, host_vocabulary_size, ssd_vocabulary_size)
-    _require_padding(padding_keys, padding_keys_mask, padding_keys_len, is_dp)
+    _require_consistent(name, device_vocabulary_size, host_vocabulary_size, ssd_vocabulary_size)
+    _require_padding(name, padding_keys, padding_keys_mask, padding_keys_len, is_dp)
     if enable_merge and not expands:
-        raise TableError("Table {!r}: enable_merge needs dynamic expansion mode, "
+        raise TableError("Table {!r} has enable_merge=True, which requires dynamic expansion mode: "
                          "asc.init(use_dynamic_expansion=True)".format(name))
     table_name = clean_table_name(name)
     if table_name.startswith(_RESERVED_PREFIX):
-        raise TableError("Table name {!r} is reserved because it begins with {!r}. Choose another name".format(
-                             name, _RESERVED_PREFIX))
+        raise TableError("Table name {!r} is reserved, because it begins with {!r}. Choose another name".format(
+            name, _RESERVED_PREFIX))
     if table_name in TAKEN_NAMES:
-        raise TableError("Table name {!r} is reserved: every checkpoint has a file {!r} beside the folders of its "
+        raise TableError("Table name {!r} is reserved, because each checkpoint has a file {!r} in the directory of its "
                          "tables. Choose another name".format(name, table_name))
     graph = tf.compat.v1.get_default_graph()
     state = GraphState.of(graph)
     if state.marked:
-        raise CallOrderError("Table {!r} cannot be created after asc.start() of this graph{}".format(
-            name, REBUILD_ADVICE))
+        raise CallOrderError("Table {!r} cannot be created, because the pipeline of this graph has already been "
+                             "started. Create all tables before asc.start(){}".format(name, REBUILD_ADVICE))
     tables = state.tables
     if table_name in tables:
-        raise TableError("Table name {!r} is already used{}{}".format(
-                             name, "" if name == table_name else " (as {!r})".format(table_name), REBUILD_ADVICE))
+        raise TableError("Table name {!r} is already used in this graph{}{}".format(
+            name, "" if name == table_name else " (as {!r})".format(table_name), REBUILD_ADVICE))
     width = dim if isinstance(dim, int) else int(dim[0])
     if state.served is not None:
         first = row_initializer(emb_initializer, table_name, width, graph.seed)
@@ -155,8 +155,8 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         variable = None
     else:
         if device_vocabulary_size == 1 and not expands:
-            _log.warning("table %r has space for one key: device_vocabulary_size is 1, which is also its default. "
-                         "Pass the maximum number of rows on the device", table_name)
+            _log.warning("Table %r holds only one key at a time, because device_vocabulary_size is 1 (the default). "
+                         "Set it to at least the number of distinct keys of a batch", table_name)
         process.expect_pipeline()
         first = row_initializer(emb_initializer, table_name, width, graph.seed)
         number = _number(process, table_name, list(tables))
@@ -188,9 +188,10 @@ def _number(process: Process, name: str, before: Sequence[str]) -> int:
     return len(known) + sum(other not in known for other in before)
 
 
-def _require_consistent(device: int, host: int, ssd: int) -> None:
+def _require_consistent(name: str, device: int, host: int, ssd: int) -> None:
     if ssd > 0 and host == 0:
-        raise TableError("ssd_vocabulary_size {} needs a host_vocabulary_size".format(ssd))
+        raise TableError("Table {!r} has ssd_vocabulary_size {}, but no rows in host memory. Set host_vocabulary_size "
+                         "to at least device_vocabulary_size, {}".format(name, ssd, device))
     if host > 0:
         Integer(device, MAX_VOCABULARY).check("host_vocabulary_size", host)
 
@@ -203,15 +204,16 @@ def _directories(table: str, paths: Sequence[str], row_bytes: int) -> Tuple[str,
         try:
             file = create_file(directory, row_bytes)
         except RowEngineError as error:
-            raise TableError("Table {!r}: ssd_data_path {!r} cannot be used. {}".format(
-                                 table, path, error.sentence())) from error
+            raise TableError("Table {!r} cannot store rows in ssd_data_path {!r}: {}".format(
+                table, path, error.sentence())) from error
         os.close(file.fd)
         if file.file_system == MEMORY:
-            _log.warning("table %r: ssd_data_path %r is in memory, so rows there use as much memory as before. Use a "
-                         "directory on a disk", table, path)
+            _log.warning("Table %r: ssd_data_path %r is on a file system in memory, so rows stored there still occupy "
+                         "memory. Use a directory on a disk", table, path)
         found.append(directory)
     if not found:
-        raise TableError("Table {!r}: ssd_vocabulary_size needs an ssd_data_path".format(table))
+        raise TableError("Table {!r} has an ssd_vocabulary_size but no ssd_data_path. Pass a directory on a disk"
+                         .format(table))
     return tuple(found)
 
 
@@ -219,15 +221,18 @@ def _share(rows: int, ranks: int) -> int:
     return -(-int(rows) // ranks)
 
 
-def _require_padding(keys: Any, mask: bool, length: Optional[int], is_dp: bool) -> None:
+def _require_padding(name: str, keys: Any, mask: bool, length: Optional[int], is_dp: bool) -> None:
     if keys is None:
         if mask:
-            raise TableError("padding_keys_mask=True needs padding_keys")
+            raise TableError("Table {!r} has padding_keys_mask=True but no padding_keys. Pass padding_keys, or leave "
+                             "padding_keys_mask out".format(name))
         return
     if not mask or length is None:
-        raise TableError("padding_keys needs padding_keys_mask=True and a padding_keys_len of at least 1")
+        raise TableError("Table {!r} has padding_keys, but not both padding_keys_mask=True and padding_keys_len. Pass "
+                         "both; padding_keys_len is at least 1".format(name))
     if is_dp:
-        raise TableError("padding_keys cannot be combined with is_dp=True")
+        raise TableError("Table {!r} has both padding_keys and is_dp=True, which are not supported together. Pass one "
+                         "of them".format(name))
 
 
 def _padding_keys(keys: Union[int, Sequence[int], None]) -> Tuple[int, ...]:

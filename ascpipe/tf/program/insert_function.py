@@ -48,21 +48,23 @@ def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec],
     channel = TRAIN if kwargs.get("is_training", True) else EVAL
     dump_graph = kwargs.get("dump_graph", False)
     if (tgt_key_specs is None) == (args_index_list is None):
-        raise ArgumentError("Pass either tgt_key_specs, or args_index_list with table_names. The call has {}".format(
-                                "neither" if tgt_key_specs is None else "both"))
+        raise ArgumentError("get_asc_insert_func() was called with {} tgt_key_specs {} args_index_list. Pass either "
+                            "tgt_key_specs, or args_index_list with table_names".format(
+                                *(("neither", "nor") if tgt_key_specs is None else ("both", "and"))))
     if args_index_list is None:
         if table_names is not None:
-            raise ArgumentError("table_names belongs to args_index_list. In tgt_key_specs, each FeatureSpec has the "
-                                "name of its table")
+            raise ArgumentError("get_asc_insert_func() was called with both tgt_key_specs and table_names. Leave "
+                                "table_names out: each FeatureSpec in tgt_key_specs names its table")
         specs = _require_specs(tgt_key_specs, channel)
         return _insert_function(channel, dump_graph, lambda batch: _find_by_spec(batch, specs))
     if table_names is None:
-        raise ArgumentError("args_index_list needs table_names")
+        raise ArgumentError("get_asc_insert_func() was called with args_index_list but without table_names. Pass one "
+                            "table name for each index")
     check_all({"args_index_list": ListOf(Integer(0)), "table_names": ListOf(Text(1, 255))},
               {"args_index_list": args_index_list, "table_names": table_names})
     if len(args_index_list) != len(table_names):
-        raise ArgumentError("args_index_list has {} elements, but table_names has {}".format(
-                                len(args_index_list), len(table_names)))
+        raise ArgumentError("args_index_list has {} elements, but table_names has {}. Pass one table name for each "
+                            "index".format(len(args_index_list), len(table_names)))
     places = [(FeatureSpec("{}_{}".format(table, place), table_name=table), place)
               for place, table in zip(args_index_list, table_names)]
     return _insert_function(channel, dump_graph, lambda batch: _find_by_index(batch, places))
@@ -72,11 +74,14 @@ def _require_specs(specs: Any, channel: int) -> List[FeatureSpec]:
     if isinstance(specs, FeatureSpec):
         specs = [specs]
     ListOf(Instance(FeatureSpec)).check("tgt_key_specs", specs)
-    if len(set(map(id, specs))) != len(specs):
-        raise FeatureError("tgt_key_specs has the same FeatureSpec twice")
+    repeated = [spec.label for place, spec in enumerate(specs) if any(spec is before for before in specs[:place])]
+    if repeated:
+        raise FeatureError("The insert function has FeatureSpec {!r} twice. Pass each FeatureSpec "
+                           "once".format(repeated[0]))
     stamps = [spec.label for spec in specs if spec.is_timestamp]
     if len(stamps) > 1:
-        raise FeatureError("tgt_key_specs has several timestamp features: {}. Use only one".format(", ".join(stamps)))
+        raise FeatureError("An insert function has {} timestamp features: {}. Pass at most one".format(
+            len(stamps), ", ".join(map(repr, stamps))))
     features = [spec for spec in specs if not spec.is_timestamp]
     for spec in features:
         for other in features:
@@ -84,9 +89,10 @@ def _require_specs(specs: Any, channel: int) -> List[FeatureSpec]:
                 require_same(spec.table_name, spec.thresholds, "features {!r}".format(spec.label), other.thresholds,
                              repr(other.label))
         if channel == TRAIN and spec.thresholds.evicts and not stamps:
-            raise FeatureError("FeatureSpec {!r}: eviction_threshold={} needs the time of each training batch. Add "
-                               "FeatureSpec(..., is_timestamp=True) to tgt_key_specs, for a scalar above 0 in the "
-                               "batch".format(spec.label, spec.eviction_threshold))
+            raise FeatureError("FeatureSpec {!r} has eviction_threshold={}, which requires the time of each training "
+                               "batch. Add asc.FeatureSpec(..., is_timestamp=True) to the features of the insert "
+                               "function, and a scalar above 0 to each batch".format(
+                                   spec.label, spec.eviction_threshold))
     return list(specs)
 
 
@@ -146,18 +152,18 @@ def _find_by_spec(batch: Any, specs: List[FeatureSpec]) -> List[Found]:
     for spec in specs:
         ids = batch_structure.find_ids(batch, spec)
         if ids is None:
-            _log.info("%s; it is skipped", batch_structure.missing(batch, spec))
+            _log.info("%s. The feature is skipped", batch_structure.missing(batch, spec))
         else:
             found.append((spec, ids))
     if all(spec.is_timestamp for spec, _ in found):
         features = [spec for spec in specs if not spec.is_timestamp] or specs
         raise FeatureError("The batch has none of the features. {}".format(
-                               ". ".join(batch_structure.missing(batch, spec) for spec in features)))
+            ". ".join(batch_structure.missing(batch, spec) for spec in features)))
     return found
 
 
 def _require_own_ids(batch: Any, specs: List[FeatureSpec]) -> None:
-    """Raise ``ValueError`` if two features of a table would use the same ids without naming them as ``index_key``."""
+    """Raise ``FeatureError`` if two features of a table would use the same ids without naming them as ``index_key``."""
     taken: Dict[Tuple[str, Union[str, int]], FeatureSpec] = {}
     for spec in specs:
         key = batch_structure.key_of(batch, spec)
@@ -166,8 +172,8 @@ def _require_own_ids(batch: Any, specs: List[FeatureSpec]) -> None:
         other = taken.setdefault((spec.table_name, key), spec)
         if other is not spec and not key == spec.index_key == other.index_key:
             raise FeatureError("FeatureSpecs {!r} and {!r} of table {!r} would both use the ids {!r}, because one of "
-                               "their index_keys, {!r} and {!r}, is missing. The batch is {}. Pass the index_key of "
-                               "each".format(
+                               "their index_keys, {!r} and {!r}, is missing. The batch is {}. Pass each FeatureSpec "
+                               "the index_key of its ids".format(
                                    other.label, spec.label, spec.table_name, key, other.index_key, spec.index_key,
                                    batch_structure.describe(batch)))
 
@@ -177,10 +183,10 @@ def _find_by_index(batch: Any, places: List[Tuple[FeatureSpec, int]]) -> List[Fo
     found = []
     for spec, place in places:
         if place >= len(tensors):
-            raise FeatureError("args_index_list: index {} is beyond the end; the batch has {} tensors".format(
-                                   place, len(tensors)))
+            raise FeatureError("args_index_list contains index {}, but the number of tensors in the batch is {}".format(
+                place, len(tensors)))
         if not are_ids(tensors[place].dtype):
-            raise FeatureError("args_index_list: tensor {} of the batch has dtype {}, but ids are integers".format(
-                                   place, tensors[place].dtype.name))
+            raise FeatureError("args_index_list contains index {}, but this tensor of the batch has dtype {}. Ids must "
+                               "be integers".format(place, tensors[place].dtype.name))
         found.append((spec, Ids.of(tensors[place])))
     return found

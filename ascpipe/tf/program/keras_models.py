@@ -11,10 +11,10 @@ from ascpipe.tf.graph.stand_ins import StandIns
 
 _LOOKUP = "AscLookup"
 _REASON = (
-    "a Keras model has looked-up rows as its input, and fit, evaluate, predict or a similar method was called. Keras "
-    "would train only the weights of the model, not the tables, and cannot run a pipeline. Call layers and models as "
-    "functions of the rows, and train with an optimizer of tf.compat.v1.train in a loop of session.run(), or in an "
-    "Estimator: docs/tutorial/from-tensorflow.md, Keras")
+    "{} the input of a Keras model, and fit, evaluate, predict or a similar method was called. These methods run a "
+    "graph function of Keras, which trains the weights of the model but no table, and cannot run a pipeline. Nothing "
+    "was trained. Call layers and models as functions of the rows, and train with an optimizer of tf.compat.v1.train "
+    "in a loop of session.run(), or in an Estimator (docs/tutorial/from-tensorflow.md, Keras)")
 
 
 @patches.KERAS_DATA.by
@@ -26,7 +26,10 @@ def _standardize_user_data(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _require_no_rows(model: Any) -> None:
-    """Raise ``ColumnError``, or ``ValueError`` for a table without a column, if a model has looked-up rows as input."""
+    """Raise an error if a model has looked-up rows as input.
+
+    It is a ``ColumnError``, or a ``TableLookupError`` for a table without a column.
+    """
     ends = [tensor for tensor in tf.nest.flatten([model.inputs, model.outputs]) if isinstance(tensor, tf.Tensor)]
     state = GraphState.known(ends[0].graph) if ends else None
     if state is None or not (state.lookups or state.requests.lookups):
@@ -36,8 +39,10 @@ def _require_no_rows(model: Any) -> None:
     for lookup in state.requests.lookups:
         name = lookup.table.table_name
         if lookup.rows in behind:
-            raise ColumnError(variables[name], _REASON) if name in variables else TableLookupError(
-                "Table {!r}: {}".format(name, _REASON))
+            if name in variables:
+                raise ColumnError(variables[name], _REASON.format("rows of its table are"))
+            raise TableLookupError(_REASON.format("Rows of table {!r} are".format(name)))
     if any(op.type == _LOOKUP for op in behind):
-        raise TableLookupError("Tables {}: {}".format(", ".join(sorted(map(repr, state.tables))), _REASON))
+        tables = ", ".join(sorted(map(repr, state.tables)))
+        raise TableLookupError(_REASON.format("Rows of tables {} are".format(tables)))
 

@@ -4,7 +4,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from ascpipe.errors import CombinerError
+from ascpipe.errors import CombinerError, TableLookupError
 from ascpipe.tf.graph.bags import bags_of, combined, require_combiner
 from ascpipe.tf.graph.batch_structure import require_ids
 from ascpipe.tf.graph.features import FeatureSpec
@@ -47,9 +47,10 @@ def lookup_sparse(request: LookupRequest, weights: Optional[Ids], combiner: str,
 
 def _ids_of(table: Table, spec: FeatureSpec, batch: Any) -> Ids:
     """Return the ids of a feature from a batch, whose rows are bags."""
-    found = require_ids(batch, spec, RuntimeError(
-        "FeatureSpec {!r}: pass batch= to asc.lookup_sparse(), the result of iterator.get_next()".format(spec.label)))
+    found = require_ids(batch, spec, TableLookupError(
+        "FeatureSpec {!r} was passed to asc.lookup_sparse() without batch=. Pass what iterator.get_next() returned as "
+        "batch".format(spec.label)))
     if found.is_dense:
-        raise CombinerError(table.table_name, "the ids of FeatureSpec {!r} are a dense Tensor in the batch; expected "
-                                              "a SparseTensor or RaggedTensor, whose rows are bags".format(spec.label))
+        raise CombinerError(table.table_name, "the ids of FeatureSpec {!r} are a dense Tensor in the batch. Expected a "
+                            "SparseTensor or RaggedTensor, whose rows are bags".format(spec.label))
     return found

@@ -63,16 +63,16 @@ def row_initializer(initializer: Any, table_name: str, dim: int, graph_seed: Opt
     if seed is None:
         seed = int.from_bytes(hashlib.sha256(table_name.encode()).digest()[:8], "little") ^ (graph_seed or 0)
     seed = int(seed) & _SEED_BITS
-    values = _constant_row(initializer, dim)
+    values = _constant_row(initializer, table_name, dim)
     if values is not None:
         return RowInitializer(POOL, 0.0, 0.0, seed, values)
-    found = _distribution(initializer, dim)
+    found = _distribution(initializer, table_name, dim)
     if found is None:
         return RowInitializer(POOL, 0.0, 0.0, seed, _sample_pool(initializer, table_name, dim, seed))
     kind, a, b = found
     if not (abs(a) <= _MAX_FLOAT and abs(b) <= _MAX_FLOAT):
-        raise RowInitializerError("emb_initializer {} has parameters {} and {}, which are not finite float32 "
-                                  "values".format(type(initializer).__name__, a, b))
+        raise _error(initializer, table_name, "has the parameters {} and {}, which are not finite float32 numbers"
+                     .format(a, b))
     return RowInitializer(kind, a, b, seed)
 
 
@@ -106,7 +106,7 @@ def without_shared_thread_pool() -> Iterator[None]:
             os.environ[name] = before
 
 
-def _distribution(initializer: Any, dim: int) -> Optional[Tuple[int, float, float]]:
+def _distribution(initializer: Any, table_name: str, dim: int) -> Optional[Tuple[int, float, float]]:
     """Return the kind and parameters of an initializer, or None if its class is unknown."""
     if not _is_tensorflows(initializer):
         return None
@@ -120,7 +120,7 @@ def _distribution(initializer: Any, dim: int) -> Optional[Tuple[int, float, floa
         high = 1.0 if initializer.maxval is None else initializer.maxval
         found = _of_numbers(UNIFORM, initializer.minval, high)
         if found is not None and found[1] > found[2]:
-            raise RowInitializerError("emb_initializer: minval {} is bigger than maxval {}".format(*found[1:]))
+            raise _error(initializer, table_name, "has minval {}, which is bigger than maxval {}".format(*found[1:]))
         return found
     if isinstance(initializer, (init_ops.TruncatedNormal, init_ops_v2.TruncatedNormal)):
         return _of_numbers(TRUNCATED_NORMAL, initializer.mean, initializer.stddev)
@@ -158,7 +158,7 @@ def _of_numbers(kind: int, a: Any, b: Any) -> Optional[Tuple[int, float, float]]
     return kind, float(first.reshape(())), float(second.reshape(()))
 
 
-def _constant_row(initializer: Any, dim: int) -> Optional[np.ndarray]:
+def _constant_row(initializer: Any, table_name: str, dim: int) -> Optional[np.ndarray]:
     """Return float32[1, dim] if the initializer is a constant with one value per element, else None."""
     if not isinstance(initializer, (init_ops.Constant, init_ops_v2.Constant)) or not _is_tensorflows(initializer):
         return None
@@ -166,13 +166,12 @@ def _constant_row(initializer: Any, dim: int) -> Optional[np.ndarray]:
     if values.size == 1:
         return None
     if values.size != dim:
-        raise RowInitializerError("emb_initializer {} has {} values, but a row of this table has {}. Pass one "
-                                  "number, or one number per column. Rows have no fixed order, because a row belongs "
-                                  "to a key".format(type(initializer).__name__, values.size, dim))
+        raise _error(initializer, table_name, "has {} values, but a row of the table has {}. Pass one number, or the "
+                     "values of one row. Rows belong to keys, so a matrix with one row for each id is not supported"
+                     .format(values.size, dim))
     row = values.astype(np.float32).reshape(1, dim)
     if not np.isfinite(row).all():
-        raise RowInitializerError("emb_initializer {} has values that are not finite".format(
-                                      type(initializer).__name__))
+        raise _error(initializer, table_name, "has values that are not finite float32 numbers")
     return row
 
 
@@ -186,9 +185,8 @@ def _without_tensors(initializer: Any, table_name: str) -> Any:
     for name, tensor in tensors.items():
         value = smart_cond.smart_constant_value(tensor) if isinstance(tensor, tf.Tensor) else None
         if value is None:
-            raise RowInitializerError("emb_initializer {} of table {!r}: {} is {}, whose value is known only when "
-                                      "the graph runs. Pass a number or a constant".format(
-                                          type(initializer).__name__, table_name, name, tensor))
+            raise _error(initializer, table_name, "has {}={}, whose value is known only when the graph runs. Pass a "
+                         "number or a constant".format(name, tensor))
         numbers[name] = value
     initializer = copy.copy(initializer)
     vars(initializer).update(numbers)
@@ -203,22 +201,25 @@ def _sample_pool(initializer: Any, table_name: str, dim: int, seed: int) -> np.n
     Raises:
         ValueError: the initializer fails, or returns another shape or values that are not finite.
     """
-    kind = type(initializer).__name__
     shape = (pool_rows(dim), dim)
     try:
         pool = _run(initializer, shape, seed)
     except Exception as error:  # an initializer of the program may raise anything
-        raise RowInitializerError("emb_initializer {} of table {!r} cannot create rows of shape {}: {}: {}".format(
-                                      kind, table_name, list(shape), type(error).__name__, error)) from error
+        raise _error(initializer, table_name, "failed to return rows of shape {}: {}: {}".format(
+            list(shape), type(error).__name__, error)) from error
     if pool.shape != shape:
-        raise RowInitializerError("emb_initializer {} of table {!r} returns the shape {} for rows of shape {}".format(
-                                      kind, table_name, list(pool.shape), list(shape)))
+        raise _error(initializer, table_name, "returned values of shape {}, expected shape {}".format(
+            list(pool.shape), list(shape)))
     if not np.isfinite(pool).all():
-        raise RowInitializerError("emb_initializer {} of table {!r} returns values that are not finite".format(
-                                      kind, table_name))
-    _log.warning("table %r: emb_initializer %s is sampled once into a pool of %d rows. The hash of a key selects its "
-                 "initial row, so many keys start with equal rows", table_name, kind, shape[0])
+        raise _error(initializer, table_name, "returned values that are not finite")
+    _log.warning("Table %r: initializer %s is sampled once into a pool of %d rows. The initial row of a key is "
+                 "selected by its hash, so many keys start with equal rows",
+                 table_name, type(initializer).__name__, shape[0])
     return pool
+
+
+def _error(initializer: Any, table_name: str, what: str) -> RowInitializerError:
+    return RowInitializerError("Initializer {} of table {!r} {}".format(type(initializer).__name__, table_name, what))
 
 
 def _run(initializer: Any, shape: Tuple[int, int], seed: int) -> np.ndarray:

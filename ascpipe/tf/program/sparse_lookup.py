@@ -5,7 +5,7 @@ from typing import Any, Collection, Dict, List, Mapping, Optional, Union
 
 import tensorflow as tf
 
-from ascpipe.errors import CallOrderError, TableLookupError
+from ascpipe.errors import CallOrderError, FeatureError, TableLookupError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.ancestors import ops_feeding
@@ -24,8 +24,9 @@ from ascpipe.tf.validation import Instance, Integer, Numbers, Text, boolean, che
 
 _log = logging.getLogger(__name__)
 
-_NO_BATCH = ("FeatureSpec {!r}: in evaluation, a key without a row has its initial row, which is computed from the "
-             "key. Pass batch=, the result of iterator.get_next(), or a default_value of numbers")
+_NO_BATCH = ("FeatureSpec {!r} is looked up for evaluation without batch=. The lookup returns initial rows for keys "
+             "without a row, and these are computed from the keys. Pass what iterator.get_next() returned as batch, or "
+             "numbers as default_value")
 _TENSORS = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)
 
 
@@ -76,10 +77,10 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, GivenIds], send_coun
     """
     ids = only_feature(hashtable, ids)
     if isinstance(ids, FeatureSpec) == modify_graph:
-        raise TableLookupError("Table {!r}: {}".format(
-                                   hashtable.table_name,
-                                   "modify_graph=True needs a tensor of ids, not a FeatureSpec" if modify_graph else
-                                   "a tensor of ids needs modify_graph=True. Otherwise pass a FeatureSpec"))
+        raise TableLookupError("Table {!r} is looked up with {}".format(
+            hashtable.table_name, "a FeatureSpec and modify_graph=True, which requires a tensor of ids. Leave "
+            "modify_graph out, or pass a tensor" if modify_graph else
+            "a tensor of ids but without modify_graph=True. Pass modify_graph=True, or a FeatureSpec as ids"))
     return look_up(LookupRequest(
         hashtable, ids, batch, TRAIN if is_train else EVAL, is_grad=is_grad, default_value=serving_default_value,
         send_count=send_count, thresholds=checked_thresholds(access_and_evict_config), name=name))
@@ -107,7 +108,8 @@ def look_up(request: LookupRequest) -> tf.Tensor:
     if not isinstance(ids, FeatureSpec) and state.served is None:
         refuse_ids_of_loops(table, ids.values)
     if state.tables.get(table.table_name) is not table:
-        raise TableLookupError("Table {!r} was created in another graph, or before asc.init()".format(table.table_name))
+        raise TableLookupError("Table {!r} was created in another graph or before asc.init(), so it cannot be looked "
+                               "up in this graph. Create the table in the graph of the lookup".format(table.table_name))
     if state.served is not None:
         return state.served.look_up(request)
     if isinstance(ids, FeatureSpec):
@@ -125,7 +127,7 @@ def _look_up_feature(state: GraphState, request: LookupRequest, spec: FeatureSpe
     lookup.count_call(request.send_count)
     rows = lookup.embedding(spec, request.default_value, request.batch, values_alone=request.values_alone)
     if request.evaluates_unseen:
-        ids = require_ids(request.batch, spec, ValueError(_NO_BATCH.format(spec.label)))
+        ids = require_ids(request.batch, spec, TableLookupError(_NO_BATCH.format(spec.label)))
         rows = completed(state, lookup, spec, rows, ids, request.unseen)
     if not request.trains:
         return tf.stop_gradient(rows, name=name)
@@ -142,62 +144,66 @@ def only_feature(table: Table, ids: Any) -> Union[FeatureSpec, Ids]:
     if not isinstance(ids, (list, tuple)):
         return ids if isinstance(ids, FeatureSpec) else Ids.of(ids)
     if len(ids) != 1 or not isinstance(ids[0], (FeatureSpec, *_TENSORS)):
-        raise TableLookupError("Table {!r}: ids is a list of {}; expected one FeatureSpec or tensor. Call "
-                               "asc.sparse_lookup() for each".format(table.table_name, len(ids)))
+        raise TableLookupError("Table {!r} is looked up with a list of {} ids, expected a list of one FeatureSpec or "
+                               "tensor. Call asc.sparse_lookup() for each feature".format(table.table_name, len(ids)))
     return only_feature(table, ids[0])
 
 
 def _require_feature_of(table: Table, spec: FeatureSpec) -> None:
     if spec.table_name != table.table_name:
-        raise TableLookupError("FeatureSpec {!r} belongs to table {!r}, not to {!r}. Pass table_name={!r} to it, or "
-                               "look it up in its own table".format(
-                                   spec.label, spec.table_name, table.table_name, table.table_name))
+        raise TableLookupError("FeatureSpec {!r} belongs to table {!r}, but is looked up in table {!r}. Pass "
+                               "table_name={!r} to asc.FeatureSpec, or look it up in table {!r}".format(
+                                   spec.label, spec.table_name, table.table_name, table.table_name, spec.table_name))
 
 
 def _require_send_count(table: Table, send_count: Optional[int], ranks: int) -> None:
+    argument = "max_keys" if Process.current().is_plain else "send_count"
     if send_count is None:
-        raise TableLookupError("Table {!r}: with static shapes (use_dynamic=False), pass send_count".format(
-                                   table.table_name))
+        raise TableLookupError("Table {!r} is looked up without {}, which is required by static shapes "
+                               "(asc.init(use_dynamic=False)). Pass the maximum number of distinct keys of a batch"
+                               .format(table.table_name, argument))
     rows = min(table.shape.device_rows, table.shape.home_rows)
     if table.shape.home_rows > 0 and send_count * ranks > rows:
         each, share = (" from each of {} ranks".format(ranks), ", of each rank") if ranks > 1 else ("", "")
-        raise TableLookupError("Table {!r}: send_count {}{} is more than device_vocabulary_size {} or "
-                               "host_vocabulary_size {}{}. With host rows, both must be at least the number of keys "
-                               "in a batch".format(
-                                   table.table_name, send_count, each, table.shape.device_rows, table.shape.home_rows,
-                                   share))
+        raise TableLookupError("Table {!r} is looked up with {} {}{}, which exceeds device_vocabulary_size {} or "
+                               "host_vocabulary_size {}{}. With host rows, both must hold all keys of a batch. "
+                               "Increase the sizes, or decrease {}".format(
+                                   table.table_name, argument, send_count, each, table.shape.device_rows,
+                                   table.shape.home_rows, share, argument))
 
 
 def _require_in_batch(spec: FeatureSpec, batch: Any) -> None:
     if batch is None:
-        raise TableLookupError("FeatureSpec {!r}: with dynamic shapes, pass batch=, the result of "
-                               "iterator.get_next()".format(spec.label))
+        raise TableLookupError("FeatureSpec {!r} is looked up without batch=, which is required by dynamic shapes. "
+                               "Pass what iterator.get_next() returned as batch".format(spec.label))
     if isinstance(batch, Mapping) and not any(key in batch for key in spec.index_keys):
-        raise TableLookupError(missing(batch, spec))
+        raise FeatureError(missing(batch, spec))
 
 
 def _table_lookup(state: GraphState, request: LookupRequest, spec: FeatureSpec) -> TableLookup:
     table = request.table
     channel = request.channel
     if state.started and channel == TRAIN:
-        raise CallOrderError("Table {!r}: the pipeline has already started. Training lookups come before "
-                             "asc.start()".format(table.table_name))
+        raise CallOrderError("Table {!r} cannot be looked up for training, because the pipeline has already started. "
+                             "Move the lookup before asc.start()".format(table.table_name))
     stream = state.stream_of(spec, channel)
     key = (table.table_name, channel)
-    ticket = _ticket(state, stream, request.batch)
+    ticket = _ticket(state, stream, spec, request.batch)
     if key not in state.lookups:
         if state.started:
-            raise CallOrderError("Table {!r}: the pipeline has already started. The first evaluation lookup comes "
-                                 "before asc.start()".format(table.table_name))
+            raise CallOrderError("Table {!r} cannot be looked up for evaluation for the first time, because the "
+                                 "pipeline has already started. Move the first evaluation lookup before asc.start()"
+                                 .format(table.table_name))
         state.lookups[key] = new_lookup(table, channel, stream, ticket)
     lookup = state.lookups[key]
     if lookup.stream is not stream or lookup.ticket is not ticket:
-        raise TableLookupError("Table {!r}: the lookups of the {} channel depend on several get_next(). They must "
-                               "use one batch".format(table.table_name, CHANNEL_NAMES[channel]))
+        raise TableLookupError("The {} lookups of table {!r} use the batches of several get_next() calls. Call "
+                               "iterator.get_next() once, and use its batch in all of these lookups".format(
+                                   CHANNEL_NAMES[channel], table.table_name))
     return lookup
 
 
-def _ticket(state: GraphState, stream: Stream, batch: Any) -> tf.Tensor:
+def _ticket(state: GraphState, stream: Stream, spec: FeatureSpec, batch: Any) -> tf.Tensor:
     """Return the ticket that travels with a batch: another output of the same ``get_next``."""
     sources = state.datasets.get_nexts() if batch is None else _get_nexts_of(tensors_of(batch))
     tickets = [ticket for ticket in (state.datasets.ticket_of(stream.number, source) for source in sources)
@@ -205,23 +211,25 @@ def _ticket(state: GraphState, stream: Stream, batch: Any) -> tf.Tensor:
     if len(tickets) == 1:
         return tickets[0]
     if batch is None:
-        raise TableLookupError("{} get_next() use batches of this insert function. Pass batch= to select one".format(
-                                   len(tickets) or "no"))
-    raise TableLookupError("batch= depends on {} get_next() whose dataset was mapped with the insert function of "
-                           "this FeatureSpec. Pass the result of one iterator.get_next(), and create the initializer "
-                           "of the iterator before asc.sparse_lookup()".format(len(tickets) or "no"))
+        raise TableLookupError("FeatureSpec {!r} is looked up without batch=, but {} get_next() calls return batches "
+                               "of its insert function. Pass what iterator.get_next() returned as batch".format(
+                                   spec.label, len(tickets) or "no"))
+    raise TableLookupError("The batch= of FeatureSpec {!r} comes from {} get_next() calls of a dataset that was "
+                           "mapped with its insert function, expected one. Pass what one iterator.get_next() returned, "
+                           "and create the iterator's initializer before asc.sparse_lookup()".format(
+                               spec.label, len(tickets) or "no"))
 
 
 def _refuse_inputs_of_keras(table: Table, given: List[Any]) -> None:
-    """Raise ``ValueError`` if ids come from placeholders that Keras feeds: they are unknown before their step."""
+    """Raise ``TableLookupError`` if ids come from placeholders that Keras feeds: they are unknown before their step."""
     tensors = tensors_of(given)
     placeholders = _sources_of(tensors, ("Placeholder",))
     if placeholders and (internals.is_in_layer_of_keras() or any(map(internals.is_of_keras, tensors))):
-        raise TableLookupError("Table {!r}: its ids depend on {!r}, an input of a Keras model. Keras' fit, evaluate "
-                               "and predict are not supported, because ids must be known before their step. Read ids "
-                               "from the iterator of a tf.data dataset, call layers as functions of the result of "
-                               "iterator.get_next(), and train in a session or an Estimator: "
-                               "docs/tutorial/first_program.md, Keras".format(table.table_name, placeholders[0].name))
+        raise TableLookupError(
+            "The ids of table {!r} come from {!r}, an input of a Keras model. fit, evaluate and predict of Keras are "
+            "not supported: ids must come from the iterator of a tf.data dataset, so that they are known before their "
+            "step. Call layers as functions of what iterator.get_next() returned, and train in a session or an "
+            "Estimator (docs/tutorial/first_program.md, Keras)".format(table.table_name, placeholders[0].name))
 
 
 def _get_nexts_of(tensors: List[tf.Tensor]) -> List[tf.Operation]:

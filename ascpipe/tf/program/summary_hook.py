@@ -56,11 +56,12 @@ class SummaryHook(tf.estimator.SessionRunHook):
     def __init__(self, save_steps: Optional[int] = None, save_secs: Optional[float] = None,
                  output_dir: Optional[str] = None, summary_writer: Any = None) -> None:
         if save_steps is not None and save_secs is not None:
-            raise ArgumentError("SummaryHook has save_steps={} and save_secs={}. Pass one of them".format(
-                                    save_steps, save_secs))
+            raise ArgumentError("asc.SummaryHook has both save_steps={} and save_secs={}. Pass one of them".format(
+                save_steps, save_secs))
         if (output_dir is None) == (summary_writer is None):
-            raise ArgumentError("SummaryHook needs either output_dir, a folder, or summary_writer. In an Estimator, "
-                                "pass output_dir=estimator.model_dir")
+            raise ArgumentError("asc.SummaryHook has {} output_dir {} summary_writer. Pass one of them; for an "
+                                "Estimator, pass output_dir=estimator.model_dir".format(
+                                    *(("neither", "nor") if output_dir is None else ("both", "and"))))
         self._save_steps = save_steps
         self._save_s = None if save_steps is not None else float(save_secs or _DEFAULT_S)
         self._folder = output_dir
@@ -75,7 +76,7 @@ class SummaryHook(tf.estimator.SessionRunHook):
         rank = Process.current().configuration.rank_id
         self._global_step = tf.compat.v1.train.get_global_step()
         if self._global_step is None:
-            raise MissingFromGraphError("SummaryHook needs a global step, which the graph does not have. Call "
+            raise MissingFromGraphError("asc.SummaryHook needs a global step, but the graph has none. Call "
                                         "tf.train.get_or_create_global_step()")
         if self._folder is not None:
             folder = self._folder if rank == 0 else os.path.join(self._folder, "rank-{}".format(rank))
@@ -195,7 +196,8 @@ class _Writing(threading.Thread):
             return Answer(pipeline.link.status(), at)
         except (AscpipeError, OSError) as error:  # OSError: no file descriptors are left
             if not self._has_warned:
-                _log.warning("no scalars of the pipeline: %s", str(error))  # an error object keeps the pipeline alive
+                # An error object would keep the pipeline alive, so the text is logged.
+                _log.warning("No scalars of the pipeline are written: %s", str(error))
             self._has_warned = True
             return None
 

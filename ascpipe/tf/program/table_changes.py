@@ -9,7 +9,7 @@ from typing import Any, List, Optional
 
 import tensorflow as tf
 
-from ascpipe.errors import CallOrderError, MissingFromGraphError
+from ascpipe.errors import CallOrderError, MissingFromGraphError, api_names
 from ascpipe.layout.words import CUT_EVICT, CUT_THRESHOLD, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.features import clean_table_name
@@ -100,13 +100,14 @@ class EvictHook(tf.estimator.SessionRunHook):
         state = GraphState.of(tf.compat.v1.get_default_graph())
         self._evict = eviction_op(state)
         if self._evict is None:
-            _log.warning("EvictHook does nothing: the graph trains no table with an eviction_threshold")
+            _log.warning(api_names.in_names_of_program(
+                "asc.EvictHook has no effect, because the graph trains no table whose features have an "
+                "eviction_threshold"))
         if self._steps is not None:
             self._global_step = tf.compat.v1.train.get_global_step()
             if self._global_step is None:
-                raise MissingFromGraphError("asc.EvictHook(evict_step_interval={}) needs a global step, which the "
-                                            "graph does not have. Call tf.train.get_or_create_global_step()".format(
-                                                self._steps))
+                raise MissingFromGraphError("asc.EvictHook has evict_step_interval={}, but the graph has no global "
+                                            "step. Call tf.train.get_or_create_global_step()".format(self._steps))
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
         """Start both intervals."""
@@ -142,16 +143,16 @@ def trigger_evict(session: Optional[tf.compat.v1.Session] = None) -> None:
     """
     session = session or tf.compat.v1.get_default_session()
     if session is None:
-        raise CallOrderError("asc.trigger_evict() needs a session. Call it inside `with tf.Session()`, or pass "
-                             "session=")
+        raise CallOrderError("asc.trigger_evict() was called without a session, and there is no default session. Call "
+                             "it inside `with tf.Session()`, or pass session=")
     process = Process.current()
     process.deferred.start(session.graph)
     process.running_pipeline()
     state = GraphState.of(session.graph)
     evict = eviction_op(state) if state.started else None
     if evict is None:
-        raise MissingFromGraphError("asc.trigger_evict(): the graph of the session trains no table with an "
-                                    "eviction_threshold")
+        raise MissingFromGraphError("asc.trigger_evict() has nothing to evict from: the session's graph trains no "
+                                    "table whose features have an eviction_threshold")
     session.run(evict)
 
 
@@ -161,11 +162,12 @@ def _cut(table: Table, kind: int, argument: tf.Tensor) -> tf.Operation:
 
 def _named_tables(state: GraphState, name: str) -> List[Table]:
     if not state.tables:
-        raise MissingFromGraphError("set_threshold: the default graph has no table. Call it after asc.create_table()")
+        raise MissingFromGraphError("set_threshold() was called in a graph without tables. Call it after "
+                                    "asc.create_table()")
     cleaned = clean_table_name(name) if name else None
     if cleaned is not None and cleaned not in state.tables:
-        raise MissingFromGraphError("set_threshold: the default graph has no table {!r}; it has {}".format(
-                                        name, ", ".join(sorted(map(repr, state.tables)))))
+        raise MissingFromGraphError("set_threshold() found no table {!r} in the default graph, which has the "
+                                    "tables {}".format(name, ", ".join(sorted(map(repr, state.tables)))))
     # Before the start, a later lookup may still set a threshold. A table without admission ignores the cut.
     return [table for key, table in state.tables.items() if cleaned in (None, key)
             and (not state.started or state.thresholds.of(key).access >= 0)]

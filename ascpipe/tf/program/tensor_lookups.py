@@ -56,13 +56,12 @@ def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.
     ids = given.values
     trains = request.trains  # also True if the lookup is open: it is closed or refused below
     if not are_ids(ids.dtype):
-        raise TableLookupError("Table {!r}: ids {!r} have dtype {}, but ids are integers{}".format(
-                                   table.table_name, ids.name, ids.dtype.name,
-                                   ". Pass tf.strings.to_hash_bucket_fast(ids, 2 ** 63 - 1)"
-                                   if ids.dtype == tf.string else ""))
+        raise TableLookupError("The ids {!r} of table {!r} have dtype {}, but ids must be integers{}".format(
+            ids.name, table.table_name, ids.dtype.name, ". Pass tf.strings.to_hash_bucket_fast(ids, 2 ** 63 - 1)"
+            if ids.dtype == tf.string else ""))
     if ids.graph is not table.variable.graph:
-        raise TableLookupError("Table {!r}: ids {!r} are in another graph than the table".format(
-                                   table.table_name, ids.name))
+        raise TableLookupError("The ids {!r} are not in the graph of table {!r}. Create the table in the graph of its "
+                               "lookups".format(ids.name, table.table_name))
     if request.is_open and (table.table_name, TRAIN) in state.requests.merged:
         request = request.closed(EVAL)  # the training lookups of the table are complete
     _require_open(state, table, request.channel)
@@ -79,16 +78,15 @@ def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.
 
 
 def refuse_ids_of_loops(table: Table, ids: tf.Tensor) -> None:
-    """Raise ``ValueError`` if the body of a loop or function computes the ids: they are unknown before the step."""
+    """Raise ``TableLookupError`` if the body of a loop or function computes the ids, which are then known too late."""
     is_in_function = ids.graph is not table.variable.graph and internals.outermost(ids.graph) is table.variable.graph
     if is_in_function or internals.is_in_loop(ids.op):
-        raise TableLookupError("Table {!r}: ids {!r} are computed in the body of {}, but the ids of a batch must be "
-                               "known before its step. Nothing was added to the graph. Look up all ids before it, "
-                               "and use their rows in the body: rows = sparse_lookup(table, ids), then "
-                               "tf.map_fn(function, rows)".format(
-                                   table.table_name, ids.name,
-                                   "a function" if is_in_function else
-                                   "a loop (tf.while_loop, tf.map_fn, tf.scan or an RNN)"))
+        raise TableLookupError(
+            "The ids {!r} of table {!r} are computed in the body of {}, so they are not known before their step. "
+            "Nothing was added to the graph. Look up all ids outside the body, and use their rows in the body: rows = "
+            "asc.sparse_lookup(table, ids), then tf.map_fn(function, rows)".format(
+                ids.name, table.table_name, "a function" if is_in_function else
+                "a loop (tf.while_loop, tf.map_fn, tf.scan or an RNN)"))
 
 
 def do_merge_lookup(is_train: bool = True) -> None:
@@ -115,7 +113,7 @@ def do_merge_lookup(is_train: bool = True) -> None:
     if not any(lookup.channel == channel for lookup in state.requests.lookups):
         if state.lookups and not state.requests.lookups:
             return  # this graph is in FeatureSpec mode
-        raise MissingFromGraphError("do_merge_lookup(is_train={}): the default graph has no {} lookup. Call "
+        raise MissingFromGraphError("do_merge_lookup(is_train={}) was called in a graph without {} lookups. Call "
                                     "sparse_lookup(..., is_train={}, modify_graph=True) before it".format(
                                         is_train, CHANNEL_NAMES[channel], is_train))
     for lookup in state.requests.lookups:
@@ -184,18 +182,29 @@ def _require_open(state: GraphState, table: Table, channel: int) -> None:
     if state.started or state.requests.done:
         for variable, stand_in in StandIns.of(state).items():
             if stand_in.table is table:
-                raise ColumnError(variable, "the pipeline of this graph was started by asc.start() or the first run "
-                                            "of a session, and then another layer reads the column. Build all "
-                                            "towers, also those that evaluate, before that")
-        raise CallOrderError("Table {!r}: the pipeline has already started. Lookups of the {} channel with "
-                             "modify_graph=True come before asc.start()".format(*words))
+                raise ColumnError(variable, "another layer uses the column after the pipeline of this graph has "
+                                  "started (by asc.start() or the first run of a session). Build all towers, including "
+                                  "towers for evaluation, before the start")
+        raise CallOrderError("Table {!r} cannot be looked up for {}, because the pipeline has already started. Move "
+                             "the lookup before asc.start()".format(*words))
     if key in state.requests.merged:
-        raise CallOrderError("Table {!r}: its {} lookups were already merged by compute_gradients(), minimize() or "
-                             "do_merge_lookup(). Look tables up before that".format(*words))
+        raise CallOrderError("Table {!r} cannot be looked up for {}, because {} has already merged its lookups into "
+                             "one op. Move the lookup before that call".format(*words, _merges()))
     if key in state.lookups:
-        raise TableLookupError("Table {!r}: its {} lookups have FeatureSpecs. Look a table up either with "
-                               "FeatureSpecs or with tensors (modify_graph=True)".format(*words))
+        raise TableLookupError("Table {!r} cannot be looked up with a tensor for {}, because it is also looked up with "
+                               "FeatureSpecs. Use either FeatureSpecs or tensors for all {} lookups of a table".format(
+                                   *words, words[1]))
     require_fewer(table, channel, len(state.requests.of(*key)))
+
+
+def _merges() -> str:
+    """Return the calls that merge lookups, for error messages."""
+    return "compute_gradients() or minimize()" if _is_plain() else (
+        "compute_gradients(), minimize() or do_merge_lookup()")
+
+
+def _is_plain() -> bool:
+    return Process.is_initialised() and Process.current().is_plain
 
 
 def _spec_of(table: Table, ids: tf.Tensor, name: str) -> FeatureSpec:
@@ -230,13 +239,13 @@ def _stand_in(table: Table, ids: tf.Tensor, requests: Requests, *, trains: bool)
 
 @tf.RegisterGradient(_UNMERGED)
 def _gradient_of_stand_in(op: tf.Operation, _gradient: Any) -> None:
-    what = "The gradient of rows {!r} was requested before the table's lookups of tensors were merged. ".format(
+    what = "The gradient of rows {!r} was requested before the lookups of their table were merged. ".format(
         op.inputs[0].op.name)
-    if Process.is_initialised() and Process.current().is_plain:
-        raise CallOrderError(what + "Instead of tf.gradients(), call compute_gradients(loss, var_list) of an "
-                             "optimizer. It merges them; asc.table_variables() returns the tables for var_list")
-    raise CallOrderError(what + "Call do_merge_lookup() (mx_rec.graph.merge_lookup) before tf.gradients(); "
-                         "compute_gradients() and minimize() of an optimizer call it themselves")
+    if _is_plain():
+        raise CallOrderError(what + "Instead of tf.gradients(), use compute_gradients(loss, var_list) of an optimizer, "
+                             "which merges the lookups. asc.table_variables() returns the tables for var_list")
+    raise CallOrderError(what + "Call do_merge_lookup() (mx_rec.graph.merge_lookup) before tf.gradients(), or use "
+                         "compute_gradients() or minimize() of an optimizer, which merge the lookups")
 
 
 def _table_lookup(table: Table, channel: int, lookups: List[TensorLookup]) -> TableLookup:

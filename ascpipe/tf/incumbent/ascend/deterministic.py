@@ -49,8 +49,9 @@ def _init(self: Any, target: str = "", graph: Optional[tf.Graph] = None, config:
     global _threads_are_shared
     if _is_asked(config):
         if _threads_are_shared:
-            _log.warning("deterministic: two runs may differ, because an earlier session of this process did not "
-                         "request it and later sessions use its threads. Request it in the first session, too")
+            _log.warning("Two runs of this deterministic session may differ, because the first session of this "
+                         "process was not deterministic, and later sessions use its threads. Set deterministic in the "
+                         "first session, too")
         ordered = tf.compat.v1.ConfigProto()
         ordered.CopyFrom(config)
         ordered.intra_op_parallelism_threads = 1

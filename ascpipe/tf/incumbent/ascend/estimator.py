@@ -38,7 +38,7 @@ class NPURunConfig(tf.estimator.RunConfig):
             deterministic_sessions.install()
         dropped = sorted(name for name in kwargs if name not in _KNOWN)
         if dropped:
-            _log.info("NPURunConfig: these have no effect without a card: %s", ", ".join(dropped))
+            _log.info("NPURunConfig: these arguments have no effect without an Ascend card: %s", ", ".join(dropped))
         super().__init__(**{name: value for name, value in kwargs.items() if name in _KNOWN})
         self.iterations_per_loop = iterations_per_loop
 

@@ -62,8 +62,8 @@ class IterationPerLoop:
         """
         _ITERATIONS.check("iterations_per_loop", iterations_per_loop)
         if self._loop is None:
-            raise CallOrderError("load_iteration_per_loop_var needs a variable. Call "
-                                 "create_iteration_per_loop_var(train_op) first")
+            raise CallOrderError("load_iteration_per_loop_var() was called before create_iteration_per_loop_var(). "
+                                 "Call create_iteration_per_loop_var(train_op) first")
         load_iterations(sess, self._loop, iterations_per_loop)
 
 
@@ -112,10 +112,11 @@ class _Loops:
         return self._run(fetches, feed_dict, options, run_metadata)
 
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
-        """Replace ``tf.Session.make_callable``: raise ``ValueError`` for ops with iterations."""
+        """Replace ``tf.Session.make_callable``: raise ``ArgumentError`` for ops with iterations."""
         if self._loops_of(fetches):
-            raise ArgumentError("make_callable cannot train several iterations. Call Session.run, or pass the op "
-                                "that set_iteration_per_loop received")
+            raise ArgumentError("make_callable() was called with an op that trains several iterations, which it does "
+                                "not support. Call Session.run(), or pass the op that was passed to "
+                                "set_iteration_per_loop()")
         return self._make_callable(fetches, feed_list, accept_options)
 
     def _loops_of(self, fetches: Any) -> List[tf.Operation]:
