@@ -127,8 +127,8 @@ def remove_checkpoint(prefix: str) -> None:
             try:
                 records = tree.records()
             except CheckpointError as error:
-                raise NotRemovedError(tree.path, "only checkpoints of ascpipe can be removed, and its records do not "
-                                                 "identify it as one ({}). Remove it yourself".format(error)) from error
+                raise NotRemovedError(tree.path, "only checkpoints of ascpipe are removed, and its records do not "
+                                      "identify it as one ({}). Delete the directory yourself".format(error)) from error
         _remove(directory_fd, tree, records)
 
 
