@@ -92,8 +92,8 @@ def test_a_warm_start_knows_variables_by_their_names_before(trained, tmp_path):
 
 
 @pytest.mark.parametrize("side, vocabularies, why", [
-    ("tensorflow", None, "has 300 rows of .*user_embedding.* as TensorFlow keeps them"),
-    ("device", {ROWS.format("user"): tf.estimator.VocabInfo("new", 300, 0, "old")}, "a VocabInfo gives its rows")],
+    ("tensorflow", None, "has 300 rows of .*user_embedding.* as a TensorFlow variable, not as a"),
+    ("device", {ROWS.format("user"): tf.estimator.VocabInfo("new", 300, 0, "old")}, "a VocabInfo reorders its")],
     ids=["variables", "vocabularies"])
 def test_a_warm_start_that_no_table_can_take_is_refused(side, vocabularies, why, trained, tmp_path):
     settings = tf.estimator.WarmStartSettings(trained[side], ".*", vocabularies)

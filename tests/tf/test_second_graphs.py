@@ -154,7 +154,7 @@ def test_any_checkpoint_is_restored_beside_training_and_training_goes_on_as_if_i
                 losses.append(run.run([program.loss, program.train])[0])
                 assert same(readers[0].read(older, len(PROBES)), expected[0])
                 assert same(readers[1].read(other, len(PROBES)), expected[1])
-                with pytest.raises(NotSavedError, match="E510.*reads the tables of a checkpoint that it has restored"):
+                with pytest.raises(NotSavedError, match="E510.*this session reads the tables of a restored checkpoint"):
                     readers[1].saver.save(other, str(tmp_path / "mixed"))
                 other.run(readers[1].initialize)
                 now = read_here(program, run)

@@ -141,7 +141,7 @@ def test_init_of_rec_sdk_ignores_unknown_arguments_and_names_the_nearest(caplog)
         init(use_dynamik=False, flag_of_another_version=1)
         terminate_config_initializer()
     (said,) = [record.getMessage() for record in caplog.records if "unknown" in record.getMessage()]
-    assert said == ("init: unknown arguments are ignored: flag_of_another_version, use_dynamik "
+    assert said == ("init(): unknown arguments are ignored: flag_of_another_version, use_dynamik "
                     "(did you mean use_dynamic?)")
 
 
