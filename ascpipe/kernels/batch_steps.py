@@ -42,7 +42,6 @@ from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 
 
-
 @inner("int64(Planner, int64, int64[::1], int32[::1])")
 def touch(planner, number, unique, out_held):
     """Find or create the entries of a frame's keys, and keep them while the frame is in the window.
