@@ -148,7 +148,7 @@ def test_a_strategy_of_tensorflow_is_refused_for_tables_alone(make, tmp_path):
     wanted = [fc.embedding_column(words(50), 4)]
     with columns.on("device"):
         tf.estimator.DNNClassifier([4], wanted, str(tmp_path / "small"), config=config).train(read, steps=2)
-        with pytest.raises(Exception, match="E251.*leave train_distribute.*ascpipe run --ranks"):
+        with pytest.raises(Exception, match="E251.*Remove train_distribute.*ascpipe run --ranks"):
             tf.estimator.DNNClassifier([4], [p.embedding(words())], str(tmp_path), config=config).train(read, steps=2)
 
 

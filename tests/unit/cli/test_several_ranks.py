@@ -55,7 +55,7 @@ def test_hosts_that_are_none_or_too_few_are_wrong_usage(network, hosts):
 
 @pytest.mark.parametrize("count, hosts", [(2, None), (3, "other:1,third:2")])
 def test_ranks_of_a_machine_do_not_share_a_daemon(network, count, hosts):
-    with pytest.raises(click.BadParameter, match="name 'mine-{local_rank}'"):
+    with pytest.raises(click.BadParameter, match="Use 'mine-{local_rank}'"):
         Ranks(["python", "program.py"], count, hosts, False, "mine")
     Ranks(["python", "program.py"], count, hosts, False, "mine-{local_rank}")
 
@@ -88,7 +88,7 @@ def test_alone_this_machine_may_be_called_as_it_likes(network):
 
 
 def test_localhost_beside_another_machine_is_refused(network):
-    with pytest.raises(RanksError, match="host localhost leads to 127.0.0.1, which no other machine reaches"):
+    with pytest.raises(RanksError, match="host localhost resolves to 127.0.0.1, which other machines cannot reach"):
         made(2, "localhost:1,other:1")
 
 
