@@ -28,7 +28,7 @@ def test_a_lookup_in_training_that_no_optimizer_updates_is_an_error_at_the_start
         bias = v1.get_variable("bias", [], initializer=v1.zeros_initializer())
     loss = p.loss_of(layer(features) + bias, features["label"])
     v1.train.GradientDescentOptimizer(0.1).minimize(loss, var_list=[bias])
-    with pytest.raises(ColumnError, match="words_embedding.*no optimizer updates it.*var_list that has this one"):
+    with pytest.raises(ColumnError, match="words_embedding.*no optimizer updates it.*var_list with this one"):
         asc.start()
         programs.session().run(iterator.initializer)
 
@@ -53,7 +53,7 @@ def test_rows_that_are_read_from_the_variable_are_refused_with_the_cure(on_devic
     ((gradient, variable),) = pairs
     values = gradient.values + 0.1 * tf.gather(variable, gradient.indices)
     optimizer.apply_gradients([(tf.IndexedSlices(values, gradient.indices, gradient.dense_shape), variable)])
-    with pytest.raises(TableUseError, match=r"a table has its rows.*add factor \* tf\.nn\.l2_loss\(rows\) to the loss"):
+    with pytest.raises(TableUseError, match=r"rows are in a table.*add factor \* tf\.nn\.l2_loss\(rows\) to the loss"):
         programs.session().run(iterator.initializer)
 
 
@@ -87,7 +87,7 @@ def test_an_update_beside_columns_that_are_not_trained_is_an_error_at_the_start(
     loss = p.loss_of(with_bias(features), features["label"])
     (bias,) = v1.trainable_variables("bias")
     update(bias, *tf.gradients(loss, bias))
-    with pytest.raises(ColumnError, match=r"words_embedding.*no optimizer updates it.*of a var_list that has this one"):
+    with pytest.raises(ColumnError, match=r"words_embedding.*no optimizer updates it.*a var_list with this one"):
         start()
         programs.session().run(iterator.initializer)
 

@@ -174,5 +174,5 @@ class TestRefusals:
                 sparse_lookup(table, spec, is_train=False, batch=batch)
         with graphs[0].as_default():
             programs.start()
-        with graphs[1].as_default(), pytest.raises(ValueError, match="'newer' were created while start_asc_pipeline"):
+        with graphs[1].as_default(), pytest.raises(ValueError, match="'newer' were created before start_asc_pipeline"):
             programs.start()

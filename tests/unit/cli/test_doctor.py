@@ -126,7 +126,7 @@ def test_compiled_kernels_without_a_library_in_a_folder_that_cannot_be_written_a
     with monkeypatch.context() as without_a_compiler:
         without_a_compiler.setenv("PATH", "")
         (found,) = doctor.kernels()
-        assert (found.state, "no C compiler is here" in found.text) == (doctor.OK, True)
+        assert (found.state, "there is no C compiler" in found.text) == (doctor.OK, True)
 
     def full(**unused):
         raise OSError(errno.EROFS, "Read-only file system")

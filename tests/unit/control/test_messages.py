@@ -70,7 +70,7 @@ def test_a_stream_that_a_session_cannot_get_is_named(stream, words):
 
 def test_a_session_has_a_limit_of_streams():
     full = messages.extended(STREAMS, messages.Stream(70, 1, (0,)))
-    with pytest.raises(MessageError, match="stream 71 is one too many: a session has at most 32"):
+    with pytest.raises(MessageError, match="stream 71 exceeds the limit: a session has at most 32"):
         messages.extended(full, messages.Stream(71, 1, (0,)))
 
 
@@ -87,7 +87,7 @@ def test_a_table_is_in_the_local_rings_of_several_streams():
 
 
 def test_a_local_ring_has_a_table_once():
-    with pytest.raises(MessageError, match="stream 8 has a table twice"):
+    with pytest.raises(MessageError, match="stream 8 has the same table twice"):
         messages.parse_request(request("start", {**GOOD["start"], "streams": [local(8, 1, 1)]}))
 
 
