@@ -247,7 +247,7 @@ class TestRefusals:
             spec = FeatureSpec("c", table_name="item", index_key="c")
             _, batch = programs.insert(PROBES, [spec], training=False)
             sparse_lookup(item, spec, is_train=False, batch=batch)
-            with pytest.raises(ValueError, match="table 'item': the graph whose pipeline runs " + words):
+            with pytest.raises(ValueError, match="Table 'item': the graph whose pipeline runs " + words):
                 programs.start()
 
     def test_a_graph_that_trains_with_another_optimizer(self, running):
