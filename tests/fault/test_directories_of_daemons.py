@@ -65,7 +65,8 @@ def test_kernels_below_a_folder_that_others_may_write_to_are_not_loaded(mode, tm
     (tmp_path / "shared").chmod(mode)
     use_standins(monkeypatch)
     monkeypatch.setenv("ASCPIPE_CACHE_DIR", str(tmp_path / "shared" / "cache"))
-    with pytest.raises(RunDirError, match=r"E214.*/shared cannot be used: others may write to it \(mode {:o}\)".format(mode)):
+    refused = r"E214.*/shared cannot be used: others may write to it \(mode {:o}\)".format(mode)
+    with pytest.raises(RunDirError, match=refused):
         DaemonProcess("unit")
 
 
