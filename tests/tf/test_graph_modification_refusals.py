@@ -79,7 +79,7 @@ def from_the_global_step(ids):
 def from_two_of_them(ids):
     variable = tf.compat.v1.get_variable("shift", [], tf.int64, use_resource=False)
     return ids + variable + tf.compat.v1.placeholder(tf.int64, [], "scale"), [
-        r"as 2 ops that make it cannot run",
+        r"because 2 ops that compute it cannot run",
         r"'scale' \(Placeholder\): it is fed", r"'shift' \(VariableV2\): a variable"]
 
 

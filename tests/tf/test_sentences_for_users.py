@@ -24,7 +24,7 @@ def test_a_batch_without_the_feature_is_told_in_the_names_that_were_typed_with_t
         dataset(FeatureSpec("user_id", table_name="user_table"))
     said = str(raised.value)
     assert "FeatureSpec 'user_id': the batch has no 'user_id', nor 'user_table'" in said
-    assert "the keys 'label', 'user_ids'; did you mean user_ids? Give it as index_key" in said
+    assert "the keys 'label', 'user_ids'; did you mean user_ids? Pass it as index_key" in said
     assert "user_id_" not in said
 
 

@@ -61,7 +61,7 @@ def test_a_session_gets_one_more_evaluation_stream_over_tables_that_have_one():
 @pytest.mark.parametrize("stream, words", [
     (messages.Stream(70, 0, (0,)), "stream 70 would be the second to train table 0"),
     (messages.Stream(3, 1, (0,)), "stream 3 is there already"),
-    (messages.Stream(70, 1, (0, 1)), "stream 70 has table 1, there are 1"),
+    (messages.Stream(70, 1, (0, 1)), "stream 70 has table 1, but there are 1"),
 ])
 def test_a_stream_that_a_session_cannot_get_is_named(stream, words):
     with pytest.raises(MessageError, match=words):
@@ -111,8 +111,8 @@ def changed(path, value):
     (("status", "extra"), 1, "fields"),
     (("start", "streams"), [], "0 items"),
     (("start", "streams", 0, "channel"), 3, "0 to 2"),
-    (("start", "streams", 0, "channel"), 2, "stream 0 of channel 2 has rank_size 1: 2 or more in channel 2"),
-    (("start", "streams", 0, "rank_size"), 2, "stream 0 of channel 0 has rank_size 2: 2 or more in channel 2, 1"),
+    (("start", "streams", 0, "channel"), 2, "stream 0 of channel 2 has rank_size 1; expected 2 or more in channel 2"),
+    (("start", "streams", 0, "rank_size"), 2, "stream 0 of channel 0 has rank_size 2; expected 2 or more in channel 2, and 1"),
     (("start", "streams", 0, "rank_size"), 4096, "rank_size is 4096, allowed are 1 to 4095"),
     (("start", "streams", 0, "rank_size"), 0, "rank_size is 0, allowed are 1 to 4095"),
     (("start", "streams", 0, "rank_size"), None, "rank_size is a NoneType"),
