@@ -112,7 +112,7 @@ def changed(path, value):
     (("start", "streams"), [], "0 items"),
     (("start", "streams", 0, "channel"), 3, "0 to 2"),
     (("start", "streams", 0, "channel"), 2, "stream 0 of channel 2 has rank_size 1; expected 2 or more in channel 2"),
-    (("start", "streams", 0, "rank_size"), 2, "stream 0 of channel 0 has rank_size 2; expected 2 or more in channel 2, and 1"),
+    (("start", "streams", 0, "rank_size"), 2, "0 of channel 0 has rank_size 2; expected 2 or more in channel 2, and 1"),
     (("start", "streams", 0, "rank_size"), 4096, "rank_size is 4096, allowed are 1 to 4095"),
     (("start", "streams", 0, "rank_size"), 0, "rank_size is 0, allowed are 1 to 4095"),
     (("start", "streams", 0, "rank_size"), None, "rank_size is a NoneType"),
