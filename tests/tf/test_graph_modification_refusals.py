@@ -73,7 +73,8 @@ def from_a_function_of_python(ids):
 
 
 def from_the_global_step(ids):
-    return ids + tf.compat.v1.train.get_or_create_global_step(), [r"'global_step' \(\w+\): (it reads or changes a variable|it uses)"]
+    return ids + tf.compat.v1.train.get_or_create_global_step(), [
+        r"'global_step' \(\w+\): (it reads or changes a variable|it uses)"]
 
 
 def from_two_of_them(ids):
