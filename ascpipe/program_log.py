@@ -43,8 +43,8 @@ def program_logger() -> logging.Logger:
     logger = logging.getLogger(NAME)
     level = os.environ.get(LEVEL, "INFO")
     if level.upper() not in _LEVELS:
-        raise EnvironmentVariableError("Environment variable {} has the value {!r}; expected one of {}".format(
-                                           LEVEL, level, ", ".join(_LEVELS)))
+        raise EnvironmentVariableError("Environment variable {} has the value {!r}. Set it to one of {}".format(
+            LEVEL, level, ", ".join(_LEVELS)))
     if logger.level == logging.NOTSET:
         logger.setLevel(level.upper())
     if not any(isinstance(handler, _Screen) for handler in logger.handlers):

@@ -218,7 +218,7 @@ def _number(what: str) -> int:
     number = number_in(text)
     if number is None:
         raise EnvironmentVariableError("Environment variable {} has the value {}, which is not a number of ranks. "
-                                       "Set it to digits".format(variable, shown(text)))
+                                       "Set it to a number in digits".format(variable, shown(text)))
     return number
 
 

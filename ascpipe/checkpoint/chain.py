@@ -31,8 +31,8 @@ class Chain(Checkpoint):
         self.positions = newest.positions
         for member in members[:-1]:
             if [_form(spec) for spec in member.tables.values()] != [_form(spec) for spec in newest.tables.values()]:
-                raise DamagedCheckpointError(newest.prefix, member.prefix, "it has other tables than the delta that "
-                                                                           "is based on it")
+                raise DamagedCheckpointError(newest.prefix, member.prefix,
+                                             "its tables differ from the tables of the delta that is based on it")
         self._members = members
         self._tellers = {name: _Tellers(members[1:], name) for name in newest.tables}
         for name, spec in newest.tables.items():

@@ -75,7 +75,8 @@ def _check_spec(spec: TableSpec) -> None:
 
 def _check_slots(where: str, spec: TableSpec) -> None:
     if len(spec.slots) > MAX_SLOTS:
-        raise ValueError("{}{} optimizer slots; at most {} are supported".format(where, len(spec.slots), MAX_SLOTS))
+        raise ValueError("{}it has {} optimizer slots; at most {} are supported".format(
+            where, len(spec.slots), MAX_SLOTS))
     seen = set(OURS)
     for slot in spec.slots:
         _kind(where + "optimizer slot", slot, SlotSpec)

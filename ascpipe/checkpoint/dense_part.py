@@ -22,7 +22,7 @@ def make_durable(sparse_fd: int, stem: str, *, needed: bool) -> Dict[str, SavedF
         names = disk.names(fd)
         foreign = [name for name in names if not is_dense_name(name, stem)]
         if foreign:
-            raise OSError(errno.EINVAL, "a file that does not belong to a TensorFlow checkpoint", foreign[0])
+            raise OSError(errno.EINVAL, "not a file of a TensorFlow checkpoint", foreign[0])
         if needed and stem + ".index" not in names:
             raise OSError(errno.ENOENT, "TensorFlow's part was not written", stem + ".index")
         saved = {name: _made_durable(fd, name) for name in names}

@@ -53,8 +53,8 @@ class NotPublishedError(CheckpointError):
 
     code = "E511"
     fields: ClassVar[Tuple[str, ...]] = ("prefix", "directory", "reason")
-    template = ("Checkpoint {prefix} is complete in {directory} and can be restored, but {reason}. "
-                "Remove the cause and save again")
+    template = ("Checkpoint {prefix} is complete in {directory} and can be restored, but a step after its commit "
+                "failed: {reason}. Remove the cause and save again")
 
 
 class NoCheckpointError(CheckpointError, FileNotFoundError):

@@ -109,8 +109,8 @@ class TableFolders:
     def write_pool(self, pool: np.ndarray) -> int:
         """Write the pool of initial rows; return the bytes written. Raise ``ValueError`` if its shape is wrong."""
         if not self._pool:
-            raise ValueError("table {!r}: it has a pool, but its initial rows are not of kind "
-                             "4".format(self._spec.name))
+            raise ValueError("table {!r}: it has a pool, but its initial rows are not of kind 4".format(
+                self._spec.name))
         piece = self._pool[0].piece
         _check(self._spec, "pool", pool, np.dtype(np.float32), (piece.rows, piece.width))
         return _write(self._pool, [pool])
@@ -169,7 +169,7 @@ def _check_keys(spec: TableSpec, block: Union[Block, PartedBlock, KeyBlock]) -> 
     for name in KeyBlock._fields:
         _check(spec, name, getattr(block, name), np.dtype(np.int64), shape)
     if (block.counts < 0).any() or (block.timestamps < 0).any():
-        raise ValueError("table {!r}: a count or timestamp below 0".format(spec.name))
+        raise ValueError("table {!r}: a count or timestamp is below 0".format(spec.name))
 
 
 def _check(spec: TableSpec, what: str, values: np.ndarray, dtype: np.dtype, shape: Sequence[int]) -> None:
@@ -180,4 +180,4 @@ def _check(spec: TableSpec, what: str, values: np.ndarray, dtype: np.dtype, shap
 
 def _check_room(spec: TableSpec, what: str, there: int, limit: int) -> None:
     if there > limit:
-        raise ValueError("table {!r}: more {} than the {} in its spec".format(spec.name, what, limit))
+        raise ValueError("table {!r}: there are more {} than the {} in its spec".format(spec.name, what, limit))

@@ -108,4 +108,4 @@ def belongs(keys: np.ndarray, rank: int, ranks: int) -> np.ndarray:
 def check_rank(rank: int, ranks: int) -> None:
     """Raise ``ValueError`` unless the rank exists."""
     if ranks < 1 or not 0 <= rank < ranks:
-        raise ValueError("rank {} of {} ranks".format(rank, ranks))
+        raise ValueError("rank {} is not in [0, {})".format(rank, ranks))

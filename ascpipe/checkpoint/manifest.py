@@ -143,16 +143,17 @@ def decoded_manifest(record: bytes) -> Manifest:
         slices = tuple(_slice_content(sealed_json.fields(one, _SLICE_FIELDS), rank, delta=parent is not None)
                        for rank, one in enumerate(sealed_json.array(content["slices"])))
         if len(slices) < 2:
-            raise ValueError("{} slices; a manifest of version {} has 2 or more".format(len(slices), SLICED_VERSION))
+            raise ValueError("it has {} slices; a manifest of version {} has 2 or more".format(
+                len(slices), SLICED_VERSION))
     else:
         slices = (_slice_content(content, 0, delta=parent is not None),)
     merged(slices)
     step = content["step"]
     stem = content["stem"]
     if step is not None and (type(step) is not int or not 0 <= step < 1 << 63):
-        raise ValueError("step {}".format(shown(step)))
+        raise ValueError("its step {} is not an integer in [0, 2^63)".format(shown(step)))
     if type(content["saved_at"]) is not float:
-        raise ValueError("saved_at {}".format(shown(content["saved_at"])))
+        raise ValueError("its saved_at {} is not a float".format(shown(content["saved_at"])))
     checks.check_stem(stem)
     return Manifest(step, stem, content["saved_at"], slices, parent)
 
@@ -208,8 +209,8 @@ def _of_format(record: bytes, wanted: str, newest: int = VERSION) -> Dict[str, A
     if content.get("format") != wanted:
         raise ValueError("its format is {}, expected {!r}".format(shown(content.get("format")), wanted))
     if content.get("version") not in range(VERSION, newest + 1):
-        raise ValueError("its format has version {}, but this ascpipe reads version {}. Use the version that saved "
-                         "it".format(shown(content.get("version")), VERSION if newest == VERSION else "2 and 3"))
+        raise ValueError("its format has version {}, but this ascpipe reads version {}. Use the ascpipe that saved it"
+                         .format(shown(content.get("version")), VERSION if newest == VERSION else "2 and 3"))
     return content
 
 
@@ -235,7 +236,7 @@ def _files(content: Any) -> Dict[str, SavedFile]:
     for name, described in content.items():
         file = sealed_json.fields(described, ["bytes", "digest"])
         if type(file["bytes"]) is not int or file["bytes"] < 0 or not isinstance(file["digest"], str):
-            raise ValueError("file {}: {}".format(shown(name), shown(described)))
+            raise ValueError("file {} has no valid size and digest: {}".format(shown(name), shown(described)))
         files[name] = SavedFile(file["bytes"], file["digest"])
     return files
 
@@ -265,7 +266,7 @@ def _position_json(position: Position) -> Dict[str, Any]:
 def _position(content: Any) -> Position:
     found = sealed_json.fields(content, Position._fields)
     if not isinstance(found["tables"], dict) or not isinstance(found["trained_batches"], dict):
-        raise ValueError("a position without tables or trained_batches")
+        raise ValueError("its position has no tables or no trained_batches")
     tables = {name: TablePosition(**sealed_json.fields(table, TablePosition._fields))
               for name, table in found["tables"].items()}
     return Position(found["run_id"], tables, found["trained_batches"])

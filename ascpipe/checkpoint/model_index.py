@@ -70,6 +70,6 @@ def _read(directory_fd: int, name: str, kind: type) -> Any:
     except FileNotFoundError:
         return kind()
     except (ValueError, RecursionError) as error:
-        _log.warning("%s cannot be read (%s) and is written again", name, error)
+        _log.warning("%s cannot be read (%s) and is replaced by a new one", name, error)
         return kind()
     return content if isinstance(content, kind) else kind()

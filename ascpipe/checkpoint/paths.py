@@ -5,6 +5,7 @@ import unicodedata
 from typing import NamedTuple, Optional, Tuple
 
 from ascpipe.checkpoint.errors import CheckpointPathError
+from ascpipe.errors import ArgumentError
 
 MANIFEST = "MANIFEST.json"
 PAIR = "PAIR.json"
@@ -86,7 +87,7 @@ def place_of_save(directory: str, base: str, step: Optional[int]) -> Place:
         ValueError: the step is negative.
     """
     if step is not None and (isinstance(step, bool) or not 0 <= step < 1 << 63):
-        raise ValueError("step {!r} of a checkpoint is not in [0, 2^63)".format(step))
+        raise ArgumentError("Step {!r} of a checkpoint is not in [0, 2^63). Nothing was written".format(step))
     if os.sep in base or not (directory or base):
         raise CheckpointPathError(base, "the name of a checkpoint is not a path")
     return place_of(os.path.join(directory, base if step is None else "{}-{}".format(base, int(step))))
@@ -120,7 +121,7 @@ def checked_directory(directory: str) -> str:
 
 def _check_path(path: str) -> None:
     if not isinstance(path, str) or not 1 <= len(path) <= _MAX_PATH:
-        raise CheckpointPathError(path, "expected a text of 1 to {} characters".format(_MAX_PATH))
+        raise CheckpointPathError(path, "it is not a string of 1 to {} characters".format(_MAX_PATH))
     if has_control_characters(path):
         raise CheckpointPathError(path, "it has control characters")
     if _SCHEME.match(path):

@@ -64,8 +64,9 @@ def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
             records, stamps = verified(tree, rows=rows)
             manifest = records.manifest
             if link is not None and records.pair.manifest != link.manifest:
-                raise DamagedCheckpointError(members[-1].prefix, MANIFEST, "its base is another {} than the one that "
-                                                                           "has this name now".format(link.stem))
+                raise DamagedCheckpointError(
+                    members[-1].prefix, MANIFEST, "it is based on another {} than the checkpoint that has this name now"
+                    .format(link.stem))
             dense = os.path.join(tree.path, DENSE, manifest.stem) if records.pair.dense else None
             members.append(
                 Checkpoint(tree, manifest.step, manifest.tables, manifest.position, dense, stamps[0])

@@ -76,11 +76,11 @@ def _piece(tree: Tree, table: str, folder: str) -> Optional[Piece]:
     else:
         return None
     if not 0 <= rows <= MAX_ROWS or not (0 if len(shape) == 2 else 1) <= width <= MAX_WIDTH:
-        raise tree.damaged(os.path.join(*names), "{} rows of {} values".format(rows, width))
+        raise tree.damaged(os.path.join(*names), "{} rows of {} values are not supported".format(rows, width))
     piece = Piece(folder, rows, width)
     size = tree.file_size((table, folder, WHOLE.data))
     if size != piece.data_bytes:
-        raise tree.damaged(os.path.join(table, folder, WHOLE.data), "it has {} bytes, but its attribute has {}".format(
+        raise tree.damaged(os.path.join(table, folder, WHOLE.data), "it has {} bytes, but its attribute says {}".format(
             size, piece.data_bytes))
     return piece
 

@@ -5,7 +5,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from ascpipe.checkpoint import disk, staging
 from ascpipe.checkpoint.contents import Link
-from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NotRemovedError
+from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError, NoCheckpointError, NotRemovedError
 from ascpipe.checkpoint.paths import DENSE, Place, checked_directory, place_of, stem_of
 from ascpipe.checkpoint.tree import Records, Tree, open_place, open_tree, why
 
@@ -126,9 +126,10 @@ def remove_checkpoint(prefix: str) -> None:
         with contextlib.closing(Tree(place, directory_fd)) as tree:
             try:
                 records = tree.records()
-            except CheckpointError as error:
-                raise NotRemovedError(tree.path, "only checkpoints of ascpipe can be removed, and its records do not "
-                                                 "identify it as one ({}). Remove it yourself".format(error)) from error
+            except DamagedCheckpointError as error:
+                raise NotRemovedError(tree.path, "only checkpoints of ascpipe are removed, and its records do not "
+                                      "identify it as one ({}: {}). Delete the directory yourself".format(
+                                          error.file, error.reason)) from error
         _remove(directory_fd, tree, records)
 
 

@@ -23,12 +23,12 @@ def decoded(record: bytes) -> Dict[str, Any]:
     try:
         content = json.loads(record.decode("ascii"), parse_int=_integer, parse_constant=_no_constant)
         if not isinstance(content, dict) or _SEAL not in content:
-            raise ValueError("not a sealed record")
+            raise ValueError("it is not a sealed record")
         del content[_SEAL]
         if encoded(content) != record:
             raise ValueError("its text does not match its seal")
     except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+        raise ValueError("it is nested too deeply") from error
     return content
 
 
@@ -38,7 +38,7 @@ def _text(content: Dict[str, Any]) -> bytes:
 
 def _integer(text: str) -> int:
     if len(text) > _DIGITS:
-        raise ValueError("a number of {} digits".format(len(text)))
+        raise ValueError("it has a number of {} digits".format(len(text)))
     return int(text)
 
 

@@ -126,6 +126,9 @@ class Tree:
         """Open the checkpoint with the name of the parent. Raise ``DamagedCheckpointError`` if there is none."""
         try:
             return open_tree(os.path.join(self.place.directory, link.stem))
+        except NoCheckpointError as error:
+            raise self.damaged(MANIFEST, "it is based on {}, but {} does not exist".format(
+                link.stem, error.path)) from error
         except CheckpointError as error:
             raise self.damaged(MANIFEST, "it is based on {}: {}".format(link.stem, error)) from error
 

@@ -83,8 +83,8 @@ def _verify_file(tree: Tree, names: Tuple[str, ...], saved: SavedFile) -> disk.S
     with tree.file(names) as file:
         stamp = disk.stamp(file)
         if stamp.size != saved.size:
-            raise tree.damaged(os.path.join(*names), "it has {} bytes, but {} were "
-                                                     "saved".format(stamp.size, saved.size))
+            raise tree.damaged(os.path.join(*names), "it has {} bytes, but {} were saved".format(
+                stamp.size, saved.size))
         if file_digest(file, saved.size) != saved.digest:
             raise tree.damaged(os.path.join(*names), "its {} bytes differ from the saved bytes".format(saved.size))
         return stamp
@@ -118,7 +118,7 @@ def _check_not_below_0(tree: Tree, names: Tuple[str, str, str], count: int) -> N
             block = values[:count - start]
             disk.read_into(file, start * INT_BYTES, block)
             if int(block.min()) < 0:
-                raise tree.damaged(os.path.join(*names), "{} at index {} is below 0".format(
+                raise tree.damaged(os.path.join(*names), "the value {} at index {} is below 0".format(
                     int(block.min()), start + int(block.argmin())))
 
 
@@ -136,9 +136,8 @@ def _keys_of(tree: Tree, table: str, pieces: Sequence[Piece], part: Slice) -> np
         for block in (keys[first:first + _BLOCK] for first in range(0, start if part.ranks > 1 else 0, _BLOCK)):
             foreign = block[~belongs(block, part.rank, part.ranks)]
             if len(foreign):
-                raise tree.damaged(os.path.join(table, KEY, part.data), "key {} does not belong to rank {} of "
-                                                                        "{}".format(
-                    foreign[0], part.rank, part.ranks))
+                raise tree.damaged(os.path.join(table, KEY, part.data),
+                                   "key {} does not belong to rank {} of {}".format(foreign[0], part.rank, part.ranks))
     return keys
 
 

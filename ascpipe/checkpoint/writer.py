@@ -187,7 +187,7 @@ class CheckpointWriter(TablesWriter):
         except (ValueError, TypeError, OverflowError) as error:
             raise self._failure("{}: {}".format(name, error)) from error
         except FileNotFoundError as error:
-            raise self._failure("{} does not exist. All ranks must use one file system".format(name)) from error
+            raise self._failure("{} does not exist. All ranks must save to one file system".format(name)) from error
         disk.try_unlink(fd, name)
         return content
 
@@ -201,8 +201,8 @@ class CheckpointWriter(TablesWriter):
         """Check that the place is free, or has an ascpipe checkpoint that may be replaced. A delta replaces nothing."""
         taken = [name for name in self._place.names if disk.is_there(self._directory(), name)]
         if self._parent is not None and taken:
-            raise self._failure("{} exists, and a delta does not replace anything. Save a full "
-                                "checkpoint".format(taken[0]))
+            raise self._failure("{} already exists, and a delta does not replace anything. Save a full checkpoint"
+                                .format(taken[0]))
         try:
             fd = disk.open_directory(self._name, self._directory_fd)
         except FileNotFoundError:

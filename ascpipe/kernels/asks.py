@@ -1,6 +1,6 @@
 """Result codes of a worker's compiled loop, and the check for bells that must be rung.
 
-The loop runs until Python code has something to do. Its result says what.
+The loop runs until Python code has something to do, which its result names.
 """
 from ascpipe.kernels.atomics import load_acquire
 from ascpipe.kernels.door import inner
@@ -8,7 +8,7 @@ from ascpipe.kernels.memory import array_at
 from ascpipe.layout.bells import ASLEEP, AWAKE
 from ascpipe.layout.structs import BELL
 
-CONTINUE = 0  #: nothing to do: call the loop again
+CONTINUE = 0  #: within the loop: another step follows; a loop never returns it
 RING = 1  #: ring the bells whose owners sleep
 PROVIDE = 2  #: provide what a table or a frame lacks
 CARRY_OUT = 3  #: carry out rare actions of tables, and loads
@@ -22,8 +22,8 @@ LACKS_CHANGES = 3  #: space in the view's ring of changes
 LACKS_HOMES = 4  #: memory for home rows
 LACKS_VICTIMS = 5  #: memory for the victim order
 LACKS_IMAGES = 6  #: images of the entries that the record changes, for a snapshot
-LACKS_ROWS = 7  #: rows that are on disk, or free home rows; the disk worker is reading or writing them
-LACKS_DISK = 8  #: a row that the disk returns, or disk slots that can be written: a disk error
+LACKS_ROWS = 7  #: rows on disk, or free home rows: wait for the disk worker, or for readers of freed rows
+LACKS_DISK = 8  #: a row that could not be read, or free disk slots
 
 
 @inner("boolean(Listener[::1])")

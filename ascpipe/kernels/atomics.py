@@ -8,7 +8,7 @@ constant string, and ``index`` is 0 unless the field is an array. All functions 
 
 Exchange, compare-exchange and add are sequentially consistent: a full fence.
 
-With NUMBA_DISABLE_JIT (tests), Python functions replace them, which are atomic within one process only.
+With NUMBA_DISABLE_JIT (tests), Python functions replace them, which are not atomic.
 Plain-Python version: ``tests/reference/atomics.py``.
 """
 from typing import Any

@@ -41,8 +41,6 @@ from ascpipe.kernels.window import drop_extra_entries, hold_extra_entries, take_
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 
-_NONE = np.uint64(0)
-
 
 @inner("int64(Planner, int64, int64[::1], int32[::1])")
 def touch(planner, number, unique, out_held):

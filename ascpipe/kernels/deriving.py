@@ -1,7 +1,7 @@
 """Derives the state of home rows and disk slots from entries and requests, after a restart or a cut.
 
-In use are the rows of entries, rows reserved by a READ, and slots that a WRITE fills. All others are free as soon as
-the readers that started earlier have finished.
+In use are the rows of entries, home rows of requests in flight, and slots that a WRITE fills. All others are free as
+soon as the readers that started earlier have finished.
 
 Plain-Python version: ``tests/reference/deriving.py``.
 """
@@ -85,7 +85,7 @@ def derive_tier(planner, tier, used):
     """Derive statuses, owners, slots and requests in flight. Afterwards no frame is pinned.
 
     Args:
-        planner: of the table; receives the free home rows.
+        planner: of the table.
         tier: of the table.
         used: number of entries that were ever used.
     """

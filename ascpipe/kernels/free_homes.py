@@ -1,7 +1,8 @@
-"""The free home rows of a table, lowest first.
+"""The free home rows of a table.
 
-Rows below the high-water mark are in use, or on a stack with the lowest row on top. All rows above it are free. The
-planner has both. So the next row taken depends only on the set of free rows, and the rows taken last can be returned.
+Rows below the high-water mark are in use, or on a stack. All rows above it are free. The planner has both. The rows
+taken last can be returned. In a table without rows on disk the lowest free row is on top of the stack, so the next row
+taken depends only on the set of free rows. ``quarantine.free_home`` pushes rows in the order in which they are freed.
 
 Plain-Python version: ``tests/reference/free_homes.py``.
 """
@@ -18,13 +19,13 @@ def home_reach(planner, n):
 
 @inner("void(Planner, int32[::1], int32[::1], int32[::1])")
 def take_homes(planner, stack, missing, out_homes):
-    """Take the lowest free home rows.
+    """Take free home rows: from the stack, then above the high-water mark.
 
     Args:
         planner: of the table.
-        stack: int32[>= free homes]; the lowest on top.
+        stack: int32[>= free homes].
         missing: int32[m]; positions in ``out_homes`` to fill.
-        out_homes: int32[n]; receives the home rows, ascending.
+        out_homes: int32[n]; receives the home rows.
     """
     for i in range(missing.shape[0]):
         if planner["free_homes"] > 0:

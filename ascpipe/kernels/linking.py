@@ -83,6 +83,7 @@ def link(folder: str, levels: Sequence[str], jobs: int) -> None:
     Raises:
         OSError: there is no compiler, or the library cannot be written.
         subprocess.CalledProcessError: the compiler failed and printed the reason on stderr.
+        subprocess.TimeoutExpired: the compiler took more than 120 s.
         RuntimeError: a process that compiles kernels failed.
         TypeError: a kernel takes or uses something that a library does not support.
     """

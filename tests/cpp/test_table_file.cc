@@ -286,6 +286,6 @@ TEST(WhatIsNoTableFileIsRefused) {
   const OnDisk disk(made.bytes);
   const CoreStatus status = TableFile::Open(disk.path(), SealOf(made.bytes) + 1, Alone, &file);
   CHECK_EQ(static_cast<int>(status.code()), static_cast<int>(Code::kFailedPrecondition));
-  CHECK(Says(status.text(), "of another export"));
+  CHECK(Says(status.text(), "belongs to another export"));
   CHECK(file == nullptr);
 }

@@ -197,8 +197,8 @@ def test_a_worker_killed_while_idle_is_replaced_and_a_later_failure_rings_every_
 
 
 @pytest.mark.parametrize("table, code, words", [
-    ("key-segv", 130, "key worker 0 (pid {}) ended: killed by SIGSEGV"),
-    pytest.param("table-segv", 122, "table worker 0 (pid {}) ended: killed by SIGSEGV. Its memory may be damaged",
+    ("key-segv", 130, "key worker 0 (pid {}) exited: killed by SIGSEGV"),
+    pytest.param("table-segv", 122, "table worker 0 (pid {}) exited: killed by SIGSEGV. Its memory may be damaged",
                  marks=pytest.mark.long),
     ("table-raise", 122, "exit code 1 (ValueError: slot 7 has two keys)"),
     ("table-report", 122, "entry 5 is torn"),

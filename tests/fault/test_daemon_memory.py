@@ -65,7 +65,7 @@ def test_a_memory_limit_that_is_too_small_is_an_error_with_numbers_and_the_daemo
     with pytest.raises(OutOfSharedMemoryError) as caught:
         trainer.start(*small_session())
     text = str(caught.value)
-    for words in ("E401", "need 0.0", "2 rings and 1 tables", "limit of the control group is 1.00 GiB, used 1.00 GiB",
+    for words in ("E401", ": 0.0", "2 rings and 1 tables", "limit of the control group is 1.00 GiB, used 1.00 GiB",
                   "8.00 GiB available", "Nothing was started", "--ring-bytes"):
         assert words in text
     status = trainer.status()

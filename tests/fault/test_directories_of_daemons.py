@@ -65,7 +65,8 @@ def test_kernels_below_a_folder_that_others_may_write_to_are_not_loaded(mode, tm
     (tmp_path / "shared").chmod(mode)
     use_standins(monkeypatch)
     monkeypatch.setenv("ASCPIPE_CACHE_DIR", str(tmp_path / "shared" / "cache"))
-    with pytest.raises(RunDirError, match=r"E214.*/shared: others may write to it \(mode {:o}\)".format(mode)):
+    refused = r"E214.*/shared cannot be used: others may write to it \(mode {:o}\)".format(mode)
+    with pytest.raises(RunDirError, match=refused):
         DaemonProcess("unit")
 
 
@@ -114,7 +115,7 @@ def test_a_run_directory_that_another_user_has_taken_is_an_error_with_a_code_wha
         said = file.read().splitlines()
     assert os.waitpid(pid, 0)[1] == 0
     assert [line[:4] for line in said] == ["E214"] * 4, said
-    assert all("taken: it " in line for line in said)
+    assert all("taken cannot be used: it " in line for line in said)
 
 
 def answers():

@@ -87,7 +87,7 @@ def kill_the_template(pid):
 def test_a_daemon_that_is_stopped_while_it_begins_ends_its_launcher_with_a_sentence(stopping):
     stopping(-1)
     began = time.monotonic()
-    with pytest.raises(NotStartedError, match="a signal has stopped it for 10 s while it began, and it was killed"):
+    with pytest.raises(NotStartedError, match="a signal stopped it for 10 s during its start, and it was killed"):
         launch.Launching("unit").wait()
     assert time.monotonic() - began < WITHIN_S
 
@@ -100,7 +100,7 @@ def test_a_daemon_that_is_stopped_before_its_program_begins_ends_its_launcher_wi
 
     monkeypatch.setattr(launch, "Child", stopped)
     began = time.monotonic()
-    with pytest.raises(NotStartedError, match="a signal has stopped it, or its program cannot be read"):
+    with pytest.raises(NotStartedError, match="its program did not start within .* It was killed"):
         launch.Launching("unit").wait()
     assert time.monotonic() - began < WITHIN_S
 

@@ -13,8 +13,7 @@ MOST_WORDS = 35  #: in a sentence
 MOST_LINES = 6  #: in a paragraph or an item of a list
 WIDEST = 100  #: columns of a line, except code and rows of tables
 
-UNFINISHED = ("docs/internals/adr/", "tests/model/", "tests/support/", "tfops/", "workers/")
-DOCUMENTS = sorted(path for path in tree.text_files(".md") if not tree.name(path).startswith(UNFINISHED))
+DOCUMENTS = sorted(path for path in tree.text_files(".md") if not tree.name(path).startswith("tests/house"))
 
 #: pattern: what to write instead
 IDIOMS = {

@@ -60,7 +60,7 @@ def test_the_first_daemon_of_a_user_says_that_it_compiles_before_anyone_waits(pr
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd="/")
     assert done.returncode == 0
     (line,) = done.stderr.splitlines()
-    assert "kernels of the workers are compiled now" in line and str(tmp_path) in line
+    assert "kernels of the workers are being compiled" in line and str(tmp_path) in line
     shutil.rmtree(names.run_dir("first").path, ignore_errors=private)  # a private one has left nothing
 
 

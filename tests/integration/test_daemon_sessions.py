@@ -212,14 +212,14 @@ def test_a_session_gets_streams_and_tables_while_it_goes_on(daemon, connect):
     assert [(ring["stream"], ring["channel"]) for ring in link.status()["rings"]] == [
         (0, "train"), (1, "eval"), (5, "eval")]
     for stream, words in ((messages.Stream(5, 1, (0,)), "there already"),
-                          (messages.Stream(6, 0, (0,)), "second to train table 0"),
+                          (messages.Stream(6, 0, (0,)), "second stream that trains table 0"),
                           (messages.Stream(6, 1, (2,)), "has table 2")):
         with pytest.raises(MessageError, match=words):
             link.add_stream(stream)
     assert len(link.status()["rings"]) == 3
     assert link.add_stream(messages.Stream(6, 1, (0,)))[1] > RING_BYTES
     for table, words in ((messages.Table(0, "user", 4, 10), "table 0 is there already"),
-                         (messages.Table(3, "late", 4, 10), "comes after 2 tables"),
+                         (messages.Table(3, "late", 4, 10), "follows 2 tables"),
                          (messages.Table(2, "late", 4, 0), "0 rows on the device")):
         with pytest.raises(MessageError, match=words):
             link.add_table(table)
@@ -255,7 +255,7 @@ def test_a_start_without_a_trainer_and_a_token_of_another_process_are_refused(da
         assert fdsocket.receive(line, 5.0)[0]["pid"] == daemon.pid
         fdsocket.send(line, {"verb": "trainer", "token": b"t" * 16})
         assert fdsocket.receive(line, 5.0)[0] == {"verb": "known"}
-        with pytest.raises(PeerRefusedError, match="the kernel says {}".format(os.getpid())):
+        with pytest.raises(PeerRefusedError, match="the kernel reports {}".format(os.getpid())):
             ask(daemon.run, messages.Register(1, LAYOUT, "1", b"t" * 16))
         with pytest.raises(PeerRefusedError, match="no lifeline"):
             ask(daemon.run, messages.Register(os.getpid(), LAYOUT, "1", b"u" * 16))

@@ -92,7 +92,7 @@ def test_the_log_of_a_daemon_is_printed_followed_and_there_after_its_end():
         assert "started, pid {}".format(daemon.pid) in printed.stdout and "'told'" in printed.stderr
         assert ascpipe("logs", "--name", "told", "-n", "0").stdout == ""
         wrong = ascpipe("logs", "--worker", "key-7")
-        assert wrong.returncode == 2 and "it has those of daemon" in wrong.stderr
+        assert wrong.returncode == 2 and "it has logs of daemon" in wrong.stderr
         with subprocess.Popen([sys.executable, "-m", "ascpipe", "logs", "-f"], stdout=subprocess.PIPE, text=True,
                               cwd="/", stderr=subprocess.DEVNULL) as following:
             assert "started" in following.stdout.readline()

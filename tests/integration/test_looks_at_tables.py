@@ -111,7 +111,7 @@ def test_a_sample_says_that_it_is_one(program):
     assert (found["by"], found["seconds"], len(found["keys"])) == ("sample", 0.5, 3) and found["batches"] > 0
     text = ascpipe("hotkeys", "ids", "--sample", "0.2", "-n", "3").stdout
     assert text.startswith("table 'ids', ") and "by a sample of " in text and "batches within 0.2 s" in text
-    assert "by the occurrences that the table has counted" in ascpipe("hotkeys", "ids").stdout
+    assert "by the number of occurrences that the table has counted" in ascpipe("hotkeys", "ids").stdout
 
 
 def test_as_text_each_key_has_a_row_and_the_batch_is_named(program):

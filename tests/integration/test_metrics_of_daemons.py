@@ -127,7 +127,7 @@ def test_a_port_that_is_taken_is_said_at_the_start():
         taken.bind(("127.0.0.1", 0))
         taken.listen(1)
         port = taken.getsockname()[1]
-        with pytest.raises(MetricsError, match="E224.*metrics_port = {0} asks: port {0} of 127.0.0.1 cannot be had: "
+        with pytest.raises(MetricsError, match="E224.*metrics_port = {0}: port {0} of 127.0.0.1 cannot be opened: "
                                                "Address already in use".format(port)):
             DaemonProcess("unit", metrics_port=port)
 

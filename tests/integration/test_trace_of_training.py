@@ -36,7 +36,7 @@ def recording(daemon):
     began_us = time.time() * 1e6
     done = ascpipe("trace", "start", "--spans", "5000")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("ascpipe: daemon 'traced' records up to 5000 spans of each worker")
+    assert done.stdout.startswith("ascpipe: daemon 'traced' records up to 5000 spans per worker")
     yield began_us
     if daemon.status()["trace"]["spans"]:
         ascpipe("trace", "stop")

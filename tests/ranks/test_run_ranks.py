@@ -114,7 +114,7 @@ def test_ranks_begin_anew_as_often_as_asked_in_new_processes(script, tmp_path):
         begun = (folder / "1").read_text().split()
         assert len(set(begun)) == len(begun) == restarts + 1
         assert [line for line in ours(err) if line.startswith("restart")] == [
-            "restart {} of {}: all ranks begin anew".format(number + 1, restarts) for number in range(restarts)]
+            "restart {} of {}: all ranks restart".format(number + 1, restarts) for number in range(restarts)]
 
 
 @pytest.mark.skipif(is_built_with_mpi(), reason="Horovod is built with MPI here")

@@ -49,7 +49,7 @@ def test_the_status_tells_what_a_rank_exchanges_and_for_which_rank_it_waits(laun
         waits = wait_until(lambda: (exchanges(pids[0])["since_s"] or 0) > 0.5 and exchanges(pids[0]))
         assert waits["does"] in ("takes", "trains", "sends gradients of") and waits["ticket"] > 0
         text = status(pids[0])
-        assert "rank 0 of 2: " in text and "waits for other ranks since" in text
+        assert "rank 0 of 2: " in text and "has waited for other ranks for" in text
         os.kill(pids[1], signal.SIGCONT)
         wait_until(lambda: exchanges(pids[0])["exchanges"] > waits["exchanges"] + 2)
     finally:

@@ -110,7 +110,8 @@ def test_a_machine_whose_name_leads_to_itself_alone_says_so_before_horovod_begin
     wrong = "127.0.0.1 localhost\n10.77.77.1 ma\n10.77.77.2 mb\n127.0.1.1 {name}\n"
     code, _, err = machines(3, ma=wrong)
     assert code == 1
-    assert "E240: this machine's name, {}, leads to 127.0.1.1".format(socket.gethostname()) in err
+    assert "E240: the name of this machine, {}, resolves to 127.0.1.1".format(socket.gethostname()) in err
     code, _, err = machines(3, mb=wrong)
     assert code == 1
-    assert "rank 2: RanksError: E240: this machine's name, {}, leads to 127.0.1.1".format(socket.gethostname()) in err
+    assert "rank 2: RanksError: E240: the name of this machine, {}, resolves to 127.0.1.1".format(
+        socket.gethostname()) in err

@@ -24,9 +24,14 @@ def test_ranks_in_the_environment_come_before_those_that_are_given(monkeypatch):
     assert (Process.current().configuration.rank_id, Process.current().configuration.rank_size) == (1, 4)
 
 
-def test_a_rank_is_below_their_number():
-    with pytest.raises(ValueError, match="is not below the number of ranks"):
+def test_a_rank_is_below_their_number(monkeypatch):
+    text = "Rank 2 is not below the number of ranks, 2. "
+    with pytest.raises(ValueError, match="E260: " + text + "Pass a smaller rank_id"):
         init(rank_id=2, rank_size=2)
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "2")
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="E274: " + text + "Correct OMPI_COMM_WORLD_RANK or OMPI_COMM_WORLD_SIZE"):
+        init()
     assert not Process.is_initialised()
 
 

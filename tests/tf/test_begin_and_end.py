@@ -63,11 +63,11 @@ def test_reset_lets_cells_run_again_with_the_same_result(again):
 def test_a_cell_that_runs_again_without_reset_is_told_of_it():
     asc.init()
     cell()
-    with pytest.raises(OSError, match=r"ascpipe\.tf\.reset\(\)"):
+    with pytest.raises(OSError, match=r"asc\.reset\(\)"):
         asc.init()
-    with pytest.raises(OSError, match=r"E263: .*Create all tables before.*ascpipe\.tf\.reset\(\)"):
+    with pytest.raises(OSError, match=r"E263: .*Create all tables before.*asc\.reset\(\)"):
         cell()
-    with pytest.raises(RuntimeError, match=r"datasets are mapped .*before it.*ascpipe\.tf\.reset\(\)"):
+    with pytest.raises(RuntimeError, match=r"E263: .*Map datasets with their insert functions before.*asc\.reset\(\)"):
         programs.dataset(SOURCE).map(asc.insert_function(asc.FeatureSpec("c")))
 
 

@@ -47,7 +47,7 @@ GOOD = {
 
 BAD = {
     "ParallelMapDataset": lambda d: d.map(submit, num_parallel_calls=2).prefetch(2),
-    "ParallelMapDataset.*without num_parallel_calls or with 1": lambda d: d.map(
+    "ParallelMapDataset.*Remove num_parallel_calls, or set it to 1": lambda d: d.map(
         submit, num_parallel_calls=tf.data.experimental.AUTOTUNE),
     "MapAndBatchDataset": lambda d: d.apply(tf.data.experimental.map_and_batch(submit, 2)),
     "ShuffleDataset": lambda d: d.map(submit).shuffle(2).prefetch(2),

@@ -150,7 +150,7 @@ def is_full_because(run, caplog, reason):
     caplog.clear()
     prefix = run.delta()
     assert not is_delta(prefix) and run.same_as_full(prefix)
-    assert [reason in line for line in caplog.messages if "not a delta" in line] == [True]
+    assert [reason in line for line in caplog.messages if "saved instead of a delta" in line] == [True]
     return prefix
 
 
@@ -158,21 +158,21 @@ def test_the_first_save_is_full_and_so_is_what_no_delta_can_tell(tmp_path, caplo
     caplog.set_level("INFO", "ascpipe")
     with started(some_batches(12, 3), tmp_path) as run:
         run.train()
-        first = is_full_because(run, caplog, "nothing was saved under that name")
+        first = is_full_because(run, caplog, "nothing was saved under that name since training started")
         run.train()
         run.delta()
         run.saver.restore(run.run, first)
-        is_full_because(run, caplog, "a delta does not replace delta-sparse-model-2")
+        is_full_because(run, caplog, "a delta cannot replace delta-sparse-model-2")
         run.train()
         assert is_delta(run.delta())
         other = run.save(folder=tmp_path / "other")
         run.train()
         run.saver.restore(run.run, other)
         run.train()
-        is_full_because(run, caplog, "model-3: table ids was loaded since")
+        is_full_because(run, caplog, "model-3: table ids was loaded after it")
         run.train()
         os.rename(str(tmp_path / "sparse-model-5"), str(tmp_path / "aside"))
-        is_full_because(run, caplog, "model-5: it is not there any more")
+        is_full_because(run, caplog, "model-5: it was changed or removed since it was saved")
 
 
 def test_a_delta_upon_damaged_keys_becomes_full(tmp_path):
@@ -300,8 +300,8 @@ def test_a_version_that_was_asked_for_is_restored_first_and_once(tmp_path):
         run.saver.restore(run.run, newest)
         assert run.program.read() == rows[4]
     with started(batches, tmp_path, init={"restore_model_version": 9}) as run:
-        with pytest.raises(ValueError, match=r"restore_model_version=9: .* has no complete checkpoint model of that "
-                                             r"step; there are 1, 2, 3, 4. Nothing was changed"):
+        with pytest.raises(ValueError, match="E272: restore_model_version=9 .* has no complete checkpoint model of "
+                                             "that step. It has steps 1, 2, 3, 4. Nothing was changed"):
             run.saver.restore(run.run, newest)
 
 

@@ -68,7 +68,7 @@ def test_an_error_inside_of_serving_tables_reaches_the_user_although_the_folder_
         (folder,) = temporary.iterdir()
         (folder / "of-the-user").write_text("")
         raise MineError
-    assert "{} is left over; remove it".format(folder) in caplog.text
+    assert "{} was not removed. Remove it".format(folder) in caplog.text
 
 
 @pytest.mark.filterwarnings("ignore:distutils Version classes")

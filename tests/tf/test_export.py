@@ -61,7 +61,7 @@ def test_an_export_is_what_an_evaluation_sees(tier, tmp_path, monkeypatch):
 
 
 def test_there_is_nothing_to_export_before_the_first_save():
-    with programs.ascpipe(), pytest.raises(RuntimeError, match="nothing was.*export_tables"):
+    with programs.ascpipe(), pytest.raises(RuntimeError, match="E272: .*nothing was saved since .*export_tables"):
         export()
 
 
@@ -102,7 +102,7 @@ def test_a_delta_is_exported_with_what_it_stands_upon(tmp_path):
 def test_tables_that_are_not_there_are_a_warning(saved, caplog):
     prefix, folder, _ = saved
     assert export_tables(prefix, ["items", "item", "item"]) == [str(folder / "item" / "key-emb-array.npy")]
-    assert "no such table: items; it has user, item, none" in caplog.text
+    assert "does not have them: items; it has user, item, none" in caplog.text
 
 
 def test_an_exported_checkpoint_is_the_same_checkpoint(saved):

@@ -92,8 +92,8 @@ def test_a_warm_start_knows_variables_by_their_names_before(trained, tmp_path):
 
 
 @pytest.mark.parametrize("side, vocabularies, why", [
-    ("tensorflow", None, "has 300 rows of .*user_embedding.* as TensorFlow keeps them"),
-    ("device", {ROWS.format("user"): tf.estimator.VocabInfo("new", 300, 0, "old")}, "a VocabInfo gives its rows")],
+    ("tensorflow", None, "has 300 rows of .*user_embedding.* as a TensorFlow variable, not as a"),
+    ("device", {ROWS.format("user"): tf.estimator.VocabInfo("new", 300, 0, "old")}, "a VocabInfo reorders its")],
     ids=["variables", "vocabularies"])
 def test_a_warm_start_that_no_table_can_take_is_refused(side, vocabularies, why, trained, tmp_path):
     settings = tf.estimator.WarmStartSettings(trained[side], ".*", vocabularies)
@@ -148,7 +148,7 @@ def test_a_strategy_of_tensorflow_is_refused_for_tables_alone(make, tmp_path):
     wanted = [fc.embedding_column(words(50), 4)]
     with columns.on("device"):
         tf.estimator.DNNClassifier([4], wanted, str(tmp_path / "small"), config=config).train(read, steps=2)
-        with pytest.raises(Exception, match="E251.*leave train_distribute.*ascpipe run --ranks"):
+        with pytest.raises(Exception, match="E251.*Remove train_distribute.*ascpipe run --ranks"):
             tf.estimator.DNNClassifier([4], [p.embedding(words())], str(tmp_path), config=config).train(read, steps=2)
 
 

@@ -199,7 +199,7 @@ def test_a_rate_that_decays_decays_for_tables(kind):
 def test_adam_is_lazy_and_a_warning_says_so(caplog):
     with caplog.at_level(logging.WARNING):
         found = p.trained("device", filled, lambda: v1.train.AdamOptimizer(0.01))
-    assert len([each for each in caplog.records if "as LazyAdam" in each.getMessage()]) == 1
+    assert len([each for each in caplog.records if "like LazyAdam" in each.getMessage()]) == 1
     expected = p.trained("tensorflow", filled, lambda: v1.train.AdamOptimizer(0.01), steps=1)
     np.testing.assert_array_equal(found[0][1], expected[0][1])
 

@@ -125,7 +125,7 @@ def test_integers_that_are_no_keys_are_left_out_and_keys_have_no_upper_end():
 
 
 def test_text_for_integers_is_refused():
-    with p.own(), pytest.raises(ValueError, match="takes integers"):
+    with p.own(), pytest.raises(ValueError, match="categorical_column_with_int64 needs integers"):
         column = asc.feature_column.categorical_column_with_int64("words")
         v1.feature_column.input_layer(p.batch()[0], [asc.feature_column.embedding_column(
             column, p.DIM, device_vocabulary_size=100)])

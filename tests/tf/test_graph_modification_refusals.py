@@ -47,8 +47,8 @@ def from_a_resource_variable(ids):
 
 def from_a_placeholder(ids):
     return ids + tf.compat.v1.placeholder(tf.int64, [], "shift"), [
-        r"as an op that makes it cannot run", r"'shift' \(Placeholder\): it is fed",
-        r"What is fed .* tf\.data\.Dataset"]
+        r"because an op that computes it cannot run", r"'shift' \(Placeholder\): it is fed",
+        r"Fed values .* tf\.data\.Dataset"]
 
 
 def from_a_placeholder_with_default(ids):
@@ -79,7 +79,7 @@ def from_the_global_step(ids):
 def from_two_of_them(ids):
     variable = tf.compat.v1.get_variable("shift", [], tf.int64, use_resource=False)
     return ids + variable + tf.compat.v1.placeholder(tf.int64, [], "scale"), [
-        r"as 2 ops that make it cannot run",
+        r"because 2 ops that compute it cannot run",
         r"'scale' \(Placeholder\): it is fed", r"'shift' \(VariableV2\): a variable"]
 
 
@@ -109,7 +109,7 @@ def test_ids_that_cannot_be_made_in_a_dataset_are_refused_op_by_op(make):
 def test_a_lookup_table_without_a_shared_name_is_not_found_by_a_one_shot_iterator():
     table = tf.raw_ops.HashTableV2(key_dtype=tf.int64, value_dtype=tf.int64, name="words")
     none = tf.constant(0, tf.int64)
-    with pytest.raises(ValueError, match="'OneShotIterator' is a one-shot one.*tables 'words'.*make_initializable"):
+    with pytest.raises(ValueError, match="'OneShotIterator' is a one-shot iterator.*'words'.*make_initializable"):
         modify(tf.raw_ops.LookupTableFindV2(
             table_handle=table, keys=taken(one_shot=True)["c"], default_value=none))
 
@@ -142,7 +142,7 @@ def test_an_iterator_of_another_kind_is_refused():
     iterator = tf.compat.v1.data.Iterator.from_string_handle(
         tf.compat.v1.placeholder(tf.string, []), tf.compat.v1.data.get_output_types(data),
         tf.compat.v1.data.get_output_shapes(data))
-    with pytest.raises(ValueError, match="IteratorFromStringHandleV2.*an iterator each, and a lookup each"):
+    with pytest.raises(ValueError, match="IteratorFromStringHandleV2.*use one iterator and one lookup for training"):
         modify(iterator.get_next()["a"])
 
 

@@ -162,7 +162,7 @@ class TestRefusals:
                 losses.append(tf.reduce_sum(sparse_lookup(table, spec, batch=programs.insert(SOURCE, [spec])[1])))
                 variables.append(table.variable)
             programs.optimizer("adagrad", 0.3).minimize(tf.add_n(losses), var_list=variables)
-            with pytest.raises(NotBuiltYetError, match="E600: .*2 datasets train what one dataset"):
+            with pytest.raises(NotBuiltYetError, match="E600: .*2 datasets train tables that one dataset"):
                 programs.start()
 
     def test_tables_of_two_graphs_that_were_created_at_the_same_time(self, running):
@@ -174,5 +174,5 @@ class TestRefusals:
                 sparse_lookup(table, spec, is_train=False, batch=batch)
         with graphs[0].as_default():
             programs.start()
-        with graphs[1].as_default(), pytest.raises(ValueError, match="'newer' were created while start_asc_pipeline"):
+        with graphs[1].as_default(), pytest.raises(ValueError, match="'newer' were created before start_asc_pipeline"):
             programs.start()

@@ -104,7 +104,7 @@ class TestBatches:
             insert = get_asc_insert_func([FeatureSpec("item", table_name="item"),
                                           FeatureSpec("last_seen", table_name="item")])
             assert list(submit_op(_ticket(insert(batch))).inputs) == [batch["item"], batch["last_seen"]]
-        assert caplog.text.count("it also has 'item', as the table is called") == 1
+        assert caplog.text.count("which also has 'item', the name of the table") == 1
         insert = get_asc_insert_func(FeatureSpec("other", table_name="item"))
         assert list(submit_op(_ticket(insert(batch))).inputs) == [batch["item"]]
 
@@ -232,7 +232,7 @@ class TestSubmission:
         for _ in range(2):
             op = submit_op(_ticket(get_asc_insert_func(FeatureSpec("a"))({"a": tf.constant([1.0, 7.0], dtype)})))
             assert op.inputs[0].dtype == tf.int64
-        assert caplog.text.count("they are cast to int64. Beyond 2^") == 1
+        assert caplog.text.count("and are cast to int64. Above 2^") == 1
 
     def test_the_second_form_takes_places_of_the_flattened_batch(self, graph):
         batch = ({"x": ids(1), "a": ids(2)}, ids(3))
@@ -253,7 +253,7 @@ class TestSubmission:
         streams = state(graph).streams()
         assert [(s.number, s.channel) for s in streams] == [(0, TRAIN), (1, EVAL)]
         assert state(graph).stream_of(train, TRAIN) is streams[0]
-        with pytest.raises(ValueError, match="reaches no evaluation lookup"):
+        with pytest.raises(ValueError, match="has no insert function for evaluation"):
             state(graph).stream_of(train, EVAL)
 
     def test_one_insert_function_over_two_datasets_is_one_stream(self, graph):

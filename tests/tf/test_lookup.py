@@ -171,9 +171,9 @@ class TestRefusals:
         user = table()
         spec, lost = specs_of(user, "a", "x")
         batch = get_next([spec, lost])
-        with pytest.raises(ValueError, match="reaches no training lookup"):
+        with pytest.raises(ValueError, match="has no insert function for training"):
             sparse_lookup(user, lost, batch=(batch["a"],))
-        with pytest.raises(ValueError, match="reaches no evaluation lookup"):
+        with pytest.raises(ValueError, match="has no insert function for evaluation"):
             sparse_lookup(user, spec, is_train=False, batch=batch)
 
     def test_a_stage_that_breaks_the_order_is_named_at_the_lookup(self):
@@ -390,6 +390,6 @@ class TestChecksBeforeTheStart:
         user = table()
         get_next(specs_of(user, "a"))
         tf.compat.v1.train.Supervisor(logdir=None)
-        with pytest.raises(RuntimeError, match="finalized.* tf.train.Supervisor finalizes it when it is made, so call "
-                                               "this before"):
+        with pytest.raises(RuntimeError, match="finalized.*Supervisor finalizes the graph when it is created: call "
+                                               "start_asc_pipeline"):
             start_asc_pipeline()

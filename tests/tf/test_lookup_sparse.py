@@ -101,7 +101,7 @@ class TestRefusals:
         "weights that are integers": (r"weights have dtype int64", lambda c: (c.sparse(c.IDS), c.sparse(c.IDS))),
         "more weights than ids": (r"there are weights \(3,\) for ids \(2,\)", lambda c: (
             c.sparse(c.IDS), c.sparse(np.float32([1, 2, 3]), count=3))),
-        "another form": (r"weights are a RaggedTensor and ids a SparseTensor", lambda c: (
+        "another form": (r"weights are a RaggedTensor, but ids are a SparseTensor", lambda c: (
             c.sparse(c.IDS), c.ragged(c.WEIGHTS))),
     }
 

@@ -163,7 +163,7 @@ def test_a_graph_that_was_imported_is_told_to_be_built_by_the_code_of_the_progra
     with tf.Graph().as_default(), programs.session() as run:
         saver = tf.compat.v1.train.import_meta_graph(prefix + ".meta")
         for act in (lambda: saver.restore(run, prefix), lambda: run.run("rows:0")):
-            with pytest.raises(TableUseError, match="import_meta_graph.*Nothing was run. Build the graph by the code"):
+            with pytest.raises(TableUseError, match="import_meta_graph.*was run. Build the graph with the code"):
                 act()
 
 
@@ -185,7 +185,7 @@ def test_an_import_without_the_ops_of_ascpipe_says_the_same_and_not_to_load_a_li
     _, prefix = saved
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", IMPORTING, prefix + ".meta"], cwd=str(tree.ROOT),
                           timeout=100, stdout=subprocess.PIPE, check=True, text=True)
-    assert re.search("Table 'user' .*import_meta_graph.*Build the graph by the code", done.stdout)
+    assert re.search("Table 'user' .*import_meta_graph.*Build the graph with the code", done.stdout)
 
 
 def test_a_graph_without_tables_is_imported_beside_a_program(saved, tmp_path):

@@ -154,7 +154,7 @@ class TestErrors:
     def test_what_is_no_handles_is_refused(self):
         lookup = Lookup()
         for other in (lookup.local, lookup.table.variable, tf.constant([1], tf.int64), lookup.handles.op.outputs[1]):
-            with pytest.raises(ValueError, match="no handles"):
+            with pytest.raises(ValueError, match="are not handles"):
                 SGD().apply_gradients([(lookup.gradient, other)])
 
     def test_minimize_with_what_is_no_handles_says_what_to_do(self):

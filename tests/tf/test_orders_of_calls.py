@@ -163,7 +163,7 @@ def test_a_start_that_fails_fails_again_and_succeeds_once_its_cause_is_gone(tmp_
         program.gradients()
         with programs.session() as session:
             for _ in range(2):
-                with pytest.raises(RuntimeError, match="table 'c' cannot be trained"):
+                with pytest.raises(RuntimeError, match="Table 'c' cannot be trained"):
                     session.run(program.iterator.initializer)
             sparse_lookup(other, spec, is_train=True, batch=batch)
             session.run([program.iterator.initializer, iterator.initializer])
@@ -260,7 +260,7 @@ def test_a_session_that_ran_before_the_start_is_told_to_be_made_anew(made, text,
             with pytest.raises(tf.errors.OpError, match=text):
                 session.run([program.iterator.initializer, tf.compat.v1.global_variables_initializer()])
                 session.run(program.train)
-            assert caplog.text.count("make the session after it") == 1
+            assert caplog.text.count("create the session after it") == 1
         caplog.clear()
         with programs.session() as session:
             session.run([program.iterator.initializer, tf.compat.v1.global_variables_initializer()])

@@ -152,7 +152,7 @@ def test_no_order_of_imports_init_and_first_uses_leaves_tables_out(imports):
     assert len(came) == 34
     for order, what in came.items():
         if order == "column_without_a_program":
-            assert what == ["OSError", "ascpipe is not initialised: call init() first"]
+            assert what == ["InitializationError", "E262: ascpipe is not initialized. Call asc.init() first"]
         elif "linear" in order or order == "columns_of_a_program_before":
             assert what == ["linear_model/words/weights"], order
         elif "column" in order or "layer" in order:

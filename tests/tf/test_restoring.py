@@ -250,7 +250,7 @@ def test_a_restore_that_cannot_read_on_leaves_the_table_empty_and_says_so(readin
             with monkeypatch.context() as broken, pytest.raises(OSError, match="the disk"):
                 broken.setattr(reader.Checkpoint, reading, fail)
                 saver.restore(run, prefix)
-            assert "is empty now" in caplog.text
+            assert "is now empty" in caplog.text
             assert program.table.size() == 0
             saver.restore(run, prefix)
             assert program.table.size() == 3

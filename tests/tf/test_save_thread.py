@@ -20,7 +20,7 @@ def test_an_idle_thread_says_what_it_waits_for_and_saves_again(caplog):
     thread, saved = SaveThread(), []
     thread.begin("a/model-1", lambda: saved.append(1))
     thread.wait()
-    wait_until(lambda: "the last was of a/model-1" in caplog.text)
+    wait_until(lambda: "the last save was a/model-1" in caplog.text)
     thread.begin("a/model-2", lambda: saved.append(2))
     thread.close()
     assert saved == [1, 2]
@@ -31,7 +31,7 @@ def test_a_close_says_which_save_it_waits_for(caplog):
     thread.begin("a/model-1", lambda: go_on.wait(30))
     closing = threading.Thread(target=thread.close)
     closing.start()
-    wait_until(lambda: "waiting for the save of a/model-1" in caplog.text)
+    wait_until(lambda: "waiting for the background save of a/model-1" in caplog.text)
     go_on.set()
     closing.join(30)
     assert not closing.is_alive()
@@ -44,7 +44,7 @@ def test_a_close_says_that_the_thread_does_not_end(caplog, monkeypatch):
     thread._is_over.set()
     closing = threading.Thread(target=thread.close)
     closing.start()
-    wait_until(lambda: "waiting for the thread of saves to end" in caplog.text)
+    wait_until(lambda: "waiting for the end of the save thread" in caplog.text)
     go_on.set()
     closing.join(30)
     assert not closing.is_alive()

@@ -139,10 +139,10 @@ def test_a_folder_that_is_a_link_or_read_only_is_refused_before_training(hook, t
     (tmp_path / "link").symlink_to(tmp_path)
     with programs.ascpipe():
         programs.table("user")
-        with pytest.raises(CheckpointPathError, match="a link, which is never followed"):
+        with pytest.raises(CheckpointPathError, match="a symbolic link, which is never followed"):
             hook(str(tmp_path / "link"), save_steps=1).begin()
         monkeypatch.setattr(os, "access", lambda path, mode: False)  # as root may write everywhere
-        with pytest.raises(CheckpointPathError, match="it cannot be written to"):
+        with pytest.raises(CheckpointPathError, match="it is not writable"):
             hook(str(tmp_path), save_steps=1).begin()
 
 

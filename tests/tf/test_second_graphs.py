@@ -154,7 +154,7 @@ def test_any_checkpoint_is_restored_beside_training_and_training_goes_on_as_if_i
                 losses.append(run.run([program.loss, program.train])[0])
                 assert same(readers[0].read(older, len(PROBES)), expected[0])
                 assert same(readers[1].read(other, len(PROBES)), expected[1])
-                with pytest.raises(NotSavedError, match="E510.*reads the tables of a checkpoint that it has restored"):
+                with pytest.raises(NotSavedError, match="E510.*this session reads the tables of a restored checkpoint"):
                     readers[1].saver.save(other, str(tmp_path / "mixed"))
                 other.run(readers[1].initialize)
                 now = read_here(program, run)
@@ -247,7 +247,7 @@ class TestRefusals:
             spec = FeatureSpec("c", table_name="item", index_key="c")
             _, batch = programs.insert(PROBES, [spec], training=False)
             sparse_lookup(item, spec, is_train=False, batch=batch)
-            with pytest.raises(ValueError, match="table 'item': the graph whose pipeline runs " + words):
+            with pytest.raises(ValueError, match="Table 'item': the graph whose pipeline runs " + words):
                 programs.start()
 
     def test_a_graph_that_trains_with_another_optimizer(self, running):

@@ -23,8 +23,8 @@ def test_a_batch_without_the_feature_is_told_in_the_names_that_were_typed_with_t
     with programs.ascpipe(), pytest.raises(ValueError) as raised:
         dataset(FeatureSpec("user_id", table_name="user_table"))
     said = str(raised.value)
-    assert "FeatureSpec 'user_id': no 'user_id', nor 'user_table' in the batch" in said
-    assert "the keys 'label', 'user_ids'; did you mean user_ids? Give it as index_key" in said
+    assert "FeatureSpec 'user_id': the batch has no 'user_id', nor 'user_table'" in said
+    assert "the keys 'label', 'user_ids'; did you mean user_ids? Pass it as index_key" in said
     assert "user_id_" not in said
 
 
@@ -35,14 +35,14 @@ def test_a_lookup_in_a_batch_without_the_feature_says_the_same():
         table = create_table(tf.int64, 2, "t", ZEROS, device_vocabulary_size=10)
         with pytest.raises(KeyError) as raised:
             sparse_lookup(table, missing, batch=batch)
-    assert "no 'user_idz', nor 't' in the batch" in str(raised.value)
+    assert "the batch has no 'user_idz', nor 't'" in str(raised.value)
     assert "did you mean user_ids?" in str(raised.value) and "read_emb_key" not in str(raised.value)
 
 
 def test_where_no_key_is_near_none_is_suggested():
     with programs.ascpipe(), pytest.raises(ValueError) as raised:
         dataset(FeatureSpec("colour"))
-    assert "no 'colour' in the batch" in str(raised.value) and "did you mean" not in str(raised.value)
+    assert "the batch has no 'colour'" in str(raised.value) and "did you mean" not in str(raised.value)
 
 
 # ---- Keras ------------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def test_init_of_rec_sdk_ignores_unknown_arguments_and_names_the_nearest(caplog)
         init(use_dynamik=False, flag_of_another_version=1)
         terminate_config_initializer()
     (said,) = [record.getMessage() for record in caplog.records if "unknown" in record.getMessage()]
-    assert said == ("init: unknown arguments are ignored: flag_of_another_version, use_dynamik "
+    assert said == ("init(): unknown arguments are ignored: flag_of_another_version, use_dynamik "
                     "(did you mean use_dynamic?)")
 
 

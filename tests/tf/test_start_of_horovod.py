@@ -137,7 +137,7 @@ def test_a_name_that_leads_to_this_machine_alone_is_refused_where_there_are_seve
     installed(module)
     monkeypatch.setattr("socket.gethostbyname", lambda name: "127.0.1.1")
     monkeypatch.setenv("HOROVOD_CROSS_SIZE", "2")
-    with pytest.raises(RanksError, match="leads to 127.0.1.1"):
+    with pytest.raises(RanksError, match="resolves to 127.0.1.1"):
         horovod.started()
     monkeypatch.setenv("HOROVOD_CROSS_SIZE", "1")
     assert horovod.started().module is module
@@ -147,7 +147,7 @@ def test_an_unreachable_launcher_is_named(installed, monkeypatch):
     installed(Module())
     monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1")
     monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_PORT", "1")
-    with pytest.raises(RanksError, match="rank 1 does not reach the launcher at 127.0.0.1:1"):
+    with pytest.raises(RanksError, match="E240: Rank 1 cannot reach the launcher at 127.0.0.1:1"):
         horovod.started()
 
 
@@ -167,7 +167,7 @@ def test_the_end_of_a_process_without_init_is_quiet(caplog):
     horovod._end_process()
     assert not caplog.text
     terminate_config_initializer()
-    assert "nothing to end" in caplog.text
+    assert "nothing to shut down" in caplog.text
 
 
 @pytest.mark.parametrize("environment", [

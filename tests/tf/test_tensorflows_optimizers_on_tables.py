@@ -55,13 +55,13 @@ def test_an_optimizer_that_moves_all_rows_is_refused(make):
     found = twin_programs.ours(of_tensorflow(make), "host")
     assert require_equal_or_refused(found, None)
     assert found.error.code == "E253"
-    assert "This optimizer moves all rows in each step" in str(found.error)
+    assert "This optimizer updates all rows in each step" in str(found.error)
 
 
 @pytest.mark.parametrize("tier", ["host", "expansion"])
 def test_adam_trains_tables_that_it_is_given_as_lazy_adam_and_a_line_says_so(tier, caplog):
     found = twin_programs.ours(of_tensorflow(lambda: v1.train.AdamOptimizer(RATE)), tier)
-    assert caplog.text.count("of tables it moves the rows of a batch only, as LazyAdam") == 1
+    assert caplog.text.count("for tables it updates only the rows of a batch, like LazyAdam") == 1
 
     def train(model):  # the other variables are Adam's, which moves all their numbers in either case
         return contrib("opt").LazyAdamOptimizer(RATE).minimize(model.loss)

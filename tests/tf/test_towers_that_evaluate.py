@@ -204,9 +204,9 @@ def two_that_train():
 
 
 @pytest.mark.parametrize(("program", "why"), [
-    (third_iterator, "the evaluation lookups.*here are several.*a graph of its own.*as Estimators"),
-    (two_get_nexts, "'IteratorGetNext_1'.*'IteratorGetNext'.*Share what one get_next.. returned"),
-    (two_that_train, "the training lookups.*here are several.*one iterator several datasets")])
+    (third_iterator, "the evaluation lookups.*must use batches of one.*a separate graph.*as Estimators"),
+    (two_get_nexts, "'IteratorGetNext_1'.*'IteratorGetNext'.*Share the result of one get_next.."),
+    (two_that_train, "the training lookups.*must use batches of one.*one iterator from several datasets")])
 def test_batches_of_several_get_nexts_for_one_use_of_a_table_are_refused(program, why):
     with on("device"), pytest.raises(ValueError, match=why):
         program()

@@ -187,7 +187,7 @@ def damaged(folder, name):
     (lambda folder: without(folder, "sparse-model.ckpt-3") or str(folder), FileNotFoundError, "sparse-model.ckpt-3"),
     (lambda folder: damaged(folder, "sparse-model.ckpt-3") or str(folder), DamagedCheckpointError, "item/key"),
     (lambda folder: Settings(str(folder), ["user"], var_name_to_prev_var_name={"user": "users"}),
-     CheckpointMismatchError, "'users' is not in it; the checkpoint has item, user.*var_name_to_prev_var_name"),
+     CheckpointMismatchError, "'users' is not in the checkpoint; it has item, user.*var_name_to_prev_var_name"),
     (lambda folder: Settings(str(folder), ["user"], var_name_to_prev_var_name={"item": "user"}), ValueError, "item")])
 def test_an_estimator_raises_what_is_wrong_with_a_warm_start(settings, error, match, other, tmp_path):
     shutil.copytree(str(other), str(tmp_path / "copy"))
@@ -196,7 +196,7 @@ def test_an_estimator_raises_what_is_wrong_with_a_warm_start(settings, error, ma
 
 
 def test_rows_of_another_length_are_an_error(one, tmp_path):
-    with pytest.raises(CheckpointMismatchError, match="rows of 4 floats there and of 5"):
+    with pytest.raises(CheckpointMismatchError, match="rows of 4 floats in the checkpoint and of 5"):
         train(tmp_path, 1, Settings(str(one), ["user"]), dim=5)
 
 
@@ -345,9 +345,9 @@ def test_a_list_of_variables_names_the_tables_whose_variables_they_are(asked):
 
 def test_a_name_that_is_nobodys_is_a_warning(asked, caplog):
     asked(["user", "towr"])
-    assert "'towr' is no table and begins no variable's name" in caplog.text
+    assert "'towr' is neither a table nor the prefix of a variable's name" in caplog.text
     asked("tower")
-    assert "it begins no table; this graph has user, user_history, scratch" in caplog.text
+    assert "initializes no table; this graph has user, user_history, scratch" in caplog.text
 
 
 def test_each_path_has_settings_of_its_own(asked, one, other):
@@ -361,11 +361,11 @@ def test_each_path_has_settings_of_its_own(asked, one, other):
 
 @pytest.mark.parametrize("wanted, paths, kwargs, match", [
     ([".*"], ["a", "b"], {}, "vars_to_warm_start must be a list of 2"),
-    (".*", ["a", "b"], {}, "vars_to_warm_start must be a list of 2, one for each path.*not '.*'"),
+    (".*", ["a", "b"], {}, "vars_to_warm_start must be a list of 2, one item for each path.*not '.*'"),
     ([".*"] * 2, ["a", "b"], {"var_name_to_prev_var_name": [{}]}, "var_name_to_prev_var_name must be a list of 2"),
     ([".*"] * 2, ["a", "b"], {"var_name_to_prev_var_name": {"x": "y"}}, "must be a list of 2, .* not {'x': 'y'}"),
     ([".*"] * 2, ["a", "b"], {"var_name_to_vocab_info": [None] * 3}, "var_name_to_vocab_info must be a list of 2"),
-    (".*", "a", {"var_name_to_prev_var_name": [{}]}, "var_name_to_prev_var_name is a list, .* is one path, 'a'"),
+    (".*", "a", {"var_name_to_prev_var_name": [{}]}, "var_name_to_prev_var_name is a list, .* is a single path, 'a'"),
     ([], [], {}, "length is less than 1")])
 def test_lists_of_different_lengths_are_an_error(wanted, paths, kwargs, match, asked):
     with pytest.raises(ValueError, match=match):

@@ -47,8 +47,8 @@ def test_what_was_set_is_known_also_where_it_is_the_default(write):
     ({"workers": True}, {}, ["workers", "bool"]),
     ({"workers": 1.5}, {}, ["workers", "float"]),
     ({}, {"ASCPIPE_WAIT_TIMEOUT_S": "0"}, ["wait_timeout_s"]),
-    ({"bind_cpu": "0,x"}, {}, ["bind_cpu", "the command line", "'x' is not a number of a processor"]),
-    ({}, {"ASCPIPE_BIND_CPU": "5-3"}, ["ASCPIPE_BIND_CPU", "'5-3'", "write 2,4-7"]),
+    ({"bind_cpu": "0,x"}, {}, ["bind_cpu", "the command line", "'x' is neither a processor number nor a range"]),
+    ({}, {"ASCPIPE_BIND_CPU": "5-3"}, ["ASCPIPE_BIND_CPU", "'5-3'", "Write for example 2,4-7"]),
     ({"bind_cpu": "2000"}, {}, ["bind_cpu", "'2000'"]),
     ({"bind_cpu": "1,"}, {}, ["bind_cpu", "''"]),
     ({}, {"ASCPIPE_METRICS_PORT": "65536"}, ["metrics_port", "ASCPIPE_METRICS_PORT", "0 to 65535"]),
@@ -71,7 +71,7 @@ def test_a_misspelt_setting_in_the_file_is_an_error(write):
 
 @pytest.mark.parametrize("text", ["workers 2", "\x00"])
 def test_a_file_that_is_not_toml_is_an_error(write, text):
-    with pytest.raises(ConfigFileError, match="not TOML"):
+    with pytest.raises(ConfigFileError, match="it is not valid TOML"):
         config.load_settings({}, write(text))
 
 
@@ -104,7 +104,7 @@ def test_sizes_may_have_a_unit(write, text, value):
 
 
 def test_a_size_that_is_none_says_how_to_write_one():
-    with pytest.raises(ConfigError, match="'x' is no size: write bytes, or 128MiB .*allowed: 65536 to"):
+    with pytest.raises(ConfigError, match="'x' is not a size. Write bytes, or for example 128MiB .*allowed: 65536 to"):
         config.load_settings({"ring_bytes": "x"}, {})
 
 

@@ -56,9 +56,9 @@ def parent_of(tips: Dict[str, Tip], directory: str, base: str, step: Optional[in
 
 def _obstacle(tip: Optional[Tip], directory: str, place: Place) -> Optional[str]:
     if tip is None:
-        return "nothing was saved under that name in this session"
+        return "nothing was saved under that name since training started"
     if tip.deltas >= MAX_DELTAS:
-        return "there are already {} deltas in a chain".format(tip.deltas)
+        return "its chain already has {} deltas".format(tip.deltas)
     for name in place.names:
         if os.path.lexists(os.path.join(directory, name)):
             return "a delta cannot replace {}".format(name)
@@ -107,7 +107,7 @@ def loads_of(tables: Dict[str, TableState]) -> Dict[str, int]:
 
 
 def _log_full_save(prefix: str, reason: str) -> None:
-    _log.info("a full checkpoint is saved instead of a delta to %s: %s", prefix, reason)
+    _log.info("a full checkpoint is saved instead of a delta based on %s: %s", prefix, reason)
 
 
 def _changes(tip: Tip, name: str, at: TableState, threshold: int) -> Changes:

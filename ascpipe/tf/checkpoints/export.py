@@ -37,8 +37,8 @@ def export(table_list: Optional[Sequence[str]] = None) -> None:
     """
     prefix = Checkpoints.of(Process.current()).last_saved
     if prefix is None:
-        raise SaverError("export() returns tables that were saved since asc.init(), and nothing was saved. Save "
-                         "first, or call asc.export_tables() with a checkpoint")
+        raise SaverError("export() found no checkpoint, because nothing was saved since asc.init(). Save first, or "
+                         "call asc.export_tables() with a checkpoint")
     export_tables(prefix, table_list, with_dict=True)
 
 
@@ -66,9 +66,8 @@ def export_tables(prefix: str, table_list: Optional[Sequence[str]] = None, *, wi
         names = list(dict.fromkeys(table_list or checkpoint.tables))
         unknown = [name for name in names if name not in checkpoint.tables]
         if unknown:
-            _log.warning("not exported, because checkpoint %s has no such table: %s; it has "
-                         "%s", prefix, ", ".join(unknown),
-                         ", ".join(checkpoint.tables))
+            _log.warning("tables not exported, because checkpoint %s does not have them: %s; it has %s", prefix,
+                         ", ".join(unknown), ", ".join(checkpoint.tables))
         with contextlib.closing(open_tree(prefix)) as tree:
             return [_export(checkpoint, tree, name, with_dict) for name in names if name in checkpoint.tables]
 
@@ -121,6 +120,6 @@ def _write(tree: Tree, table: str, name: str, write: Callable[[BinaryIO], None])
         finally:
             disk.close(folder)
     except OSError as error:
-        raise CheckpointError("Table {!r} was not exported to {}: {}. The checkpoint is unchanged. Remove the "
-                              "cause and export again".format(
-                                  table, os.path.join(tree.path, table, name), why(error))) from error
+        path = os.path.join(tree.path, table, name)
+        raise CheckpointError("Table {!r} was not exported to {}: {}. The checkpoint is unchanged. Remove the cause "
+                              "and export again".format(table, path, why(error))) from error

@@ -78,9 +78,8 @@ class _Saves:
             return None
         tip = self._pipeline.tips.get(deltas.name_of(asked["directory"], asked["base"]))
         if tip is None or tip.link.stem != asked["parent"]:
-            raise NotSavedError(asked["base"], "this rank does not have the save {}, which is the base of the "
-                                               "delta".format(
-                asked["parent"]), 0, 0, "Save the whole.")
+            raise NotSavedError(asked["base"], "this rank does not have the save {}, which is the base of the delta"
+                                .format(asked["parent"]), 0, 0, "Save a full checkpoint.")
         return tip
 
     def _write(self, number: int, asked: Mapping[str, Any], writer: SliceWriter, known: List[KnownTable],
@@ -88,7 +87,7 @@ class _Saves:
         since, changes = deltas.changes_since(held.tip, held.tables, asked["threshold"])
         if since is not held.tip:
             raise NotSavedError(writer.prefix, "the base checkpoint of the delta cannot be read", 0, 0,
-                                "Save the whole.")
+                                "Save a full checkpoint.")
         specs = saving.specs_of(self._pipeline, known, held.tables, changes)
         writer.begin_tables(specs, delta=since is not None)
         saving.write_tables(writer, self._pipeline, specs, held.tables, changes)

@@ -72,9 +72,8 @@ def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: s
     reason = _missing(checkpoint, saved_name)
     if reason is not None:
         raise CheckpointMismatchError(
-            checkpoint.prefix, saved_name, "{}; the checkpoint has {}. Use names of the checkpoint in "
-                                           "vars_to_warm_start, and map names that differ in "
-                                           "var_name_to_prev_var_name".format(
+            checkpoint.prefix, saved_name, "{}; it has {}. List only its tables in vars_to_warm_start, and map names "
+            "that differ in var_name_to_prev_var_name".format(
                 reason, ", ".join(sorted(checkpoint.tables)) or "no table"))
     spec = checkpoint.tables[saved_name]
     load = _checked(checkpoint, shape, slots, spec, ["{}/{}".format(saved_name, slot.name) for slot in slots])
@@ -132,15 +131,15 @@ def _missing(checkpoint: Checkpoint, name: str) -> Optional[str]:
     """
     spec = checkpoint.tables.get(name)
     if spec is None:
-        return "is not in it"
+        return "is not in the checkpoint"
     return "has no keys in the checkpoint" if spec.rows + spec.candidates == 0 and not checkpoint.verified else None
 
 
 def _checked(checkpoint: Checkpoint, shape: TableShape, slots: Slots, spec: TableSpec,
              allow_missing: Collection[str], advice: Advice = advise_allow_missing) -> Load:
     if spec.dim != shape.dim:
-        raise CheckpointMismatchError(checkpoint.prefix, spec.name, "has rows of {} floats in the checkpoint and of "
-                                                                    "{} in this program".format(spec.dim, shape.dim))
+        raise CheckpointMismatchError(checkpoint.prefix, spec.name, "has rows of {} floats in the checkpoint and of {} "
+                                      "in this program".format(spec.dim, shape.dim))
     saved = _places(spec.dim, spec.slots)
     columns: Columns = [(0, 0, spec.dim)]
     fresh: Fresh = []
@@ -149,9 +148,8 @@ def _checked(checkpoint: Checkpoint, shape: TableShape, slots: Slots, spec: Tabl
             found, saved_width = saved[slot.name]
             if saved_width != width:
                 raise CheckpointMismatchError(
-                    checkpoint.prefix, spec.name, "has {} floats of the optimizer slot {} in the checkpoint and {} "
-                                                  "in this program"
-                    .format(saved_width, slot.name, width))
+                    checkpoint.prefix, spec.name, "has {} floats of the optimizer slot {} in the checkpoint and {} in "
+                    "this program".format(saved_width, slot.name, width))
             columns.append((found, column, width))
             continue
         if spec.rows and "{}/{}".format(spec.name, slot.name) not in allow_missing:
@@ -185,8 +183,7 @@ def _load(pipeline: Pipeline, held: Hold, load: Load) -> None:
     except BaseException:
         end_quietly(functools.partial(held.abort_load, number), "table {!r}".format(name))
         _log.error("table %r could not be read from %s and is now empty. Restore a checkpoint before you continue "
-                   "training",
-                   name, load.checkpoint.prefix)
+                   "training", name, load.checkpoint.prefix)
         raise
     threshold, counting, now = _policies(at, spec)
     held.end_load(number, written, now, threshold, counting=counting)

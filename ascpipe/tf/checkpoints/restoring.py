@@ -114,7 +114,7 @@ def _require_loaded(others: Optional[Asked], prefix: str) -> None:
     try:
         others.answers()
     except RefusedError as error:
-        raise CheckpointError("checkpoint {} was loaded on rank 0 but not on {}. The ranks now have different "
+        raise CheckpointError("Checkpoint {} was loaded on rank 0 but not on {}. The ranks now have different "
                               "tables, and none continues training. Restart all ranks".format(prefix, error)) from error
 
 

@@ -99,9 +99,8 @@ class Saver(tf.compat.v1.train.Saver):
         process = Process.current()
         if not state.is_live(sess):
             raise NotSavedError(save_path, "this session reads the tables of a restored checkpoint, without their "
-                                           "optimizer slots. Copy that checkpoint, or save in the session that "
-                                           "trains them",
-                                0, 0, "Nothing was written.")
+                                "optimizer slots. Copy that checkpoint, or save in the session that trains them", 0, 0,
+                                "Nothing was written.")
         latest_filename = latest_filename or "checkpoint"
         directory, base = os.path.split(save_path)
         began = time.monotonic()
@@ -212,7 +211,7 @@ def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
     Process.current().deferred.start(graph)
     if not state.started:
         raise CallOrderError("Tables can be saved and restored only after their pipeline has started. Call "
-                             "asc.start() before")
+                             "asc.start() first")
     return state
 
 
@@ -259,8 +258,9 @@ def _version_asked(process: Process, prefix: str) -> str:
     found = complete_checkpoints(directory or os.curdir)
     steps = [one.step for one in found if one.link.stem == "{}-{}".format(base, one.step)]
     if version not in steps:
-        raise SaverError("restore_model_version={}: {} has no complete checkpoint {} of that step; it has {}. "
-                         "Nothing was changed".format(version, directory, base, ", ".join(map(str, steps)) or "none"))
+        raise SaverError("restore_model_version={} cannot be restored: {} has no complete checkpoint {} of that step. "
+                         "It has steps {}. Nothing was changed".format(
+                             version, directory or os.curdir, base, ", ".join(map(str, steps)) or "(none)"))
     return os.path.join(directory, "{}-{}".format(base, version))
 
 

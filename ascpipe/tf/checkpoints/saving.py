@@ -217,7 +217,7 @@ def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, Tab
     since, changes = deltas.changes_since(tip, tables, request.threshold)
     if others is not None and since is not tip:
         raise NotSavedError(writer.prefix, "the base checkpoint of the delta cannot be read", 0, 0,
-                            "Save the whole.")
+                            "Save a full checkpoint.")
     specs = specs_of(pipeline, request.part.tables, tables, changes)
     writer.begin_tables(specs, None if since is None else since.link)
     write_tables(writer, pipeline, specs, tables, changes)
@@ -237,7 +237,7 @@ def _slices(others: Asked, writer: CheckpointWriter) -> List[str]:
         return others.answers()
     except RefusedError as error:
         raise NotSavedError(writer.prefix, str(error), writer.written_bytes, writer.needed_bytes,
-                            "Earlier checkpoints are unchanged, and training can continue.") from error
+                            "Earlier checkpoints are unchanged.") from error
 
 
 def specs_of(pipeline: Pipeline, known: Sequence[KnownTable], tables: Dict[str, TableState],
@@ -295,8 +295,8 @@ def require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: st
     except OutOfSharedMemoryError as error:
         raise NotSavedError(
             prefix, "a background save needs {} bytes of memory for copies. Available: {}. Save in the foreground, "
-                    "which needs no copies".format(needed, error.have), 0, needed,
-            "Earlier checkpoints are unchanged.") from error
+            "which needs no copies".format(needed, error.have), 0, needed, "Earlier checkpoints are unchanged."
+        ) from error
 
 
 def position(pipeline: Pipeline, held: Hold, tables: Dict[str, TableState], rings: Dict[str, int]) -> Position:

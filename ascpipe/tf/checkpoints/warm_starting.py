@@ -67,7 +67,7 @@ class _Wanted(Rule):
                 re.compile(value)
             except re.error as error:
                 raise ArgumentError("argument {}: {} is not a regular expression: {}".format(
-                                        name, shown(value), error)) from error
+                    name, shown(value), error)) from error
         elif isinstance(value, (list, tuple)):
             for place, one in enumerate(value):
                 self.check("{}[{}]".format(name, place), one)
@@ -129,7 +129,7 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
             finally:
                 begun.is_under_way = False
     if not sources:
-        _log.warning("warm start from %s: it initializes no table; this graph has %s", ckpt_to_initialize_from,
+        _log.warning("the warm start from %s initializes no table; this graph has %s", ckpt_to_initialize_from,
                      ", ".join(state.tables) or "none")
     return functools.partial(_load, state, sources, allow_unverified)
 
@@ -186,8 +186,8 @@ def _by_path(paths: Any, *others: Any) -> Iterator[_Settings]:
     if not isinstance(paths, (list, tuple)):
         for name, value in zip(_PER_PATH[1:], others[1:]):
             if isinstance(value, (list, tuple)):
-                raise ArgumentError("{} is a list, but ckpt_to_initialize_from is a single path, {!r}".format(
-                                        name, paths))
+                raise ArgumentError("{} is a list, but ckpt_to_initialize_from is a single path, {!r}. Pass a list of "
+                                    "paths of the same length".format(name, paths))
         yield _Settings(paths, *others)
         return
     lists = []
@@ -254,15 +254,15 @@ def _require_table(prefix: str, before: str, variable: str, vocabularies: Any) -
     """Raise ``ColumnError`` if a checkpoint cannot have the table of a column's variable."""
     if variable in (vocabularies or {}):
         raise ColumnError(variable, "a VocabInfo reorders its rows, but rows of a table are found by their ids. Omit "
-                                    "it if new words only follow the old ones; otherwise raise min_buckets to keep "
-                                    "this column in TensorFlow")
+                          "it if new words only follow the old ones. Otherwise increase min_buckets, so that this "
+                          "column keeps its TensorFlow variable")
     if not checkpoint_management.checkpoint_exists_internal(prefix):
         return  # it has only tables
     shapes = tf.train.load_checkpoint(prefix).get_variable_to_shape_map()
     if shapes.get(before, [0])[0]:
-        raise ColumnError(variable, "the checkpoint {} has {} rows of {!r} as a TensorFlow variable, not as a table. "
-                                    "A warm start loads tables from checkpoints of programs with tables; remove this "
-                                    "one from vars_to_warm_start".format(prefix, shapes[before][0], before))
+        raise ColumnError(variable, "the checkpoint {} has {} rows of {!r} as a TensorFlow variable, not as a table. A "
+                          "warm start loads tables only from checkpoints of programs with tables. Remove the column "
+                          "from vars_to_warm_start".format(prefix, shapes[before][0], before))
 
 
 def _is_slot_in(expression: str, state: GraphState, variable: str) -> bool:

@@ -221,9 +221,8 @@ class Follower:
         if min(silence_s, waited) >= self._limit_s + _LATER_S:
             raise tf.errors.FailedPreconditionError(
                 None, None, "{}: rank 0 has not reported the result of {}, and no rank has made progress with it for "
-                            "{:g} s (wait_timeout_s). Earlier checkpoints are complete. Restart all ranks from the "
-                            "last checkpoint".format(
-                    RANKS_LATE.code, name, self._limit_s))
+                "{:g} s (wait_timeout_s). Earlier checkpoints are complete. Restart all ranks from the last "
+                "checkpoint".format(RANKS_LATE.code, name, self._limit_s))
         if lines.is_due():
             _log.warning("this rank has waited %.0f s for rank 0 to report that %s is saved", waited, name)
 

@@ -76,9 +76,11 @@ def checked_configuration(given: Dict[str, Any]) -> Configuration:
     check_all(_RULES, given)
     lacking = [name for name in ("save_checkpoint_due_time", "save_delta_checkpoints_secs") if given.get(name) is None]
     if given.get("is_incremental_checkpoint", False) and lacking:
-        raise ArgumentError("is_incremental_checkpoint=True needs {}, in seconds".format(" and ".join(lacking)))
+        raise ArgumentError("asc.init(): is_incremental_checkpoint=True requires {}, in seconds".format(
+            " and ".join(lacking)))
     if all(given.get(name, -1) == 0 for name in ("max_steps", "train_steps", "eval_steps")):
-        raise ArgumentError("max_steps, train_steps and eval_steps are all 0, so nothing would be done")
+        raise ArgumentError("asc.init(): max_steps, train_steps and eval_steps are all 0, so nothing would be done. "
+                            "Omit them, or pass -1 for no limit")
     values = {name: value for name, value in given.items() if name in _RULES and value is not None}
     values.setdefault("train_steps", values.get("train_interval", -1))
     values["rank_id"], values["rank_size"] = _ranks(values.get("rank_id", 0), values.get("rank_size", 1))
@@ -93,9 +95,13 @@ def unknown_arguments(given: Dict[str, Any]) -> List[str]:
 
 def _ranks(rank: int, size: int) -> Tuple[int, int]:
     """Return rank and number of ranks: the launcher's if there is one, otherwise the given ones."""
-    if ranks.launched():
+    launcher = ranks.launcher() if ranks.launched() else None
+    if launcher is not None:
         rank = ranks.get_rank_id()
         size = ranks.get_rank_size()
-    if rank >= size:
-        raise EnvironmentVariableError("Rank {} is not below the number of ranks, {}".format(rank, size))
-    return rank, size
+    if rank < size:
+        return rank, size
+    text = "Rank {} is not below the number of ranks, {}. ".format(rank, size)
+    if launcher is None:
+        raise ArgumentError(text + "Pass a smaller rank_id, or a larger rank_size")
+    raise EnvironmentVariableError(text + "Correct {} or {}".format(launcher.rank, launcher.size))

@@ -115,9 +115,9 @@ def _imported() -> Any:
 def _warn_of_fusion(size: int) -> None:
     fused = os.environ.get(_FUSION) != "0" or os.environ.get("HOROVOD_AUTOTUNE", "0") not in ("", "0")
     if size >= _FUSED_FROM and fused and _Current.started is None:
-        _log.warning("with %d ranks, Horovod's sums of dense gradients depend on timing. For runs with the same "
-                     "bits, start the ranks with %s=0 and without HOROVOD_AUTOTUNE (`ascpipe run` does "
-                     "this)", size, _FUSION)
+        _log.warning("with %d ranks, Horovod's sums of dense gradients depend on timing. For bitwise reproducible "
+                     "runs, start the ranks with %s=0 and without HOROVOD_AUTOTUNE (`ascpipe run` does this)", size,
+                     _FUSION)
 
 
 def _await_ranks(rank: int, size: int, timeout_s: float) -> None:
@@ -134,16 +134,17 @@ def _await_ranks(rank: int, size: int, timeout_s: float) -> None:
         while missing:
             missing -= {other for other in missing if _asked(address, port, "GET", other) == 200}
             if missing and time.monotonic() > deadline:
-                raise RanksError("rank {} waited {:g} s for the start of rank {}".format(
-                    rank, timeout_s, ", ".join(map(str, sorted(missing)))))
+                raise RanksError("Rank {} waited {:g} s for the start of rank {} and gave up. See the output of "
+                                 "the missing ranks, then restart all ranks".format(
+                                     rank, timeout_s, ", ".join(map(str, sorted(missing)))))
             if missing and lines.is_due():
                 _log.warning("rank %d has waited %.0f s for the start of rank %s, and waits for at most %.0f s", rank,
                              lines.waited_s(), ", ".join(map(str, sorted(missing))), timeout_s)
             if missing:
                 time.sleep(_POLL_S)
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise RanksError("rank {} cannot reach the launcher at {}:{}: {}".format(
-            rank, address, port, error)) from error
+        raise RanksError("Rank {} cannot reach the launcher at {}:{}: {}. Check that the launcher is running, and that "
+                         "this machine can connect to it".format(rank, address, port, error)) from error
 
 
 def _asked(address: str, port: str, verb: str, rank: int) -> int:
@@ -179,6 +180,5 @@ def _shut_down_in_time(shut_down: Callable[[], None], wait_s: float = _SHUT_DOWN
     threading.Thread(target=end, name="asc-horovod-end", daemon=True).start()
     if done.wait(wait_s):
         return
-    ranks.end_at_once("Horovod's shutdown took more than {:g} s, because another rank does not answer: exit code "
-                      "{}".format(
-        wait_s, EXIT_CODE), EXIT_CODE)
+    ranks.end_at_once("Horovod's shutdown took more than {:g} s, because another rank does not answer: exit code {}"
+                      .format(wait_s, EXIT_CODE), EXIT_CODE)

@@ -146,8 +146,8 @@ def init(*use_mpi: bool, **kwargs: Any) -> None:
         NotRunningError: no daemon with this name runs.
     """
     if len(use_mpi) > 1:
-        raise ArgumentError("init takes one unnamed argument, use_mpi; it received {} values: {!r}".format(
-                                len(use_mpi), use_mpi))
+        raise ArgumentError("asc.init() has one positional argument, use_mpi, but received {}: {!r}. Pass all others "
+                            "by name".format(len(use_mpi), use_mpi))
     kwargs.update(zip(("use_mpi",), use_mpi))
     configuration = checked_configuration(kwargs)
     if configuration.daemon is not None:
@@ -159,7 +159,8 @@ def init(*use_mpi: bool, **kwargs: Any) -> None:
     native.begin_program()
     unknown = unknown_arguments(kwargs)
     if unknown:
-        _log.warning("init: unknown arguments are ignored: %s", ", ".join(unknown))
+        _log.warning("%s", api_names.in_names_of_program(
+            "asc.init(): unknown arguments are ignored: {}".format(", ".join(unknown))))
     _export_rank(process.configuration)
     atexit.register(terminate_config_initializer)
 
@@ -169,7 +170,8 @@ def terminate_config_initializer() -> None:
     process = Process.take_current()
     atexit.unregister(terminate_config_initializer)
     if process is None:
-        _log.warning("terminate_config_initializer: nothing to shut down, because init() was not called")
+        _log.warning("%s", api_names.in_names_of_program(
+            "asc.shutdown(): nothing to shut down, because asc.init() was not called"))
         return
     process.close()
 

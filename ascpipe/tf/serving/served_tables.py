@@ -75,13 +75,13 @@ class ServedTables(Served):
         if request.channel == TRAIN:
             raise NotBuiltYetError("asc.sparse_lookup(is_train=True) of table {!r} in a graph that is exported".format(
                 table.table_name), "pass is_train=False in all modes but TRAIN, and export those")
-        found = ids if not isinstance(ids, FeatureSpec) else require_ids(request.batch, ids, RuntimeError(
-            "FeatureSpec {!r}: in a graph that is exported, pass batch=, the features that the model function "
-            "received".format(ids.label)))
+        found = ids if not isinstance(ids, FeatureSpec) else require_ids(request.batch, ids, ServingError(
+            "FeatureSpec {!r} has no ids in a graph that is exported. Pass batch=, the features that the model "
+            "function received".format(ids.label)))
         values = found.values
         if not are_ids(values.dtype):
-            raise TableLookupError("Table {!r}: ids {!r} have dtype {}, but ids are integers".format(
-                                       table.table_name, values.name, values.dtype.name))
+            raise TableLookupError("Table {!r}: ids {!r} have dtype {}. Pass integers".format(
+                table.table_name, values.name, values.dtype.name))
         default_row = tf.zeros([]) if request.default_value is None else request.default_value
         handle = self._handle(table)
         gives_initial = self._returns_initial_rows(table, request.unseen)
@@ -174,14 +174,12 @@ class ServedTables(Served):
         spec = checkpoint.tables.get(table.table_name)
         if spec is None:
             raise CheckpointMismatchError(
-                self._prefix, name, "is not in the checkpoint, so it cannot be exported{}; the checkpoint has "
-                                    "{}".format(
-                    "" if table.is_save else " (the program says is_save=False)",
+                self._prefix, name, "is not in the checkpoint, so it cannot be exported{}; it has {}".format(
+                    "" if table.is_save else " (it was created with is_save=False)",
                     ", ".join(sorted(checkpoint.tables)) or "no table"))
         if spec.dim != table.emb_size:
             raise CheckpointMismatchError(self._prefix, name, "has rows of {} floats in the checkpoint and of {} in "
-                                                              "this program"
-                                          .format(spec.dim, table.emb_size))
+                                          "this program".format(spec.dim, table.emb_size))
         try:
             os.makedirs(self._folder, exist_ok=True)
             directory = disk.open_directory(self._folder)

@@ -149,7 +149,7 @@ def test_all_of_the_sparse_part_of_another_checkpoint_of_the_same_name_is_no_pai
     assert names == other_names
     for name in set(names) - {"PAIR.json"}:
         shutil.copy(os.path.join(other_folder, name), os.path.join(folder, name))
-    with pytest.raises(DamagedCheckpointError, match="MANIFEST.json.*another one"):
+    with pytest.raises(DamagedCheckpointError, match="E522.*MANIFEST.json: it differs from the file that PAIR"):
         open_checkpoint(one)
 
 
@@ -273,7 +273,8 @@ BLOCK: Block = CONTENTS[0].block
     ("key", np.concatenate([BLOCK.keys[:-1], BLOCK.keys[:1]]), "key -9223372036854775808 occurs twice"),
     ("candidate_key", np.concatenate([CONTENTS[0].candidates.keys[:-1], BLOCK.keys[5:6]]), "occurs twice"),
     ("count", -BLOCK.counts, "is below 0"), ("timestamp", BLOCK.timestamps - 2 ** 40, "is below 0"),
-    ("key", BLOCK.keys[:-1], "its spec asks for"), ("embedding", BLOCK.rows, "its spec asks for"),
+    ("key", BLOCK.keys[:-1], "key has 312 bytes, but its spec needs 320"),
+    ("embedding", BLOCK.rows, "embedding has 1440 bytes, but its spec needs 640"),
 ])
 def test_data_that_makes_no_sense_is_an_error_although_its_digest_is_right(prefix, folder, values, text):
     resealed(prefix, insane_data(folder, values))
@@ -285,7 +286,7 @@ def test_data_that_makes_no_sense_is_an_error_although_its_digest_is_right(prefi
 def test_another_version_of_the_format_says_so(prefix, version):
     resealed(prefix, lambda manifest, folder: manifest.update(version=version))
     text = "has version {}".format(version)
-    with pytest.raises(DamagedCheckpointError, match=text + ", this ascpipe reads version 2 and 3"):
+    with pytest.raises(DamagedCheckpointError, match=text + ", but this ascpipe reads version 2 and 3"):
         open_checkpoint(prefix)
     with pytest.raises(DamagedCheckpointError, match=text):
         trained_batches(prefix)

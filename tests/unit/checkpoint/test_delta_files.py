@@ -122,21 +122,21 @@ def test_a_delta_without_what_it_stands_upon_is_an_error_and_not_complete(three,
     assert [(found.prefix, found.is_delta) for found in complete_checkpoints(str(tmp_path))] == list(
         zip(three, [False, True, True]))
     os.rename(directory_of(three[1]), str(tmp_path / "aside"))
-    with pytest.raises(DamagedCheckpointError, match="stands upon model.ckpt-2.*does not exist"):
+    with pytest.raises(DamagedCheckpointError, match="on model.ckpt-2, but .*/sparse-model.ckpt-2 does not exist"):
         open_checkpoint(three[2])
     assert [found.prefix for found in complete_checkpoints(str(tmp_path))] == [three[0]]
 
 
 def test_a_delta_upon_another_checkpoint_of_that_name_is_an_error(three, tmp_path):
     checkpoints.save(tmp_path, 1, [table({1: (ROW, 1), 2: (ROW, 9)})])
-    with pytest.raises(DamagedCheckpointError, match="it stands upon another model.ckpt-1"):
+    with pytest.raises(DamagedCheckpointError, match="it is based on another model.ckpt-1 than"):
         open_checkpoint(three[2])
     assert [found.prefix for found in complete_checkpoints(str(tmp_path))] == [three[0]]
 
 
 def test_a_delta_upon_other_tables_is_an_error(three, tmp_path):
     prefix = checkpoints.save(tmp_path, 4, [content("item")], parent=three[2])
-    with pytest.raises(DamagedCheckpointError, match="it has other tables"):
+    with pytest.raises(DamagedCheckpointError, match="its tables differ from the tables of the delta"):
         open_checkpoint(prefix)
 
 
@@ -151,14 +151,14 @@ def test_a_directory_that_is_a_delta_by_its_name_only_is_an_error(three, tmp_pat
 
 def test_a_delta_of_rec_sdk_says_that_the_full_one_can_be_restored(tmp_path):
     (tmp_path / "delta-sparse-model.ckpt-5" / "user" / "key").mkdir(parents=True)
-    with pytest.raises(CheckpointError, match="does not say what it stands upon.*Restore the full one"):
+    with pytest.raises(CheckpointError, match="its base is unknown.*Restore the full checkpoint before it"):
         open_checkpoint(str(tmp_path / "model.ckpt-5"), allow_unverified=True)
 
 
 @pytest.mark.parametrize("step", [1, 2])
 def test_a_delta_replaces_nothing(three, tmp_path, step):
     before = checkpoints.tree_of(tmp_path)
-    with pytest.raises(NotSavedError, match="is there, and a delta replaces nothing. Save the whole"):
+    with pytest.raises(NotSavedError, match="already exists, and a delta does not replace anything. Save a full"):
         checkpoints.save(tmp_path, step, [table({})], parent=three[2])
     assert checkpoints.tree_of(tmp_path) == before
 
@@ -198,7 +198,7 @@ def test_deleted_keys_are_as_the_spec_says_and_only_in_a_delta(three, tmp_path):
 def test_a_chain_has_an_end(three, tmp_path, monkeypatch):
     monkeypatch.setattr("ascpipe.checkpoint.reader.MAX_DELTAS", 1)
     open_checkpoint(three[1]).close()
-    with pytest.raises(DamagedCheckpointError, match="more than 1 deltas stand upon each other"):
+    with pytest.raises(DamagedCheckpointError, match="the chain has more than 1 deltas"):
         open_checkpoint(three[2])
 
 
@@ -259,4 +259,4 @@ def test_an_index_that_is_none_is_begun_anew(three, tmp_path, garbage):
 def test_an_index_that_cannot_be_written_is_a_line_in_the_log(three, tmp_path, monkeypatch, caplog):
     (tmp_path / model_index.INDEX).mkdir()
     model_index.note_saved(three[1], cost_s=1)
-    assert "is complete, but model_index.json was not brought up to date" in caplog.text
+    assert "is complete, but model_index.json was not updated" in caplog.text

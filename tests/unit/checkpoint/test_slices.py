@@ -153,7 +153,7 @@ def test_a_key_in_the_slice_of_another_rank_is_damage(tmp_path):
             digest = other.finish(position([mine]))
         prefix = writer.commit(position(contents), [digest])
     assert swapped is not None
-    with pytest.raises(DamagedCheckpointError, match="is not of rank 1 of 2"):
+    with pytest.raises(DamagedCheckpointError, match="does not belong to rank 1 of 2"):
         open_checkpoint(prefix)
 
 
@@ -195,8 +195,8 @@ def test_slices_of_other_tables_are_not_saved(tmp_path, change, text):
 
 def test_a_record_that_is_another_one_or_none_is_not_saved(tmp_path):
     contents = [content()]
-    for spoil, text in ((lambda path: os.unlink(path), "all ranks need one file system"),
-                        (lambda path: open(path, "ab").close() or os.truncate(path, 9), "another one than rank 1")):
+    for spoil, text in ((lambda path: os.unlink(path), "All ranks must save to one file system"),
+                        (lambda path: open(path, "ab").close() or os.truncate(path, 9), "differs from what rank 1")):
         with pytest.raises(NotSavedError, match=text), rank_0(tmp_path, 3, 2, contents) as writer:
             digest = write_slice(tmp_path, 3, writer.staging_name, 1, 2, contents)
             spoil(str(tmp_path / writer.staging_name / slice_record(1)))
@@ -206,14 +206,14 @@ def test_a_record_that_is_another_one_or_none_is_not_saved(tmp_path):
 
 def test_a_record_of_another_rank_or_a_delta_is_not_taken(tmp_path):
     contents = [content()]
-    with pytest.raises(NotSavedError, match="it is of rank"), rank_0(tmp_path, 3, 3, contents) as writer:
+    with pytest.raises(NotSavedError, match="it belongs to rank"), rank_0(tmp_path, 3, 3, contents) as writer:
         digests = [write_slice(tmp_path, 3, writer.staging_name, rank, 3, contents) for rank in (1, 2)]
         one, two = (str(tmp_path / writer.staging_name / slice_record(rank)) for rank in (1, 2))
         os.rename(one, one + ".aside")
         os.rename(two, one)
         os.rename(one + ".aside", two)
         writer.commit(position(contents), digests[::-1])
-    with pytest.raises(ValueError, match="0 slices of other ranks, there are 2 ranks"), \
+    with pytest.raises(ValueError, match="0 slices of other ranks, but there are 2 ranks"), \
             rank_0(tmp_path, 3, 2, contents) as writer:
         writer.commit(position(contents))
 

@@ -126,7 +126,7 @@ def test_compiled_kernels_without_a_library_in_a_folder_that_cannot_be_written_a
     with monkeypatch.context() as without_a_compiler:
         without_a_compiler.setenv("PATH", "")
         (found,) = doctor.kernels()
-        assert (found.state, "no C compiler is here" in found.text) == (doctor.OK, True)
+        assert (found.state, "there is no C compiler" in found.text) == (doctor.OK, True)
 
     def full(**unused):
         raise OSError(errno.EROFS, "Read-only file system")
@@ -155,7 +155,7 @@ def test_kernels_are_looked_for_where_workers_take_them(monkeypatch, tmp_path):
 def test_a_place_of_run_directories_that_cannot_be_written_or_is_too_long_is_a_problem(monkeypatch, tmp_path):
     code, found = doctor_of_a_child(XDG_RUNTIME_DIR="/proc/self")
     assert (code, found["run directory"]["state"]) == (1, "problem")
-    assert "no daemon can have one: /proc/self: " in found["run directory"]["text"]
+    assert "no daemon can create one: /proc/self: " in found["run directory"]["text"]
     long = tmp_path / ("x" * 90)
     long.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
@@ -172,7 +172,7 @@ def test_a_library_that_was_cut_off_is_a_problem(monkeypatch, tmp_path, name, ke
     assert only(doctor.ops()).state == doctor.OK
     (tmp_path / "cut.so").write_bytes(whole[:int(kept * len(whole))])
     found = only(doctor.ops())
-    assert (found.state, "cut.so is not there, or not whole" in found.text) == (doctor.PROBLEM, True)
+    assert (found.state, "cut.so does not exist, or is incomplete" in found.text) == (doctor.PROBLEM, True)
 
 
 def test_a_library_that_is_no_library_or_not_there_is_a_problem(monkeypatch, tmp_path):

@@ -158,4 +158,4 @@ def test_top_has_a_table_for_all_for_tables_for_rings_and_for_processes():
 
 def test_top_without_a_terminal_is_wrong_usage():
     done = CliRunner().invoke(main.main, ["top"])
-    assert (done.exit_code, "use `ascpipe stats`" in done.output) == (2, True)
+    assert (done.exit_code, "Use `ascpipe stats`" in done.output) == (2, True)

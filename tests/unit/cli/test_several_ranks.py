@@ -55,7 +55,7 @@ def test_hosts_that_are_none_or_too_few_are_wrong_usage(network, hosts):
 
 @pytest.mark.parametrize("count, hosts", [(2, None), (3, "other:1,third:2")])
 def test_ranks_of_a_machine_do_not_share_a_daemon(network, count, hosts):
-    with pytest.raises(click.BadParameter, match="name 'mine-{local_rank}'"):
+    with pytest.raises(click.BadParameter, match="Use 'mine-{local_rank}'"):
         Ranks(["python", "program.py"], count, hosts, False, "mine")
     Ranks(["python", "program.py"], count, hosts, False, "mine-{local_rank}")
 
@@ -73,7 +73,7 @@ def test_a_host_without_an_address_is_refused(network):
 def test_this_machine_s_name_must_not_lead_to_itself_alone_where_there_are_others(network, hosts):
     made(2, hosts)
     network[HERE] = "127.0.1.1"
-    with pytest.raises(RanksError, match="leads to 127.0.1.1"):
+    with pytest.raises(RanksError, match="machine.test,? resolves to 127.0.1.1"):
         made(2, hosts)
     del network[HERE]
     with pytest.raises(RanksError, match="machine.test, (resolves|has no address)|host machine.test has no address"):
@@ -88,7 +88,7 @@ def test_alone_this_machine_may_be_called_as_it_likes(network):
 
 
 def test_localhost_beside_another_machine_is_refused(network):
-    with pytest.raises(RanksError, match="host localhost leads to 127.0.0.1, which no other machine reaches"):
+    with pytest.raises(RanksError, match="host localhost resolves to 127.0.0.1, which other machines cannot reach"):
         made(2, "localhost:1,other:1")
 
 

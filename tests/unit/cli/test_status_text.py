@@ -71,9 +71,9 @@ def test_a_table_with_rows_on_disk_shows_them_in_a_table_of_their_own(monkeypatc
 
 def test_a_rank_shows_what_it_exchanges_and_which_rank_others_wait_for(monkeypatch):
     text = shown(monkeypatch, {**STATUS, "exchanges": EXCHANGES})
-    for words in ("rank 1 of 4: 230 exchanges, 1.5 MiB sent, 5.0 received; 12.3 s in them, 4.1 of that",
+    for words in ("rank 1 of 4: 230 exchanges, 1.5 MiB sent, 5.0 received; 12.3 s in exchanges, 4.1 s of that",
                   "others waited longest for rank 2: 3.0 s",
-                  "it trains batch 117 of stream 0, and waits for other ranks since 2.5 s"):
+                  "it trains batch 117 of stream 0, and has waited for other ranks for 2.5 s"):
         assert words in text
 
 

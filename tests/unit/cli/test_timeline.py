@@ -82,12 +82,12 @@ def test_all_takes_the_daemons_that_keep_spans(monkeypatch, tmp_path):
     monkeypatch.setattr(timeline, "running_daemons", lambda: ["none"])
     done = CliRunner().invoke(main, ["timeline", "--all", "--output", str(tmp_path / "trace")])
     assert done.exit_code == 2
-    assert "none keeps spans" in done.output
+    assert "none records spans" in done.output
 
 
 def test_all_beside_a_name_is_wrong_usage(tmp_path):
     done = CliRunner().invoke(main, ["timeline", "--all", "--name", "a", "--output", str(tmp_path / "trace")])
-    assert (done.exit_code, "leave out --name" in done.output) == (2, True)
+    assert (done.exit_code, "omit --name" in done.output) == (2, True)
 
 
 def test_of_a_trace_that_is_merged_everything_stays_and_of_ours_what_is_near():
@@ -99,7 +99,7 @@ def test_of_a_trace_that_is_merged_everything_stays_and_of_ours_what_is_near():
 @pytest.mark.parametrize("content", ["no json", "[]", "{}", '{"traceEvents": 3}', '{"traceEvents": [3]}'])
 def test_a_file_that_is_no_trace_is_wrong_usage(tmp_path, content):
     (tmp_path / "trace").write_text(content)
-    with pytest.raises(click.BadParameter, match="no Chrome trace"):
+    with pytest.raises(click.BadParameter, match="not a Chrome trace"):
         timeline._events(str(tmp_path / "trace"))
 
 

@@ -43,7 +43,7 @@ def test_its_own_error_is_raised_by_its_class(program):
 
 
 @pytest.mark.parametrize("text, words", [
-    ("sys.exit(7)", "exit code 7, and it has left no log"),
+    ("sys.exit(7)", "exit code 7, and it left no log"),
     ("os.kill(os.getpid(), 9)", "exit code -9"),
     ("os.write(fd, b'{half'); sys.exit(3)", "exit code 3"),
     ("os.write(fd, b'[1]'); sys.exit(3)", "exit code 3"),

@@ -61,7 +61,7 @@ def test_a_session_gets_one_more_evaluation_stream_over_tables_that_have_one():
 @pytest.mark.parametrize("stream, words", [
     (messages.Stream(70, 0, (0,)), "stream 70 would be the second to train table 0"),
     (messages.Stream(3, 1, (0,)), "stream 3 is there already"),
-    (messages.Stream(70, 1, (0, 1)), "stream 70 has table 1, there are 1"),
+    (messages.Stream(70, 1, (0, 1)), "stream 70 has table 1, but there are 1"),
 ])
 def test_a_stream_that_a_session_cannot_get_is_named(stream, words):
     with pytest.raises(MessageError, match=words):
@@ -70,7 +70,7 @@ def test_a_stream_that_a_session_cannot_get_is_named(stream, words):
 
 def test_a_session_has_a_limit_of_streams():
     full = messages.extended(STREAMS, messages.Stream(70, 1, (0,)))
-    with pytest.raises(MessageError, match="stream 71 is one too many: a session has at most 32"):
+    with pytest.raises(MessageError, match="stream 71 exceeds the limit: a session has at most 32"):
         messages.extended(full, messages.Stream(71, 1, (0,)))
 
 
@@ -87,7 +87,7 @@ def test_a_table_is_in_the_local_rings_of_several_streams():
 
 
 def test_a_local_ring_has_a_table_once():
-    with pytest.raises(MessageError, match="stream 8 has a table twice"):
+    with pytest.raises(MessageError, match="stream 8 has the same table twice"):
         messages.parse_request(request("start", {**GOOD["start"], "streams": [local(8, 1, 1)]}))
 
 
@@ -111,8 +111,8 @@ def changed(path, value):
     (("status", "extra"), 1, "fields"),
     (("start", "streams"), [], "0 items"),
     (("start", "streams", 0, "channel"), 3, "0 to 2"),
-    (("start", "streams", 0, "channel"), 2, "stream 0 of channel 2 has rank_size 1: 2 or more in channel 2"),
-    (("start", "streams", 0, "rank_size"), 2, "stream 0 of channel 0 has rank_size 2: 2 or more in channel 2, 1"),
+    (("start", "streams", 0, "channel"), 2, "stream 0 of channel 2 has rank_size 1; expected 2 or more in channel 2"),
+    (("start", "streams", 0, "rank_size"), 2, "0 of channel 0 has rank_size 2; expected 2 or more in channel 2, and 1"),
     (("start", "streams", 0, "rank_size"), 4096, "rank_size is 4096, allowed are 1 to 4095"),
     (("start", "streams", 0, "rank_size"), 0, "rank_size is 0, allowed are 1 to 4095"),
     (("start", "streams", 0, "rank_size"), None, "rank_size is a NoneType"),
