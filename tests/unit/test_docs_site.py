@@ -36,4 +36,4 @@ def test_a_document_that_is_linked_to_and_not_there_is_named(tmp_path, monkeypat
     (tmp_path / "README.md").write_text("[a](docs/nothing.md)\n```\n[b](docs/code.md)\n```\n")
     monkeypatch.setattr(docs_site, "ROOT", tmp_path)
     assert docs_site.lay_out(str(tmp_path / "out")) == 1
-    assert capsys.readouterr().err == "docs: a link leads to docs/nothing.md, which is not there\n"
+    assert capsys.readouterr().err == "docs: a link refers to docs/nothing.md, which does not exist\n"
