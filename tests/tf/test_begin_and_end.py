@@ -77,7 +77,7 @@ def test_a_table_whose_cell_runs_again_before_the_start_is_told_of_reset():
 
     asc.init()
     build()
-    with pytest.raises(ValueError, match=r"E268: Table name 't' is already used.*ascpipe\.tf\.reset\(\)"):
+    with pytest.raises(ValueError, match=r"E268: Table name 't' is already used.*asc\.reset\(\)"):
         build()
 
 
