@@ -203,7 +203,7 @@ def test_an_error_of_the_background_is_raised_by_the_next_save(tmp_path, monkeyp
         with monkeypatch.context() as patch:
             fail_in_the_background(patch, OSError(5, "Input/output error"))
             run.saver.save(run.run, str(tmp_path / "model"), global_step=2, background=True)
-            with pytest.raises(NotSavedError, match="model-2 not saved"):
+            with pytest.raises(NotSavedError, match="model-2 was not saved"):
                 run.saver.save(run.run, str(tmp_path / "model"), global_step=3)
         run.saver.save(run.run, str(tmp_path / "model"), global_step=3)
 

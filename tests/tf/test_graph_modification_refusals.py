@@ -37,7 +37,7 @@ def taken(**kwargs):
 
 def from_a_variable(ids):
     variable = tf.compat.v1.get_variable("shift", [], tf.int64, use_resource=False)
-    return ids + variable, [r"'shift' \(VariableV2\): a variable"]
+    return ids + variable, [r"'shift' \(VariableV2\): it reads or changes a variable"]
 
 
 def from_a_resource_variable(ids):
@@ -73,25 +73,25 @@ def from_a_function_of_python(ids):
 
 
 def from_the_global_step(ids):
-    return ids + tf.compat.v1.train.get_or_create_global_step(), [r"'global_step' \(\w+\): (a variable|it uses)"]
+    return ids + tf.compat.v1.train.get_or_create_global_step(), [r"'global_step' \(\w+\): (it reads or changes a variable|it uses)"]
 
 
 def from_two_of_them(ids):
     variable = tf.compat.v1.get_variable("shift", [], tf.int64, use_resource=False)
     return ids + variable + tf.compat.v1.placeholder(tf.int64, [], "scale"), [
         r"because 2 ops that compute it cannot run",
-        r"'scale' \(Placeholder\): it is fed", r"'shift' \(VariableV2\): a variable"]
+        r"'scale' \(Placeholder\): it is fed", r"'shift' \(VariableV2\): it reads or changes a variable"]
 
 
 def from_rows_of_a_table(ids):
     rows = sparse_lookup(programs.table("item"), ids, modify_graph=True)
-    return tf.cast(rows, tf.int64), [r"'item' \(VariableV2\): a variable", r"AscProvisionalPlan"]
+    return tf.cast(rows, tf.int64), [r"'item' \(VariableV2\): it reads or changes a variable", r"AscProvisionalPlan"]
 
 
 def under_a_control_dependency(ids):
     variable = tf.compat.v1.get_variable("count", [], tf.int64, tf.zeros_initializer(), use_resource=False)
     with tf.control_dependencies([tf.compat.v1.assign_add(variable, 1)]):
-        return tf.identity(ids), [r"\(AssignAdd\): a variable"]
+        return tf.identity(ids), [r"\(AssignAdd\): it reads or changes a variable"]
 
 
 @pytest.mark.parametrize("make", [
@@ -115,7 +115,7 @@ def test_a_lookup_table_without_a_shared_name_is_not_found_by_a_one_shot_iterato
 
 
 def test_ids_of_no_iterator_are_refused():
-    with pytest.raises(ValueError, match="no iterator.*OrphanLookupKeySlicerHook"):
+    with pytest.raises(ValueError, match="do not depend on an iterator.*OrphanLookupKeySlicerHook"):
         modify(tf.constant([1, 2]))
 
 

@@ -116,7 +116,7 @@ def test_a_moving_average_of_a_table_is_an_error_that_says_what_to_write(train, 
     assert require_equal_or_refused(found, None)
     assert found.error.code == "E253"
     assert "'user'" in str(found.error)
-    assert "ascpipe.tf.Optimizer(dense=MovingAverageOptimizer(...), sparse=...)" in str(found.error)
+    assert "asc.Optimizer(dense=MovingAverageOptimizer(...), sparse=...)" in str(found.error)
 
 
 def test_a_moving_average_of_dense_variables_goes_with_tables():
@@ -147,8 +147,8 @@ def test_an_op_that_is_made_after_the_first_run_is_refused_at_the_next():
     lambda table, ids: tf.nn.safe_embedding_lookup_sparse(table, tf.SparseTensor([[0, 0]], ids, [1, 1]))],
     ids=["embedding_lookup", "gather", "a list", "sparse"])
 @pytest.mark.parametrize("begun, text", [
-    (twin_programs.ascpipe, r"'user'.*ascpipe\.tf\.sparse_lookup\(table, ids\).*ascpipe\.tf\.lookup_sparse"),
-    (programs.ascpipe, r"'user'.*by sparse_lookup\(table, ids, modify_graph=True\)")], ids=["plain", "incumbent"])
+    (twin_programs.ascpipe, r"'user'.*asc\.sparse_lookup\(table, ids\).*asc\.lookup_sparse"),
+    (programs.ascpipe, r"'user'.*call sparse_lookup\(table, ids, modify_graph=True\)")], ids=["plain", "incumbent"])
 def test_a_table_that_is_given_to_a_lookup_of_tensorflow_is_refused(begun, text, look_up):
     with begun():
         with pytest.raises(ValueError, match=text):

@@ -84,7 +84,7 @@ def _refusal_reason(op: tf.Operation) -> Optional[str]:
     if handles:
         return "it uses the variable {}".format(", ".join(map(repr, handles)))
     if op.type in _VARIABLES or any(map(internals.is_reference, op.outputs)):
-        return "it is a variable"
+        return "it reads or changes a variable"
     if op.type in _TABLE_READS and op.inputs[0].op.type in _FIXED_TABLES:
         return None
     resources = [tensor for tensor in [*op.inputs, *op.outputs] if tensor.dtype == tf.resource]

@@ -3,6 +3,7 @@ from typing import Dict, List, Sequence
 
 import tensorflow as tf
 
+from ascpipe.errors import api_names
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.features import CHANNEL_NAMES
@@ -50,7 +51,8 @@ def _refuse_restore(table: Table) -> None:
     """
     for assign in internals.reference_of(table.variable).consumers():
         if assign.type == "Assign" and assign.inputs[1].op.type in ("RestoreV2", "Restore", "RestoreSlice"):
-            text = "table {!r} is restored by asc.Saver, not by TensorFlow's Saver".format(table.table_name)
+            text = api_names.in_names_of_program(
+                "table {!r} is restored by asc.Saver, not by TensorFlow's Saver".format(table.table_name))
             with table.building("restore"), tf.control_dependencies([tf.debugging.Assert(False, [text])]):
                 internals.rewire(assign, 1, tf.identity(assign.inputs[1]))
 
@@ -63,9 +65,9 @@ def _refuse_broadcast(table: Table, slots: Sequence[OptimizerSlot]) -> None:
                 place = 1 if assign.type == "Assign" else 0
                 if not any(tensor.op.type.startswith("HorovodBroadcast") for tensor in assign.inputs[place:]):
                     continue
-                text = ("table {!r}: a broadcast would copy the rows of one rank into the shards of all ranks. Use "
-                        "asc.broadcast_global_variables or its hook, which exclude tables".format(
-                            table.table_name))
+                text = api_names.in_names_of_program(
+                    "table {!r}: a broadcast would copy the rows of one rank into the shards of all ranks. Use "
+                    "asc.broadcast_global_variables or its hook, which exclude tables".format(table.table_name))
                 with table.building("broadcast"), tf.control_dependencies([tf.debugging.Assert(False, [text])]):
                     internals.rewire(assign, place, tf.identity(assign.inputs[place]))
 

@@ -114,7 +114,7 @@ def test_a_shell_with_a_low_limit_of_files_is_told_how_to_raise_it():
 def test_a_cache_that_can_be_neither_read_nor_made_is_a_problem_and_not_only_cold():
     code, found = doctor_of_a_child(ASCPIPE_CACHE_DIR="/proc/none")
     assert (code, found["kernels"]["state"]) == (1, "problem")
-    assert "they cannot be: /proc: " in found["kernels"]["text"] and "ASCPIPE_CACHE_DIR" in found["kernels"]["cure"]
+    assert "cannot be compiled: /proc: " in found["kernels"]["text"] and "ASCPIPE_CACHE_DIR" in found["kernels"]["cure"]
 
 
 def test_compiled_kernels_without_a_library_in_a_folder_that_cannot_be_written_are_a_problem(monkeypatch, tmp_path):

@@ -76,7 +76,7 @@ def test_one_process_of_a_run_script_s_several_is_refused():
 @pytest.mark.parametrize("arguments, code, text", [
     (("--ranks", "0", __file__), 2, "--ranks"), (("--hosts", "a:1", __file__), 2, "--ranks 2 or more"),
     (("--restarts", "1", __file__), 2, "--ranks 2 or more"), (("--mpi", __file__), 2, "--ranks 2 or more"),
-    (("--ranks", "2", "--daemon", "mine", __file__), 2, "a private one"),
+    (("--ranks", "2", "--daemon", "mine", __file__), 2, "a private daemon"),
     (("--daemon", "nobody", __file__), 3, "E212"), (("--daemon", "a/b", __file__), 2, "E215"),
     (("--min-buckets", "5", __file__), 2, "--min-buckets is for --columns"),
     (("--columns", "--min-buckets", "0", __file__), 2, "--min-buckets"),

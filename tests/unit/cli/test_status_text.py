@@ -137,7 +137,7 @@ def test_each_kind_of_error_has_its_exit_code(error, code):
     (["status", "--name", "nobody"], 3, "E212"), (["stop", "--name", "nobody"], 3, "E212"),
     (["status", "--name", "../x"], 2, "E215"), (["fly"], 2, "No such command"),
     (["status", "--fast"], 2, "No such option"),
-    (["start", "--workers", "0"], 2, "E402"), (["start", "--ring-bytes", "x"], 2, "no size"),
+    (["start", "--workers", "0"], 2, "E402"), (["start", "--ring-bytes", "x"], 2, "not a size"),
     (["--version"], 0, "ascpipe"), (["--help"], 0, "status")])
 def test_wrong_usage_ends_with_its_code_and_one_sentence(arguments, code, words):
     result = CliRunner().invoke(main.main, arguments)

@@ -52,7 +52,7 @@ def test_a_cut_or_changed_message_is_a_map_or_a_message_error(body, data):
 
 
 @pytest.mark.parametrize("data, word", [
-    (b"", "middle"),
+    (b"", "truncated"),
     (b"\xc1", "type"),
     (msgpack.packb([1]), "expected a map"),
     (msgpack.packb({1: 2}), "a key is a int, expected text"),

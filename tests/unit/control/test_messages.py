@@ -59,7 +59,7 @@ def test_a_session_gets_one_more_evaluation_stream_over_tables_that_have_one():
 
 
 @pytest.mark.parametrize("stream, words", [
-    (messages.Stream(70, 0, (0,)), "stream 70 would be the second to train table 0"),
+    (messages.Stream(70, 0, (0,)), "stream 70 would be the second stream that trains table 0"),
     (messages.Stream(3, 1, (0,)), "stream 3 is there already"),
     (messages.Stream(70, 1, (0, 1)), "stream 70 has table 1, but there are 1"),
 ])

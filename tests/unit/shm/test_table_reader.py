@@ -118,7 +118,7 @@ def test_while_a_record_may_be_half_assigned_nothing_is_told():
     sim.work()
     sim.claim(batch, 0)
     assert sim.word(batch.number, 0) == DONE
-    with pytest.raises(WrongStateError, match="E219: The daemon cannot look at table 'user' while.*being changed"):
+    with pytest.raises(WrongStateError, match="E219: The daemon cannot look at table 'user' while.*it changed during each attempt"):
         reader_of(sim, 0).look([2], 0.05)
     sim.close(batch)
     sim.work()
