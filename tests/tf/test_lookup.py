@@ -370,7 +370,7 @@ class TestChecksBeforeTheStart:
         data = tf.data.Dataset.from_tensors({"a": [1, 2]}).map(get_asc_insert_func(specs_of(user, "a")))
         for _ in range(2):
             tf.compat.v1.data.make_one_shot_iterator(data).get_next()
-        with pytest.raises(ValueError, match="iterators"):
+        with pytest.raises(ValueError, match="E266: Iterators .* both take batches of one training insert function"):
             require_startable(state(graph))
 
     def test_a_feature_that_is_never_looked_up_is_walked_too(self, graph):

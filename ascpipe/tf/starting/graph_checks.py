@@ -89,5 +89,5 @@ def _require_ordered_datasets(state: GraphState) -> None:
             other = readers.setdefault(number, iterator)
             if other != iterator:
                 raise DatasetError("Iterators {!r} and {!r} both take batches of one training insert function, and "
-                                   "these batches have one order. Create an asc.insert_function() for each".format(
+                                   "these batches have one order. Call asc.insert_function() for each iterator".format(
                                        other, iterator))
