@@ -75,7 +75,7 @@ def test_two_daemons_with_one_file_take_nothing_from_each_other(tmp_path, caplog
         second.write(b"second\n")
         assert path.read_bytes() == b"first\n"
         first.write(b"first\n")
-    assert ["another daemon writes it" in record.getMessage() for record in caplog.records] == [True]
+    assert ["another daemon writes this file" in record.getMessage() for record in caplog.records] == [True]
     second.remove()
     assert path.read_bytes() == b"first\n"
     first.remove()
