@@ -218,7 +218,7 @@ TEST(ADeadSupervisorEndsEveryWait) {
   const auto wait = fixture.Add();
   close(fixture.supervisor);
   fixture.supervisor = -1;
-  CheckEnds(wait->Result(), Code::kFailedPrecondition, "E110: ascpipe supervisor (pid");
+  CheckEnds(wait->Result(), Code::kFailedPrecondition, "E110: The ascpipe supervisor (pid");
   CheckEnds(fixture.Add()->Result(), Code::kFailedPrecondition, "E110");
 }
 
