@@ -62,10 +62,9 @@ def _of_all() -> List[Recorded]:
         with contextlib.suppress(ConfigError, NotRunningError):  # it records no spans, or has just exited
             found.append(_of_daemon(name))
     if not found:
-        raise ConfigError("timeline_spans", "all daemons that run", 0, "none records spans, or none has done "
-                                                                       "anything yet. Call `ascpipe trace start "
-                                                                       "--all`, or set ASCPIPE_TIMELINE_SPANS=20000 "
-                                                                       "for the program or daemon")
+        raise ConfigError(
+            "timeline_spans", "all daemons that run", 0, "none records spans, or none has done anything yet. Call "
+            "`ascpipe trace start --all`, or set ASCPIPE_TIMELINE_SPANS=20000 for the program or daemon")
     return found
 
 
@@ -79,10 +78,9 @@ def _of_daemon(name: str) -> Recorded:
     except FileNotFoundError:  # it has just exited
         raise NotRunningError(run.name, run.path) from None
     if not workers and exchanges is None:
-        raise ConfigError("timeline_spans", "daemon {!r}".format(run.name), 0, "it records no spans, or its workers "
-                                                                               "have done nothing yet. Call `ascpipe "
-                                                                               "trace start`, or start it with "
-                                                                               "ASCPIPE_TIMELINE_SPANS=20000")
+        raise ConfigError(
+            "timeline_spans", "daemon {!r}".format(run.name), 0, "it records no spans, or its workers have done nothing "
+            "yet. Call `ascpipe trace start`, or start it with ASCPIPE_TIMELINE_SPANS=20000")
     return Recorded(run.name, exchanges, workers)
 
 

@@ -58,6 +58,6 @@ def require_room(table: messages.Table, files: Mapping[int, Iterable[RowFile]],
                 directories[status.st_dev] = file.directory
     found = shortage(needs, free)
     if found is not None and found.disk in directories:
-        raise RowFileError(table.name, directories[found.disk], "the rows of all tables may take {} more bytes on "
-                                                                "its disk, but {} are free; lower "
-                                                                "ssd_vocabulary_size".format(found.need, found.free))
+        raise RowFileError(
+            table.name, directories[found.disk], "the rows of all tables may take {} more bytes on its disk, but {} are "
+            "free; lower ssd_vocabulary_size".format(found.need, found.free))

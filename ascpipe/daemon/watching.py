@@ -81,10 +81,9 @@ class Watch:
             elif seconds >= LOG_AFTER_S and watched[name].pid not in self._named:
                 self._named.add(watched[name].pid)
                 _log.warning(
-                    "%s (pid %d) has made no progress for %.0f s: it "
-                    "%s", getattr(name, "sentence", name), watched[name].pid,
-                    seconds, "is stopped" if watched[name].is_stopped else "uses no processor time while a step "
-                                                                           "waits for it")
+                    "%s (pid %d) has made no progress for %.0f s: it %s", getattr(name, "sentence", name),
+                    watched[name].pid, seconds, "is stopped" if watched[name].is_stopped else
+                    "uses no processor time while a step waits for it")
 
     def _look_at_disks(self, memory: Optional[SessionMemory], now: float, *, is_awaited: bool) -> None:
         disks = [] if memory is None else statistics.disks(memory)

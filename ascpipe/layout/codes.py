@@ -29,8 +29,8 @@ RANKS_LATE = NativeError("E310", "FAILED_PRECONDITION", "other ranks did not joi
 RANKS_POISONED = NativeError("E311", "DATA_LOSS", "a step of several ranks failed after some had updated their tables")
 RANKS_ENDED = NativeError("E312", "FAILED_PRECONDITION", "the exchange engine ended because a rank exited")
 RANKS_DIFFER = NativeError("E313", "FAILED_PRECONDITION", "ranks have different programs, tables or steps")
-RANKS_APART = NativeError("E314", "FAILED_PRECONDITION", "a step of one rank failed, or ranks executed different "
-                                                         "steps")
+RANKS_APART = NativeError(
+    "E314", "FAILED_PRECONDITION", "a step of one rank failed, or ranks executed different steps")
 TABLE_FULL = NativeError("E320", "RESOURCE_EXHAUSTED", "a table has no row for keys of a batch")
 NO_MEMORY_LEFT = NativeError("E321", "RESOURCE_EXHAUSTED", "there is no shared memory left for rows of a table")
 OUT_OF_TURN = NativeError("E322", "INVALID_ARGUMENT", "a batch was trained or read twice, or after a later one")

@@ -297,10 +297,9 @@ class TableReader:
 
     def _require_time(self, deadline: float, is_needed: bool) -> None:
         if is_needed and time.monotonic() > deadline:
-            raise WrongStateError("look at table {!r}".format(self._name), "serving", "it changed during each "
-                                                                                      "attempt. Try again; if a "
-                                                                                      "process is stuck, `ascpipe "
-                                                                                      "status` shows it")
+            raise WrongStateError(
+                "look at table {!r}".format(self._name), "serving", "it changed during each attempt. Try again; if a "
+                "process is stuck, `ascpipe status` shows it")
 
     def _consistent(self, read: Callable[[], Found]) -> Optional[Tuple[Found, Moment]]:
         """Return the result of ``read`` if no record or cut was being applied during the call, otherwise None.

@@ -57,7 +57,7 @@ def test_the_rank_that_fails_is_named_with_its_cause_and_its_exit_code(script, t
     got, _, err = ended(ascpipe_run(2, script(text)))
     assert got == code, err
     first, *others = ours(err)
-    assert first == "rank 1 {}. Messages of the ranks, the first one first:".format(words)
+    assert first == "rank 1 {}. Messages of the ranks, first one first:".format(words)
     assert others == ["  none; see their output above" if cause is None else "  rank 1: " + cause]
 
 

@@ -236,10 +236,10 @@ class TestRefusals:
                 assert len([run.run(program.train) for _ in range(3)]) == 3
 
     @pytest.mark.parametrize("changed, words", [
-        ({"dim": 8}, "has dim 4, and this one 8"),
-        ({"device_vocabulary_size": 101}, "has device_vocabulary_size 100, and this one 101"),
-        ({"host_vocabulary_size": 100}, "has host_vocabulary_size 0, and this one 100"),
-        ({"key_dtype": tf.int32}, "has key_dtype int64, and this one int32")])
+        ({"dim": 8}, "has dim 4, but this graph has 8"),
+        ({"device_vocabulary_size": 101}, "has device_vocabulary_size 100, but this graph has 101"),
+        ({"host_vocabulary_size": 100}, "has host_vocabulary_size 0, but this graph has 100"),
+        ({"key_dtype": tf.int32}, "has key_dtype int64, but this graph has int32")])
     def test_a_table_that_is_not_the_same(self, running, changed, words):
         arguments = {"key_dtype": tf.int64, "dim": programs.DIM, "device_vocabulary_size": 100, **changed}
         with tf.Graph().as_default():

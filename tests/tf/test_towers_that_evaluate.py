@@ -218,7 +218,7 @@ def test_a_second_loss_that_would_train_a_later_tower_is_refused(same):
         features, _ = p.batch()
         p.gradient_descent().minimize(loss_of(features))
         later = loss_of(features if same else p.batch(p.texts(seed=9))[0])
-        with pytest.raises(ColumnError, match="user_embedding.*earlier minimize.*built after.*Build all towers"):
+        with pytest.raises(ColumnError, match="user_embedding.*earlier minimize.*built later.*Build all towers"):
             p.gradient_descent().minimize(later)
         dense = v1.trainable_variables("model/dense")
         p.gradient_descent().minimize(later, var_list=dense)

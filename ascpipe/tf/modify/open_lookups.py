@@ -47,14 +47,11 @@ def require_none_evaluates(state: GraphState, loss: Any, wanted: List[Optional[S
     reached = _reached_by(loss)
     for lookup in evaluating:
         if lookup.table.table_name in by_table and lookup.rows in reached:
-            raise ColumnError(by_table[lookup.table.table_name].variable.op.name, "an earlier minimize() or "
-                                                                                  "compute_gradients() trains it, "
-                                                                                  "and this loss trains it by a "
-                                                                                  "tower that was built later, or "
-                                                                                  "uses batches of another iterator. "
-                                                                                  "Build all towers that train, over "
-                                                                                  "one get_next(), before the first "
-                                                                                  "minimize() or compute_gradients()")
+            raise ColumnError(
+                by_table[lookup.table.table_name].variable.op.name, "an earlier minimize() or compute_gradients() "
+                "trains it, and this loss trains it by a tower that was built later, or uses batches of another "
+                "iterator. Build all towers that train, over one get_next(), before the first minimize() or "
+                "compute_gradients()")
 
 
 def _reached_by(loss: Any) -> Set[tf.Operation]:
