@@ -79,8 +79,8 @@ def _of_daemon(name: str) -> Recorded:
         raise NotRunningError(run.name, run.path) from None
     if not workers and exchanges is None:
         raise ConfigError(
-            "timeline_spans", "daemon {!r}".format(run.name), 0, "it records no spans, or its workers have done nothing "
-            "yet. Call `ascpipe trace start`, or start it with ASCPIPE_TIMELINE_SPANS=20000")
+            "timeline_spans", "daemon {!r}".format(run.name), 0, "it records no spans, or its workers have done "
+            "nothing yet. Call `ascpipe trace start`, or start it with ASCPIPE_TIMELINE_SPANS=20000")
     return Recorded(run.name, exchanges, workers)
 
 

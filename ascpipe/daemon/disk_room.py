@@ -59,5 +59,5 @@ def require_room(table: messages.Table, files: Mapping[int, Iterable[RowFile]],
     found = shortage(needs, free)
     if found is not None and found.disk in directories:
         raise RowFileError(
-            table.name, directories[found.disk], "the rows of all tables may take {} more bytes on its disk, but {} are "
-            "free; lower ssd_vocabulary_size".format(found.need, found.free))
+            table.name, directories[found.disk], "the rows of all tables may take {} more bytes on its disk, but {} "
+            "are free; lower ssd_vocabulary_size".format(found.need, found.free))
