@@ -9,7 +9,7 @@ from .verdicts import Batch, Header
 
 RUNS, STOPPED, GONE = "runs", "stopped", "gone"
 READY, COMPUTES = "ready", "computes"  # phases of a step, beside the kinds of headers
-COLLECT, END = "collect", "end"  # phases of a question that all ranks have heard
+COLLECT, END = "collect", "end"  # phases of a question that all ranks have received
 NOTHING, IDLES = -1, -2
 NO_BATCH = (NOTHING, 0, 0)
 
