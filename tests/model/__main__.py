@@ -1,6 +1,6 @@
-"""Run the model by hand: ``python -m tests.model [short | long | flaws | leases | ranks | snapshots | disk | NAME]``.
+"""Run the models: ``python -m tests.model [short | long | flaws | leases | ranks | snapshots | disk | NAME]``.
 
-NAME is a flaw or (part of) the name of a scenario.  What is wrong is shown with a shortest trace.
+NAME is a flaw, or part of the name of a scenario.  For each problem a shortest trace is printed.
 """
 
 import sys
@@ -16,7 +16,7 @@ from .ranks import Together
 from .scenario import Scenario
 from .scenarios import FLAWED, LONG, SHORT, planted
 
-Run = Tuple[str, "System[Any]", bool]  # name, what to explore, is a flaw planted
+Run = Tuple[str, "System[Any]", bool]  # name, system to explore, whether it has a flaw
 
 
 def _say(line: str) -> None:
@@ -25,7 +25,7 @@ def _say(line: str) -> None:
 
 
 def _chosen(words: List[str]) -> Iterator[Tuple[str, Scenario, bool]]:
-    """(name, scenario, is a flaw planted) of everything the words ask for."""
+    """Yield (name, scenario, whether it has a flaw) for all runs that the words select."""
     for word in words or ["short", "flaws"]:
         for group, scenarios in (("short", SHORT), ("long", LONG)):
             for name, scenario in scenarios.items():
@@ -71,7 +71,7 @@ def _disk() -> Iterator[Run]:
 
 
 def _show(runs: Iterator[Run]) -> int:
-    """How many runs did not go as they must."""
+    """Run and print; return the number of unexpected results."""
     wrong = 0
     for name, system, flawed in runs:
         report = explore(system)
@@ -83,7 +83,7 @@ def _show(runs: Iterator[Run]) -> int:
 
 
 def main(words: List[str]) -> int:
-    """0 if everything that was asked for went as it must, 1 if not, 2 for a word that means nothing."""
+    """Return 0 if all results are as expected, 1 if not, 2 if a word is unknown."""
     if words == ["leases"]:
         _show_leases()
         return 0

@@ -1,8 +1,8 @@
-"""With several ranks a claim counts only when every rank has said that it has the batch (GO).
+"""With several ranks, a claim is final only when every rank has the batch (GO).
 
-Until then the step may put its claims aside: each word goes from CLAIMED back to PLANNED, then the lease is given back,
-and the tables are as if it had not claimed. The worker may revoke the plan then, and the step may claim it again, or
-fail. It is marked TRAINED after GO, which comes when all tables that the step wants are claimed.
+Before GO the step may put its claims aside: each word goes back from CLAIMED to PLANNED, then the lease is released,
+and the tables are as if the step had not claimed.  The worker may then revoke the plan, and the step may claim it again
+or fail.  The frame is marked TRAINED after GO, which comes when all tables of the step are claimed.
 """
 
 from typing import Iterator
@@ -12,11 +12,11 @@ from .explore import Move, Violation
 from .scenario import Scenario
 from .state import CLAIMED, PLANNED, TABLE_NAMES, TOUCHED, Step, World, replaced, with_part, with_table
 
-NOTHING, GO, BACK = range(3)  #: what a step knows of the other ranks; BACK: its claims are to be put aside
+NOTHING, GO, BACK = range(3)  #: what a step knows about the other ranks; BACK: its claims must be put aside
 
 
 def moves(sc: Scenario, world: World, thread: int, index: int) -> Iterator[Move]:
-    """What a step does about GO; ``index`` is of its frame in the ring."""
+    """Yield the moves of a step that concern GO; ``index`` is the index of its frame in the ring."""
     step: Step = world.threads[thread]
     label = "thread %d: " % thread
     owned = [table for table in sc.tables if step.stages[table] == trainer.OWNED]
@@ -34,19 +34,21 @@ def moves(sc: Scenario, world: World, thread: int, index: int) -> Iterator[Move]
 
 
 def may_go_on(sc: Scenario, step: Step, stage: int) -> bool:
-    """Whether a table at ``stage`` may go on: to a claim not while others are put back, beyond one after GO only."""
+    """Return True if a table may leave ``stage``: if claimed, only after GO; otherwise, only if no claims are put
+    aside.
+    """
     if not sc.asides:
         return True
     return step.told == GO if stage >= trainer.OWNED else step.told == NOTHING
 
 
 def tell(world: World, thread: int, told: int) -> World:
-    """The step knows it from the headers of all ranks."""
+    """Set what the step has learned from the headers of all ranks."""
     return world._replace(threads=replaced(world.threads, thread, world.threads[thread]._replace(told=told)))
 
 
 def is_to(world: World, thread: int) -> World:
-    """Another step goes first, or this one fails."""
+    """Decide that the claims are put aside, because another step goes first or this step fails."""
     step: Step = world.threads[thread]
     stages = tuple(trainer.WANTED if stage == trainer.LOOKED else stage for stage in step.stages)
     world = world._replace(threads=replaced(world.threads, thread, step._replace(stages=stages, told=BACK)))
@@ -54,7 +56,10 @@ def is_to(world: World, thread: int) -> World:
 
 
 def put_aside(sc: Scenario, world: World, thread: int, index: int, table: int) -> World:
-    """CLAIMED -> PLANNED, by a store: the word is the step's.  The record is what it was."""
+    """Store PLANNED over CLAIMED.
+
+    A plain store suffices, because the word belongs to the step.  The record is unchanged.
+    """
     frame = world.ring[index]
     part = frame.parts[table]
     if part.word != CLAIMED or part.record is None:
@@ -65,12 +70,12 @@ def put_aside(sc: Scenario, world: World, thread: int, index: int, table: int) -
 
 
 def give_back(world: World, thread: int) -> World:
-    """Others may have the lease; then this step claims anew, or fails."""
+    """Release the lease.  Afterwards this step claims again or fails."""
     return tell(world._replace(lease=lease.given_back(world.lease, thread)), thread, NOTHING)
 
 
 def claimed_early(sc: Scenario, world: World, index: int, table: int) -> World:
-    """Only with a flaw: what must wait for GO, done with the claim."""
+    """Apply effects at the claim that must wait for GO; only with a flaw."""
     frame = world.ring[index]
     if "aside_after_mark" in sc.flaws:
         world = with_part(world, index, table, frame.parts[table], trained=True)

@@ -1,7 +1,7 @@
-"""A training step that evaluates, too: what it reads is the state before the step.
+"""A training step that also evaluates: the evaluation reads the state before the step.
 
-It waits for its turn first: it takes the whole lease as soon as it could claim.  Then it asks as an evaluation does,
-gets the answer, and reads the rows later, in a move of their own.  Only when all rows are read does it claim.
+The step first waits for its turn: it takes the exclusive lease as soon as it can claim.  Then it requests an answer
+like an evaluation, gets the answer, and reads the rows in a later move.  It claims only after all rows are read.
 """
 
 from typing import Iterator, List, Optional, Tuple
@@ -11,11 +11,11 @@ from .explore import Move, Violation
 from .scenario import Scenario
 from .state import ANSWERED, ASKED, DEDUPED, DONE, TABLE_NAMES, Beside, EvalFrame, Row, Step, World, replaced
 
-WANTED, TOLD, READ = range(1, 4)  #: of each table: nothing is known yet, where rows are is known, the rows are
+WANTED, TOLD, READ = range(1, 4)  #: stage of each table: no answer, answer copied, rows read
 
 
 def of_next(sc: Scenario, world: World) -> Optional[Beside]:
-    """The next evaluation ticket, if a training step may fetch it."""
+    """Return the next evaluation ticket if a training step may fetch it."""
     ticket = world.eval_fetch
     if ticket in sc.beside and any(frame.ticket == ticket for frame in world.eval_ring):
         return Beside(ticket, (WANTED,) * len(sc.batches), (None,) * len(sc.batches))
@@ -23,13 +23,15 @@ def of_next(sc: Scenario, world: World) -> Optional[Beside]:
 
 
 def may_claim(sc: Scenario, step: Step) -> bool:
-    """Whether nothing is left to be read."""
+    """Return True if all evaluation rows are read."""
     least = TOLD if "claim_before_lookup" in sc.flaws else READ
     return step.beside is None or min(step.beside.stages) >= least
 
 
 def moves(sc: Scenario, world: World, thread: int, turn: Optional[Tuple[object, ...]]) -> Iterator[Move]:
-    """What a step does before it claims; ``turn`` is the lease with the step in it, if it could claim now."""
+    """Yield the moves of a step before its claim; ``turn`` is the lease with this step in it, if the step can claim
+    now.
+    """
     step: Step = world.threads[thread]
     label = "thread %d: " % thread
     if step.beside is None:
@@ -51,7 +53,7 @@ def moves(sc: Scenario, world: World, thread: int, turn: Optional[Tuple[object, 
 
 
 def _shares(sc: Scenario, world: World, thread: int, label: str) -> Iterator[Move]:
-    """Only with the flaw: a share while it reads, which is given up for the claim."""
+    """Take a share of the lease for reading, and release it before the claim; only with the flaw."""
     step: Step = world.threads[thread]
     if not may_claim(sc, step):
         locks = lease.taken(sc, world, 0, thread, shared=True)
@@ -73,7 +75,7 @@ def _with_word(world: World, frame: EvalFrame, table: int, word: int) -> World:
 
 
 def take_answer(sc: Scenario, world: World, thread: int, table: int) -> World:
-    """DONE says that the frame is not needed any more, although no row has been read."""
+    """Copy the answer and store DONE: the frame is no longer needed, although no row has been read yet."""
     oracle.check_reader(sc, world, table, planned=False)
     beside = world.threads[thread].beside
     frame = next(frame for frame in world.eval_ring if frame.ticket == beside.ticket)
@@ -84,7 +86,7 @@ def take_answer(sc: Scenario, world: World, thread: int, table: int) -> World:
 
 
 def look_up(sc: Scenario, world: World, thread: int, table: int) -> World:
-    """Rows, wherever the answer said that they are."""
+    """Read the rows at the locations of the answer."""
     beside = world.threads[thread].beside
     state = world.tables[table]
     rows = tuple(None if at is None else oracle.row_at(state, *at) for at in beside.values[table] or ())
@@ -95,7 +97,7 @@ def look_up(sc: Scenario, world: World, thread: int, table: int) -> World:
 
 
 def claims(sc: Scenario, world: World, thread: int) -> World:
-    """The step begins to change tables: what it has read, or is still going to read, is the state now."""
+    """Record the expected rows when the step starts to change tables, and compare the rows that are already read."""
     beside = world.threads[thread].beside
     if beside is None or beside.due:
         return world
@@ -123,7 +125,7 @@ def _compare(table: int, found: object, due: object) -> None:
 
 
 def close(world: World, thread: int) -> World:
-    """The tickets of a step are closed together."""
+    """Close the evaluation ticket together with the step's ticket."""
     step: Step = world.threads[thread]
     if step.beside is None:
         return world

@@ -1,8 +1,8 @@
-"""Cuts: a change of a table made exactly between two trained steps.
+"""Cuts: changes of a table exactly between two trained steps.
 
-Asked by the trainer (which has the lease), then all by the table worker: revoke what is planned, wait as a
-reader waits, commit (the request becomes a record that a restart repeats), apply, APPLIED.  A load has the
-trainer write in between: see loads.py.
+The trainer requests a cut while it holds the lease.  The table worker then revokes the plans, waits like a reader,
+commits (after which a restarted worker repeats the request), applies the change and stores APPLIED.  In a load the
+trainer writes in between; see loads.py.
 """
 
 from typing import Iterator, List, Optional, Tuple
@@ -15,11 +15,11 @@ from .stores import collect
 
 CLEARS, GIVES_UP, APPLIED, LOOKED = "clears slots", "gives touches up", "stores APPLIED", "has looked"
 STEPS = (CLEARS, GIVES_UP, APPLIED) + loads.STEPS  #: program counters that belong to a cut
-EMPTYING = ("reset",) + loads.KINDS  #: kinds that give entry numbers up
+EMPTYING = ("reset",) + loads.KINDS  #: kinds that invalidate entry numbers
 
 
 def moves(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]:
-    """The next move of a cut that is asked or committed."""
+    """Yield the next move of a cut that is requested or committed."""
     state = world.tables[table]
     if state.cut is None:
         return
@@ -48,7 +48,7 @@ def moves(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]:
 
 
 def looks(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]:
-    """Only with the flaw: the decision is made from a look that is older than the request."""
+    """Decide by observations that are older than the request; only with the flaw."""
     state = world.tables[table]
     if state.doing is None and PLANNED not in words_of(world, table) and _may_commit(sc, world, table):
         yield Move("%s: sees that nothing is pending" % name, with_doing, (world, table, (LOOKED,)))
@@ -59,7 +59,7 @@ def looks(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]:
 
 
 def with_doing(world: World, table: int, doing: Optional[Tuple[str, ...]]) -> World:
-    """The worker's program counter is set."""
+    """Set the worker's program counter."""
     return with_table(world, table, doing=doing)
 
 
@@ -76,7 +76,7 @@ def _hit_keys(sc: Scenario, kind: str, argument: int) -> Tuple[int, ...]:
 
 
 def commit(sc: Scenario, world: World, table: int) -> World:
-    """From here on the change will happen, whichever process dies; so the oracle notes it now."""
+    """Commit the cut.  It now happens whichever process dies, so the oracle applies it here."""
     state = world.tables[table]
     assert state.cut is not None
     kind, argument = state.cut.kind, state.cut.argument
@@ -94,12 +94,12 @@ def commit(sc: Scenario, world: World, table: int) -> World:
 
 
 def change_entries(sc: Scenario, world: World, table: int) -> World:
-    """First store of the application; a restart begins with it again, unless a load was granted."""
+    """Apply the first store; a restarted worker begins with it, unless a load was granted."""
     state = world.tables[table]
     assert state.cut is not None
     if state.cut.kind == "threshold":
         return with_table(world, table, threshold=state.cut.argument, doing=(CLEARS,))
-    if state.cut.kind == "evict":  # the entries stay as names: frames may hold their numbers
+    if state.cut.kind == "evict":  # the entries remain as names, because frames may hold their numbers
         entries: List[Optional[Entry]] = list(state.entries)
         for number in state.cut.entries:
             entry = entries[number]
@@ -109,7 +109,7 @@ def change_entries(sc: Scenario, world: World, table: int) -> World:
 
 
 def give_touches_up(sc: Scenario, world: World, table: int) -> World:
-    """Entry numbers are given up, so what the frames hold is worth nothing: they are touched again."""
+    """Touch frames again, because their entry numbers are no longer valid."""
     state = world.tables[table]
     assert state.cut is not None
     world = with_table(world, table, doing=(APPLIED if state.cut.kind == "reset" else loads.GRANTS,))
@@ -125,7 +125,7 @@ def give_touches_up(sc: Scenario, world: World, table: int) -> World:
 
 
 def clear_slots(world: World, table: int) -> World:
-    """Second store: slots of what was thrown away are empty."""
+    """Apply the second store: slots of removed entries are empty."""
     state = world.tables[table]
     assert state.cut is not None
     kind, hit = state.cut.kind, state.cut.entries
@@ -140,7 +140,7 @@ def _take_slots(world: World, table: int) -> World:
 
 
 def applied(sc: Scenario, world: World, table: int) -> World:
-    """The trainer may go on."""
+    """End the cut, so that the trainer continues."""
     world = collect(with_table(world, table, cut=None, doing=None), table)
     oracle.check_truth(sc, world, table, "after the cut")
     oracle.check_rows(world, table, "after the cut")

@@ -1,4 +1,4 @@
-"""Plans and the begin of cuts in the model of rows on disk."""
+"""Plans, revokes and commits of cuts in the model of rows on disk."""
 
 import itertools
 from typing import Any, Iterator, Optional, Tuple
@@ -26,12 +26,12 @@ from .state import replaced
 
 
 def do(world: World, *stores: Tuple[Any, ...]) -> World:
-    """These stores are next, one by one."""
+    """Set the stores that the table worker executes next, one per move."""
     return with_worker(world, doing=stores)
 
 
 def arrival(sc: Scenario, world: World, key: int, words: Tuple[str, ...] = (ASKED, ARRIVED)) -> Optional[int]:
-    """The request that brings the row of a key home, or has."""
+    """Return the number of the request that fetches, or has fetched, the row of a key."""
     for number, request in enumerate(world.requests):
         if (request is not None and request.kind == READ and request.key == key and request.word in words
                 and counts(sc, world, request)):
@@ -40,7 +40,7 @@ def arrival(sc: Scenario, world: World, key: int, words: Tuple[str, ...] = (ASKE
 
 
 def plans_or_cuts(sc: Scenario, world: World) -> Iterator[Move]:
-    """Revokes, commits or plans: what is next of these."""
+    """Yield revokes, the commit of a cut, or plans, whichever is next."""
     planned = [frame.ticket for frame in world.frames if frame.word == PLANNED]
     if world.cut.asked:
         if planned:
@@ -69,7 +69,7 @@ def plans_or_cuts(sc: Scenario, world: World) -> Iterator[Move]:
 
 
 def _records(sc: Scenario, world: World, frame: Frame, base: int) -> Iterator[Record]:
-    """Every record that some choice of victims gives, once all rows that it loads have arrived."""
+    """Yield a record for each choice of victims, once all rows that it loads have arrived."""
     seen, keys = view(world), batch(sc, frame)
     words = (ASKED, ARRIVED) if "plan_before_arrival" in sc.flaws else (ARRIVED,)
     free_homes, homes, missing, new = sorted(world.worker.homes), {}, [], set()
@@ -99,7 +99,7 @@ def _records(sc: Scenario, world: World, frame: Frame, base: int) -> Iterator[Re
 
 
 def _commit(sc: Scenario, world: World) -> World:
-    """It will happen from here on; the oracle drops the rows."""
+    """Commit the cut: it will now happen, so the oracle removes the rows."""
     rows = list(world.rows)
     for key in sc.cuts[world.cut.number][1]:
         life, updates = rows[key]

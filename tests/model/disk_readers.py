@@ -1,7 +1,7 @@
-"""Readers in the model of rows on disk: evaluations, saves in the background.
+"""Readers in the model of rows on disk: evaluations, and saves in the background.
 
-A reader of rows announces the epoch in which it begins before it looks where rows lie, and takes it back when it has
-read them.  While its epoch stands it waits for nothing but the disk.
+A reader announces the current epoch before it determines where rows are, and clears it after it has read them.  While
+its epoch is set, it waits only for the disk.
 """
 
 from typing import Any, Iterator
@@ -15,7 +15,7 @@ EVALUATES, SAVES = range(2)  #: index of World.readers
 
 
 def moves(sc: Scenario, world: World) -> Iterator[Move]:
-    """What the threads that read do next."""
+    """Yield the moves of the reading threads."""
     if world.evaluation.next < len(sc.evals):
         yield from _evaluates(sc, world, world.evaluation)
     yield from _saves(sc, world)
@@ -25,7 +25,10 @@ def moves(sc: Scenario, world: World) -> Iterator[Move]:
 
 
 def read_row(sc: Scenario, world: World, key: int, where: Entry, of: str) -> Any:
-    """The row that lies there now; a trailer other than the entry's is a fault, as rows are in quarantine first."""
+    """Return the row at a location.
+
+    Rows are in quarantine before they are replaced, so a trailer that differs from the entry is a violation.
+    """
     if where.home == NONE:
         return None
     if of == "evaluation" and where.slot != NONE:
@@ -37,7 +40,7 @@ def read_row(sc: Scenario, world: World, key: int, where: Entry, of: str) -> Any
         if world.budget.lost == sc.lost:
             raise Violation("the %s finds %s in disk slot %d, which is not key %d of generation %d"
                             % (of, found, at(where.home), key, where.generation))
-        return TORN  # an error with a code: the disk did not do what it said
+        return TORN  # the run ends with an error: the disk lost a write that it reported as done
     return found[0]
 
 
@@ -147,7 +150,7 @@ def _saves(sc: Scenario, world: World) -> Iterator[Move]:
 
 
 def _begins(sc: Scenario, world: World) -> World:
-    """Rows on the device are copied at once; what has no row is not wanted."""
+    """Start the save: rows on the device are copied at once, and keys without a row are not saved."""
     due = tuple(true_row(world, key) for key in range(len(world.entries)))
     words = tuple("read" if row is None or entry.slot != NONE else "" for row, entry in zip(due, world.entries))
     budget = world.budget._replace(saves=world.budget.saves - 1)
@@ -156,7 +159,7 @@ def _begins(sc: Scenario, world: World) -> World:
 
 
 def _found(sc: Scenario, world: World, save: Save) -> Any:
-    """A row at home may be one that a step has changed since it was looked for: then there is an image."""
+    """Return the row at the location.  A step may have changed a row at home since; then there is an image."""
     return read_row(sc, world, save.key, save.where, "save")
 
 

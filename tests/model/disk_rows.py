@@ -1,8 +1,8 @@
-"""Rows on disk, a model of its own: tables larger than memory, with a process that owns the file of rows.
+"""Model of rows on disk: tables larger than memory, with a process that owns the row file.
 
-A row is on the device, at home (in host memory) or in a disk slot.  What the processes do is in ``disk_table.py``,
-``disk_worker.py``, ``disk_trainer.py`` and ``disk_readers.py``, scenarios and flaws are in ``disk_scenarios.py``; here
-is what must hold.  Why it is as it is: docs/internals/adr/0045-rows-on-disk.md.
+A row is on the device, at home (in host memory) or in a disk slot.  This module has the invariants.  The actors are in
+``disk_table.py``, ``disk_worker.py``, ``disk_trainer.py`` and ``disk_readers.py``; scenarios and flaws are in
+``disk_scenarios.py``.  docs/internals/adr/0045-rows-on-disk.md explains the design.
 """
 
 from typing import Any, Callable, Dict, Iterator, Set, Tuple
@@ -34,7 +34,7 @@ from .explore import Move, System, Violation
 
 
 class DiskRows(System[World]):
-    """See the module's text."""
+    """The model of rows on disk for one scenario."""
 
     def __init__(self, sc: Scenario) -> None:
         self.sc = sc
@@ -63,7 +63,7 @@ def _then(effect: Callable[..., World], args: Tuple[Any, ...]) -> World:
 
 
 def begin(sc: Scenario) -> World:
-    """Rows lie where the scenario says."""
+    """Return the initial state, with the rows where the scenario puts them."""
     entries, device, homes = [], [None] * sc.device, [None] * sc.homes
     disk, rows = [None] * sc.disk, []
     numbers = {"d": 0, "h": 0, "s": 0}
@@ -82,7 +82,7 @@ def begin(sc: Scenario) -> World:
             else:
                 homes[numbers["h"]] = row
             entries.append(Entry(slot, numbers["h"], 0))
-            numbers["h"] += where == "d"  # it has a home row to come back to
+            numbers["h"] += where == "d"  # a row on the device also has a home row
         if where != "-":
             numbers[where] += 1
     worker = Worker(homes=frozenset(range(numbers["h"], sc.homes)), slots=frozenset(range(numbers["s"], sc.disk)))
@@ -91,11 +91,13 @@ def begin(sc: Scenario) -> World:
                  frozenset(), 1, (0, 0), "", worker, DiskWorker(), Evaluation(), None, Cut(), tuple(rows), budget)
 
 
-# ---------------------------------------------------------------- what must hold
+# ---------------------------------------------------------------- invariants
 
 
 def check(sc: Scenario, world: World) -> None:
-    """Each home row and disk slot has one owner, or is free, or in quarantine; each row is where its entry says."""
+    """Check that each home row and disk slot has one owner, is free, or is in quarantine, and that each row is where
+    its entry states.
+    """
     homes, slots = _owners(sc, world)
     _at_most_one(HOME_ROW, homes)
     _at_most_one(DISK_SLOT, slots)

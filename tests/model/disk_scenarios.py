@@ -1,10 +1,10 @@
-"""Scenarios of the model of rows on disk: what must hold, and where each flaw shows."""
+"""Scenarios of the model of rows on disk: which ones must hold, and which one shows each flaw."""
 
 from typing import Dict
 
 from .disk_state import DROP, LOAD, RESET, Scenario
 
-_THREE = ((1,), (2,), (0,))  # rows of three keys, which begin on the device, at home, on disk: all three move
+_THREE = ((1,), (2,), (0,))  # three keys, whose rows start on the device, at home and on disk: all three move
 _DROP, _RESET, _LOAD = (DROP, (2,)), (RESET, (0, 1, 2)), (LOAD, (0, 1, 2))
 _NEW_AGAIN = Scenario(((1,), (0,)), "dh", saves=1, cuts=((DROP, (1,)),), homes=3)
 _AT_HOME = Scenario(((1,), (0,), (1,)), "hs", device=0, homes=1)
@@ -55,7 +55,7 @@ LONG: Dict[str, Scenario] = {
     "batches of two keys, kill": Scenario(((0, 1), (2, 3), (0, 2)), "ddss", device=2, homes=4, disk=4, kills=1),
 }
 
-#: flaw -> what is wrong
+#: flaw -> description
 FLAWS: Dict[str, str] = {
     # the disk worker
     "lands_after_reap": "a write, or a copy of a row, of a reaped disk worker lands under its successor",
@@ -121,7 +121,7 @@ _SMALL_DISK = Scenario(_THREE[:2], "hhs", device=0, disk=3)
 _EVALUATES = Scenario(((2,),), "dhs", evals=(1,), kills=1)
 _SAVES, _KILLED_READER = SHORT["a save beside training"], SHORT["an evaluation is killed"]
 
-#: where each flaw shows; the rest in the first scenario
+#: scenario that shows each flaw; the default is the first scenario
 FLAWED: Dict[str, Scenario] = {
     "two_writers_of_a_block": Scenario(((0,),), "dhh", homes=3),
     "generation_kept": Scenario(((1,), (0,)), "ds", disk=1, lost=1),
@@ -158,7 +158,7 @@ FLAWED: Dict[str, Scenario] = {
 
 
 def planted(flaw: str) -> Scenario:
-    """A scenario with the flaw."""
+    """Return the scenario of a flaw with the flaw."""
     sc = usual(flaw)._replace(flaws=frozenset((flaw,)))
     if flaw == "disk_smaller_than_rows":
         return sc._replace(disk=sc.disk - 1)
@@ -166,5 +166,5 @@ def planted(flaw: str) -> Scenario:
 
 
 def usual(flaw: str) -> Scenario:
-    """The same without it."""
+    """Return the scenario of a flaw without the flaw."""
     return FLAWED.get(flaw, next(iter(SHORT.values())))

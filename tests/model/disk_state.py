@@ -1,7 +1,7 @@
-"""What the model of rows on disk remembers: shared memory, each process's private memory, the oracle's notes.
+"""State of the model of rows on disk: shared memory, private memory of each process, notes of the oracle.
 
-One table.  A key and its entry have the same number, for life; a cut makes the entry as good as new.  A row is
-``(key, life, updates)``: how often the key was dropped before, and how many steps have updated the row since.
+There is one table.  The number of a key is also the number of its entry; a cut resets the entry.  A row is ``(key,
+life, updates)``: ``life`` counts the evictions of the key, ``updates`` the steps that have updated the row since.
 """
 
 from typing import Any, FrozenSet, NamedTuple, Optional, Tuple
@@ -11,11 +11,11 @@ from tests.model.explore import quick
 NONE = -1  #: no device slot; no home row
 
 READ, WRITE = "READ", "WRITE"  #: kinds of requests
-ASKED, ARRIVED, FAILED = "ASKED", "DONE", "FAILED"  #: words of requests; an EMPTY one is None
+ASKED, ARRIVED, FAILED = "ASKED", "DONE", "FAILED"  #: words of requests; an EMPTY request is None
 
 TOUCHED, PLANNED, CLAIMED, DONE = range(4)  #: words of frames in the window
 
-TORN = "torn"  #: what a disk slot holds after half of a write
+TORN = "torn"  #: content of a disk slot after half of a write
 HOME_ROW, DISK_SLOT = "home row", "disk slot"
 DROP, RESET, LOAD = "drop", "reset", "load"  #: cuts
 
@@ -25,25 +25,25 @@ Keys = Tuple[int, ...]
 
 @quick
 class Scenario(NamedTuple):
-    """How much there is of what.
+    """Sizes, events and flaws of a scenario.
 
     Attributes:
-        batches: distinct keys of each ticket from 1 on.
-        begin: where the row of each key lies at the beginning: "d"evice, "h"ome, on disk "s", nowhere "-".
-        device, homes, disk: device slots (0 = steps use rows at home), home rows, disk slots.
+        batches: distinct keys of each ticket, from 1 on.
+        begin: initial location of each key's row: "d"evice, "h"ome, disk "s"lot, "-" for none.
+        device, homes, disk: number of device slots (0: steps use rows at home), home rows, disk slots.
         block: disk slots that are read and written together.
-        window, plans: frames, plans that are not claimed, at most.
-        ahead: frames after the next one to plan that may be pinned.
-        threads: of the disk worker.
-        kills, disk_kills, reader_kills: SIGKILLs of table worker, disk worker, the process that evaluates.
-        drops: tickets that may be closed and never trained.
-        asides: how often a step of several ranks may put its claim aside.
+        window, plans: maximum number of frames, and of plans that are not claimed.
+        ahead: maximum number of pinned frames after the next one to plan.
+        threads: threads of the disk worker.
+        kills, disk_kills, reader_kills: SIGKILLs of the table worker, the disk worker, the evaluating process.
+        drops: number of tickets that may be closed without training.
+        asides: how often a step with several ranks may put its claim aside.
         evals: keys that are evaluated, one after the other.
-        saves: in the background.
-        cuts: DROP, RESET (entry numbers are given up, too) or LOAD, and the keys whose rows go; a load fills in as many
-            rows as there are home rows.
-        fails, lost: writes that the disk refuses; writes that it says it did and did not.
-        turn: a step may have the lease while it waits for its plan: it has claimed another table.
+        saves: number of saves in the background.
+        cuts: DROP, RESET (which also invalidates entry numbers) or LOAD, and the keys whose rows are removed.  A load
+            fills in as many rows as there are home rows.
+        fails, lost: number of writes that the disk refuses, and that it reports as done without doing them.
+        turn: a step may hold the lease while it waits for its plan, because it has claimed another table.
         flaws: errors to plant.
     """
 
@@ -73,7 +73,10 @@ class Scenario(NamedTuple):
 
 @quick
 class Entry(NamedTuple):
-    """Truth about one key.  ``home``: a home row, NONE, or ``at(disk slot)``; one store has it and ``generation``."""
+    """Truth about one key.
+
+    ``home`` is a home row, NONE, or ``at(disk slot)``; one store writes it with ``generation``.
+    """
 
     slot: int
     home: int
@@ -82,7 +85,7 @@ class Entry(NamedTuple):
 
 @quick
 class Request(NamedTuple):
-    """Between table worker and disk worker; each home row has one.  ``cancelled`` is only used by flaws."""
+    """Request of the table worker to the disk worker; each home row has one.  Only flaws use ``cancelled``."""
 
     kind: str
     key: int
@@ -95,7 +98,13 @@ class Request(NamedTuple):
 
 @quick
 class Record(NamedTuple):
-    """A plan.  values: (key, slot, home) of the batch; outs: (slot, key, home); comes: (slot, key, home, is it new)."""
+    """A plan.
+
+    Attributes:
+        values: (key, slot, home) of the keys of the batch.
+        outs: (slot, key, home) of rows that move home.
+        comes: (slot, key, home, is it new) of rows that move to the device.
+    """
 
     base: int
     values: Tuple[Tuple[int, int, int], ...]
@@ -105,7 +114,7 @@ class Record(NamedTuple):
 
 @quick
 class Frame(NamedTuple):
-    """A ticket of the window: touched, not retired."""
+    """A ticket of the window, touched and not retired."""
 
     ticket: int
     word: int = TOUCHED
@@ -114,10 +123,14 @@ class Frame(NamedTuple):
 
 @quick
 class Worker(NamedTuple):
-    """What the table worker has for itself.
+    """Private memory of the table worker.
 
-    pinned: the last ticket whose rows are fetched, 0 = none: a plan is made of pinned frames alone.
-    quarantined: (what, number, epoch in which it was freed).
+    Attributes:
+        doing: stores that are left.
+        pinned: the last pinned ticket, 0 for none.  Rows of pinned frames are fetched, and only pinned frames are
+            planned.
+        quarantined: (what, number, epoch in which it was freed).
+        noted: only used by flaws.
     """
 
     doing: Tuple[Tuple[Any, ...], ...] = ()
@@ -125,14 +138,16 @@ class Worker(NamedTuple):
     slots: FrozenSet[int] = frozenset()
     quarantined: FrozenSet[Tuple[str, int, int]] = frozenset()
     pinned: int = 0
-    noted: FrozenSet[int] = frozenset()  # only used by flaws
+    noted: FrozenSet[int] = frozenset()
 
 
 @quick
 class Operation(NamedTuple):
-    """What a thread of the disk worker does: 0 = it has read, 1 = it has written, or copied the row home.
+    """Work of a thread of the disk worker.
 
-    ``rows`` is what it has read: a row or None, or the slots of a block as they will be.
+    Attributes:
+        stage: 0: it has read; 1: it has written, or copied the row home.
+        rows: what it has read: a row or None, or the new slots of a block.
     """
 
     number: int
@@ -143,7 +158,9 @@ class Operation(NamedTuple):
 
 @quick
 class DiskWorker(NamedTuple):
-    """``state`` is "on", "dying" or "gone"; ``late`` has operations of one that should be over."""
+    """The disk worker: ``state`` is "on", "dying" or "gone"; ``late`` has operations of a worker that should have
+    ended.
+    """
 
     state: str = "on"
     doing: Tuple[Operation, ...] = ()
@@ -152,7 +169,7 @@ class DiskWorker(NamedTuple):
 
 @quick
 class Evaluation(NamedTuple):
-    """A thread that evaluates.  due: the row of the key at the answer, which only the oracle knows."""
+    """A thread that evaluates.  ``due`` is the oracle's: the row of the key when it was answered."""
 
     next: int = 0
     stage: str = "idle"
@@ -164,11 +181,15 @@ class Evaluation(NamedTuple):
 
 @quick
 class Save(NamedTuple):
-    """A save in the background: per key its row when the save began (the oracle's), and what has become of it.
+    """A save in the background.
 
-    words: "" = not read, "read" also if it needs none, "image" = a step has kept it.
-    homes: where the rows lay when the save began.
-    log: entries as they were when their keys were dropped, in shared memory; ``seen`` is only used by flaws.
+    Attributes:
+        due: row of each key when the save started, known to the oracle only.
+        words: state of each key: "" not read, "read" (or there is nothing to read), "image": a step has stored an
+            image.
+        homes: locations of the rows when the save started.
+        log: entries of evicted keys before their eviction, in shared memory.
+        seen: only used by flaws.
     """
 
     due: Tuple[Optional[Row], ...]
@@ -183,7 +204,7 @@ class Save(NamedTuple):
 
 @quick
 class Cut(NamedTuple):
-    """``number`` of the next one; between two steps."""
+    """State of the cuts between two steps; ``number`` is the index of the next cut."""
 
     number: int = 0
     asked: bool = False
@@ -194,7 +215,7 @@ class Cut(NamedTuple):
 
 @quick
 class Budget(NamedTuple):
-    """What is left of optional events."""
+    """Number of optional events that are left."""
 
     kills: int
     disk_kills: int
@@ -208,7 +229,7 @@ class Budget(NamedTuple):
 
 @quick
 class World(NamedTuple):
-    """One state of everything.  readers: announced epochs of the evaluation and of the save, 0 = none."""
+    """A complete state.  ``readers`` are the announced epochs of the evaluation and of the save, 0 for none."""
 
     entries: Tuple[Entry, ...]
     device: Tuple[Optional[Row], ...]
@@ -218,7 +239,7 @@ class World(NamedTuple):
     frames: Tuple[Frame, ...]
     next: int  # ticket to touch
     finished: int
-    gone: FrozenSet[int]  # tickets that were closed and will not be trained
+    gone: FrozenSet[int]  # closed tickets that will not be trained
     epoch: int
     readers: Tuple[int, int]
     lease: str  # "", "step", "cut", "share"
@@ -227,29 +248,29 @@ class World(NamedTuple):
     evaluation: Evaluation
     save: Optional[Save]
     cut: Cut
-    rows: Tuple[Tuple[int, Optional[int]], ...]  # the oracle's: life and updates of each key
+    rows: Tuple[Tuple[int, Optional[int]], ...]  # life and updates of each key, known to the oracle only
     budget: Budget
-    ended: bool = False  # by an error: a row cannot be read
+    ended: bool = False  # by an error, because a row cannot be read
 
 
 def at(slot: int) -> int:
-    """``Entry.home`` of a row in a disk slot; also the slot of such a number."""
+    """Return ``Entry.home`` for a disk slot, or the disk slot for such a value."""
     return -2 - slot
 
 
 def batch(sc: Scenario, frame: Frame) -> Keys:
-    """Keys of a frame."""
+    """Return the keys of a frame."""
     return sc.batches[frame.ticket - 1]
 
 
 def true_row(world: World, key: int) -> Optional[Row]:
-    """The row of a key after the last trained step, as the oracle knows it."""
+    """Return the row of a key after the last trained step, according to the oracle."""
     life, updates = world.rows[key]
     return None if updates is None else (key, life, updates)
 
 
 def view(world: World, low: int = PLANNED) -> Tuple[Entry, ...]:
-    """The truth, with the records of frames from word ``low`` on."""
+    """Return the truth with the records of frames whose word is at least ``low``."""
     entries = list(world.entries)
     for frame in world.frames:
         if frame.word >= low and frame.record is not None:
@@ -261,7 +282,7 @@ def view(world: World, low: int = PLANNED) -> Tuple[Entry, ...]:
 
 
 def held(sc: Scenario, world: World) -> FrozenSet[int]:
-    """Keys of pinned frames and of those that have a record, and victims of records."""
+    """Return the keys of pinned frames and of frames with a record, and the victims of records."""
     keys = set()
     for frame in world.frames:
         if frame.record is not None or frame.ticket <= world.worker.pinned:
@@ -272,7 +293,7 @@ def held(sc: Scenario, world: World) -> FrozenSet[int]:
 
 
 def counts(sc: Scenario, world: World, request: Request) -> bool:
-    """True if the entry still says what it said when this was asked: else it is of no use any more."""
+    """Return True if the entry is unchanged since the request; otherwise its result is not used."""
     entry = world.entries[request.key]
     if request.cancelled:
         return False
@@ -283,7 +304,7 @@ def counts(sc: Scenario, world: World, request: Request) -> bool:
 
 
 def canonical(world: World) -> World:
-    """The same state with the smallest epochs that are in the same order."""
+    """Return the same state with the smallest epochs in the same order."""
     quarantined = world.worker.quarantined if world.worker is not None else frozenset()
     epochs = {world.epoch, world.evaluation.epoch, *world.readers} | {epoch for _, _, epoch in quarantined} | {0}
     if len(epochs) == world.epoch + 1:

@@ -1,4 +1,4 @@
-"""Single stores of the table worker in the model of rows on disk, each with what it notes for itself."""
+"""Single stores of the table worker in the model of rows on disk, with the changes of its private memory."""
 
 from typing import Any, Callable, Dict
 
@@ -7,23 +7,26 @@ from .state import replaced
 
 
 def with_worker(world: World, **changes: Any) -> World:
-    """Its private memory is changed."""
+    """Change the table worker's private memory."""
     return world._replace(worker=world.worker._replace(**changes))
 
 
 def with_entry(world: World, key: int, **changes: int) -> World:
-    """An entry is changed."""
+    """Change an entry."""
     return world._replace(entries=replaced(world.entries, key, world.entries[key]._replace(**changes)))
 
 
 def quarantine(world: World, what: str, number: int) -> World:
-    """It is free once every reader that began before is over: those of later epochs cannot know of it."""
+    """Put a row or slot into quarantine until all readers that began before have ended.
+
+    Later readers cannot know it.
+    """
     quarantined = world.worker.quarantined | {(what, number, world.epoch)}
     return with_worker(world, quarantined=quarantined)._replace(epoch=world.epoch + 1)
 
 
 def free(sc: Scenario, world: World, what: str, number: int) -> World:
-    """No process reads it.  What it holds is worth nothing; on a disk that loses writes it may come back."""
+    """Free a row or slot that no process reads.  Its content is removed, except on a disk that loses writes."""
     if what == HOME_ROW:
         world = world._replace(homes=replaced(world.homes, number, None))
         return with_worker(world, homes=world.worker.homes | {number})
@@ -33,21 +36,21 @@ def free(sc: Scenario, world: World, what: str, number: int) -> World:
 
 
 def freed_or_quarantined(sc: Scenario, world: World, what: str, number: int) -> World:
-    """What readers may know of."""
+    """Free a row or slot that readers may know."""
     if ("home_row_skips_quarantine" if what == HOME_ROW else "disk_slot_skips_quarantine") in sc.flaws:
         return free(sc, world, what, number)
     return quarantine(world, what, number)
 
 
 def _leave(sc: Scenario, world: World, home: int) -> World:
-    """What an entry said until now."""
+    """Release the location that an entry had until now."""
     if home == NONE:
         return world
     return freed_or_quarantined(sc, world, *((HOME_ROW, home) if home >= 0 else (DISK_SLOT, at(home))))
 
 
 def _cancel(sc: Scenario, world: World, number: int, key: int) -> World:
-    """The entry's generation is raised, so the request does not count any more, whichever process looks at it."""
+    """Raise the entry's generation, so that the request no longer counts, for any process."""
     if "cancel_is_private" in sc.flaws:
         return with_worker(world, noted=world.worker.noted | {number})
     if "cancel_marks_request" in sc.flaws:
@@ -67,7 +70,7 @@ def _pin(sc: Scenario, world: World, ticket: int) -> World:
 
 
 def _store(sc: Scenario, world: World, number: int) -> World:
-    """A spill: location and generation by one store, and only now is the home row left."""
+    """Complete a spill: one store writes location and generation, and only then is the home row released."""
     request = world.requests[number]
     world = with_entry(world, request.key, home=at(request.slot), generation=request.generation)
     return world if "freed_before_write" in sc.flaws else freed_or_quarantined(sc, world, HOME_ROW, request.home)
@@ -84,7 +87,7 @@ def _store_generation(sc: Scenario, world: World, number: int) -> World:
 
 
 def _empty(sc: Scenario, world: World, number: int, what: str, reserved: int) -> World:
-    """``what`` was reserved for the request alone: no reader ever knew of it."""
+    """Empty a request.  ``what`` was reserved for this request only, and no reader has known it."""
     world = world._replace(requests=replaced(world.requests, number, None))
     return free(sc, world, what, reserved) if what else world
 
@@ -94,7 +97,7 @@ def _assign_slot(sc: Scenario, world: World, key: int, slot: int) -> World:
 
 
 def _assign_home(sc: Scenario, world: World, key: int, home: int) -> World:
-    """The step may have changed the row: what is on disk is old from here on."""
+    """Assign a home row.  The step may have changed the row, so the row on disk is outdated."""
     old = world.entries[key].home
     world = with_entry(world, key, home=home)
     if old <= at(0) and "freed_before_store" not in sc.flaws and "slot_freed_at_arrival" not in sc.flaws:
@@ -107,7 +110,7 @@ def _retired(sc: Scenario, world: World, ticket: int) -> World:
 
 
 def _revoke(sc: Scenario, world: World, ticket: int) -> World:
-    """CAS from PLANNED; home rows of new keys are free again, arrived rows stay."""
+    """Revoke by a CAS from PLANNED.  Home rows of new keys are freed, and fetched rows are kept."""
     for index, frame in enumerate(world.frames):
         if frame.ticket == ticket and frame.word == PLANNED:
             after = frame._replace(word=TOUCHED, record=None)
@@ -123,7 +126,10 @@ def _revoke(sc: Scenario, world: World, ticket: int) -> World:
 
 
 def _log(sc: Scenario, world: World, key: int) -> World:
-    """For the save: where the row of a key lies that is dropped.  The first one counts, of a dead worker, too."""
+    """Log the location of a row for the save before its key is evicted.
+
+    The first log entry counts, even of a dead worker.
+    """
     entry, save = world.entries[key], world.save
     if save is None or entry.home == NONE or any(key == logged for logged, _ in save.log):
         return world
@@ -138,7 +144,7 @@ def _clear(sc: Scenario, world: World, key: int) -> World:
 
 
 def _evict(sc: Scenario, world: World, key: int) -> World:
-    """The entry is as good as new, but its generation goes on: no request of before counts any more."""
+    """Reset the entry.  Its generation increases, so earlier requests no longer count."""
     old = world.entries[key]
     generation = 0 if "cut_resets_generation" in sc.flaws else old.generation + 1
     world = world._replace(entries=replaced(world.entries, key, Entry(NONE, NONE, generation)))
@@ -146,7 +152,7 @@ def _evict(sc: Scenario, world: World, key: int) -> World:
 
 
 def _untouch(sc: Scenario, world: World) -> World:
-    """Entry numbers are given up: frames are touched again, and none is pinned."""
+    """Invalidate entry numbers: frames are touched again, and none is pinned."""
     if "untouch_keeps_pins" not in sc.flaws:
         world = with_worker(world, pinned=0)
     return world._replace(frames=(), next=world.frames[0].ticket if world.frames else world.next)

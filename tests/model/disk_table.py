@@ -1,7 +1,7 @@
-"""The table worker of the model of rows on disk: fetches, spills, plans, retires, cuts; its death and successor.
+"""The table worker in the model of rows on disk: fetches, spills, plans, retires, cuts, its death and its successor.
 
-What it is in the middle of is a list of stores that are left (``Worker.doing``).  This list, its free lists and its
-quarantine die with it.
+``Worker.doing`` is the list of stores that are left of an action.  It is lost with the worker, as are its free lists
+and its quarantine.
 """
 
 from typing import Any, Iterator, List, Tuple
@@ -39,7 +39,7 @@ from .state import replaced
 
 
 def moves(sc: Scenario, world: World) -> Iterator[Move]:
-    """Moves of the table worker, its death, its successor."""
+    """Yield the moves of the table worker, its death and the start of its successor."""
     worker = world.worker
     if worker is None:
         yield Move("table worker: starts", start, (sc, world))
@@ -65,7 +65,7 @@ def moves(sc: Scenario, world: World) -> Iterator[Move]:
 
 
 def start(sc: Scenario, world: World, then: Tuple[Tuple[Any, ...], ...] = ()) -> World:
-    """Everything private is derived: from entries, requests and records.  Only frames with a record are pinned."""
+    """Derive private memory from entries, requests and records.  Only frames with a record are pinned."""
     homes, slots = set(), set()
     for entry in world.entries:
         homes.add(entry.home)
@@ -95,13 +95,13 @@ def start(sc: Scenario, world: World, then: Tuple[Tuple[Any, ...], ...] = ()) ->
 
 
 def _is_stored(world: World, request: Request) -> bool:
-    """A spill, and the entry says so."""
+    """Return True if the request is a spill that the entry already contains."""
     entry = world.entries[request.key]
     return request.kind == WRITE and (entry.home, entry.generation) == (at(request.slot), request.generation)
 
 
 def _applies(sc: Scenario, world: World) -> Iterator[Move]:
-    """Again from the beginning after a kill, unless a load was granted."""
+    """Yield the moves of a committed cut.  After a kill they start again, unless a load was granted."""
     kind, keys = sc.cuts[world.cut.number]
     if world.cut.filled:
         yield Move("table worker: takes the filled table over", lambda: start(sc, world, (("applied",),)), ())
@@ -154,7 +154,7 @@ def _completes(sc: Scenario, world: World) -> Iterator[Move]:
             elif _is_stored(world, request):
                 yield Move(label, do, (world, ("empty", number, "", 0)))
             elif "cancelled_forgotten" not in sc.flaws:
-                raises = of_use and "failed_keeps_generation" not in sc.flaws  # it may be on disk all the same
+                raises = of_use and "failed_keeps_generation" not in sc.flaws  # a failed write may still be on disk
                 cancels = (("cancel", number, request.key),) if raises else ()
                 yield Move(label, do, (world, *cancels, ("empty", number, DISK_SLOT, request.slot)))
             else:
@@ -163,7 +163,7 @@ def _completes(sc: Scenario, world: World) -> Iterator[Move]:
             if world.budget.lost == sc.lost:
                 raise Violation("the row of key %d cannot be read" % request.key)
             yield Move(label + ": error", lambda: world._replace(ended=True), ())
-        elif not of_use:  # a retirement may have made the home row the entry's, and been killed
+        elif not of_use:  # a killed worker may have assigned the home row to the entry already
             mine = world.entries[request.key].home == request.home and "restart_frees_assigned" not in sc.flaws
             yield Move(label, do, (world, ("empty", number, *(("", 0) if mine else (HOME_ROW, request.home)))))
         elif request.key not in held(sc, world) or "copy_given_up_early" in sc.flaws:
@@ -172,7 +172,7 @@ def _completes(sc: Scenario, world: World) -> Iterator[Move]:
 
 
 def _short_of(sc: Scenario, world: World) -> bool:
-    """Fewer home rows are free than keys of pinned frames lack."""
+    """Return True if fewer home rows are free than keys of pinned frames need."""
     seen = view(world)
     lack = {key for frame in world.frames if frame.word == TOUCHED and frame.ticket not in world.gone
             and frame.ticket <= world.worker.pinned
@@ -193,7 +193,7 @@ def _touches(sc: Scenario, world: World) -> Iterator[Move]:
 
 
 def _pins(sc: Scenario, world: World) -> Iterator[Move]:
-    """The next frame is pinned, once there is room for its rows; spills of them are cancelled."""
+    """Pin the next frame if there is room for its rows, and cancel spills of these rows."""
     pinned = world.worker.pinned
     frame = next((frame for frame in world.frames if frame.word == TOUCHED and frame.ticket > pinned), None)
     waiting = sum(other.word == TOUCHED and other.ticket <= pinned and other.ticket not in world.gone
@@ -212,7 +212,7 @@ def _pins(sc: Scenario, world: World) -> Iterator[Move]:
 
 
 def _head(sc: Scenario, world: World) -> Iterator[Move]:
-    """The oldest ticket: retired, or skipped when it will not be trained."""
+    """Retire the oldest ticket, or skip it if it will not be trained."""
     if not world.frames:
         return
     frame = world.frames[0]
@@ -285,16 +285,16 @@ def _spills(sc: Scenario, world: World, worker: Worker) -> Iterator[Move]:
 
 
 def _releases(sc: Scenario, world: World, worker: Worker) -> Iterator[Move]:
-    """Quarantine is over when each reader of then has ended; looked at when too little is free."""
-    enough = max(map(len, sc.batches))  # a plan may take that many at once
+    """End the quarantine of rows whose earlier readers have ended.  Checked only if too little is free."""
+    enough = max(map(len, sc.batches))  # maximum that a plan takes at once
     for what, number, epoch in sorted(worker.quarantined):
         if len(worker.homes) >= enough if what == HOME_ROW else worker.slots:
             continue
         if what == HOME_ROW and world.requests[number] is not None and "freed_before_empty" not in sc.flaws:
-            continue  # the disk worker may be reading it
+            continue  # the disk worker may still read it
         logged = world.save.log if world.save is not None and "logged_row_skips_quarantine" not in sc.flaws else ()
         if any(entry.home == (number if what == HOME_ROW else at(number)) for _, entry in logged):
-            continue  # the save will read it
+            continue  # the save reads it later
         if all(reader == 0 or reader > epoch for reader in world.readers):
             yield Move("table worker: %s %d has rested" % (what, number), _release, (sc, world, what, number, epoch))
 

@@ -1,4 +1,4 @@
-"""The trainer in the model of rows on disk: steps, tickets that are dropped, cuts; what it keeps for a save."""
+"""The trainer in the model of rows on disk: steps, dropped tickets, cuts, and images for a save."""
 
 from typing import Any, Iterator, List
 
@@ -8,7 +8,7 @@ from .state import replaced
 
 
 def moves(sc: Scenario, world: World) -> Iterator[Move]:
-    """What its threads do next, readers apart."""
+    """Yield the moves of the trainer's threads, without readers."""
     yield from _steps(sc, world)
     yield from _asks_cut(sc, world)
 
@@ -45,7 +45,7 @@ def _steps(sc: Scenario, world: World) -> Iterator[Move]:
 
 
 def _train(sc: Scenario, world: World) -> World:
-    """Rows go out, come in, and are updated; each must be what the oracle says."""
+    """Move rows out and in, and update them; compare each row with the oracle."""
     index = next(index for index, frame in enumerate(world.frames) if frame.word == CLAIMED)
     frame = world.frames[index]
     device, homes, rows = list(world.device), list(world.homes), list(world.rows)
@@ -82,7 +82,7 @@ def _asks_cut(sc: Scenario, world: World) -> Iterator[Move]:
 
 
 def _fill(sc: Scenario, world: World) -> World:
-    """Entry i has home row i; generations go on."""
+    """Fill entry i and home row i; generations are kept."""
     entries, homes, rows = list(world.entries), list(world.homes), list(world.rows)
     for key in range(min(sc.homes, len(entries))):
         entries[key] = entries[key]._replace(home=key)
@@ -93,7 +93,7 @@ def _fill(sc: Scenario, world: World) -> World:
 
 
 def _kept(sc: Scenario, save: Any, key: int, home: int, homes: List[Any]) -> Any:
-    """Before a step writes a home row: the row as it was, for the save, under the number of the entry."""
+    """Store an image of a home row for the save before a step changes it, by the number of its entry."""
     if save is None:
         return None
     if "log_by_home_row" in sc.flaws:

@@ -1,7 +1,7 @@
-"""Random walks through the model of rows on disk, in scenarios too large to be explored.
+"""Random walks through the model of rows on disk, in scenarios that are too large to be explored.
 
-They find what small scenarios cannot show, as a batch that needs two home rows while one is free; what they do not find
-is not proved.
+They find errors that small scenarios cannot show, for example a batch that needs two home rows while one is free.  They
+are no proof.
 """
 
 import random
@@ -10,18 +10,18 @@ from .disk_rows import DiskRows
 from .disk_state import DROP, LOAD, RESET, Scenario
 from .explore import Violation
 
-_MOST = 5000  #: moves of a walk: those that end take some hundreds at most
+_MOST = 5000  #: maximum number of moves; walks that end take at most some hundreds
 
 
 def any_scenario(chance: random.Random) -> Scenario:
-    """Three to five keys, one to six batches, everything that may happen."""
+    """Return a random scenario with three to five keys, one to six batches and all kinds of events."""
     keys, device = chance.choice((3, 4, 5)), chance.choice((0, 1, 1, 2))
     width = 1 if device == 1 else chance.choice((1, 2))
     homes = device + width + chance.choice((0, 0, 1, 2))
     begin = ""
     for _ in range(keys):
         where = chance.choice("dhs-")
-        at_home = begin.count("d") + begin.count("h")  # a row on the device has a home row, too
+        at_home = begin.count("d") + begin.count("h")  # a row on the device also has a home row
         full = at_home == homes or (where == "d" and begin.count("d") == device)
         begin += "s" if where in "dh" and full else where
     cuts = ((DROP, (chance.randrange(keys),)), (RESET, tuple(range(keys))), (LOAD, tuple(range(keys))))
@@ -38,10 +38,10 @@ def any_scenario(chance: random.Random) -> Scenario:
 
 
 def walk(sc: Scenario, chance: random.Random) -> int:
-    """One run to its end; how many moves it took.
+    """Run one random walk to its end and return the number of its moves.
 
     Raises:
-        Violation: an invariant is broken, or no process can go on, or there is no end; with all moves.
+        Violation: an invariant is broken, no process can continue, or the walk does not end.  The text lists all moves.
     """
     system, labels = DiskRows(sc), []
     state, events = system.start(), chance.choice((0.1, 0.5))

@@ -1,9 +1,9 @@
-"""The disk worker of the model of rows on disk, and its supervisor.
+"""The disk worker in the model of rows on disk, and its supervisor.
 
-It owns the file of rows and never looks at entries or frames: it takes requests that are ASKED and stores DONE or
-FAILED.  A block is in one operation at a time; a write reads its block first.  When the worker is killed, its threads
-are in the kernel: what they do may be done until the process is reaped, and a write may be torn.  Then the successor
-does every request again that is ASKED.
+The disk worker owns the row file and never reads entries or frames: it takes requests that are ASKED and stores DONE or
+FAILED.  A block is used by one operation at a time, and a write first reads its block.  If the worker is killed, its
+operations may still be executed by the kernel until the process is reaped, and a write may be torn.  The successor
+repeats every request that is ASKED.
 """
 
 from typing import Any, Iterator, Tuple
@@ -14,7 +14,7 @@ from .state import replaced
 
 
 def moves(sc: Scenario, world: World) -> Iterator[Move]:
-    """Moves of its threads, its death, its successor."""
+    """Yield the moves of the threads, the death of the worker and the start of its successor."""
     disk = world.disk_worker
     dying = disk.state == "dying"
     for index, operation in enumerate(disk.doing):
@@ -51,14 +51,14 @@ def _kill(world: World) -> World:
 
 
 def _reap(sc: Scenario, world: World) -> World:
-    """From here on nothing of it lands; with the flaw the kernel goes on."""
+    """Reap the worker.  Afterwards none of its operations is executed, except with the flaw."""
     disk = world.disk_worker
     late = disk.late + (disk.doing if "lands_after_reap" in sc.flaws else ())
     return world._replace(disk_worker=DiskWorker("gone", (), late))
 
 
 def _take(sc: Scenario, world: World, number: int, request: Request) -> World:
-    """Reads the block, and the row that is to be written."""
+    """Start an operation: read the block, and the row to be written."""
     rows = None
     if request.kind == READ:
         if is_row(world.disk[request.slot], request.key, request.generation):
@@ -106,7 +106,7 @@ def _goes_on(sc: Scenario, world: World, index: int, operation: Operation, dying
 
 
 def _late(sc: Scenario, world: World, index: int, operation: Operation) -> Iterator[Move]:
-    """Only with flaws: a write, or a copy of a row, of a process that should be over."""
+    """Execute an operation of a process that should have ended; only with flaws."""
     late = world.disk_worker.late
     without = world._replace(disk_worker=world.disk_worker._replace(late=late[:index] + late[index + 1:]))
     what = _named(operation.number, operation.request)
@@ -133,12 +133,12 @@ def _store_word(world: World, operation: Operation, word: str) -> World:
 
 
 def is_row(held: Any, key: int, generation: int) -> bool:
-    """What the trailer in a disk slot says."""
+    """Return True if the trailer in a disk slot matches key and generation."""
     return held not in (None, TORN) and held[0] is not None and (held[0][0], held[1]) == (key, generation)
 
 
 def check_disk(world: World, key: int, slot: int, generation: int) -> bool:
-    """True if the row of a key is where its entry says; False if the disk lost it and that is seen."""
+    """Return True if the row of a key is where its entry states, False if its trailer shows that the disk lost it."""
     held, due = world.disk[slot], true_row(world, key)
     if not is_row(held, key, generation):
         return False

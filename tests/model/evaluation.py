@@ -1,12 +1,12 @@
-"""Readers of the truth: ``size()`` or a save (they wait for themselves) and evaluation frames.
+"""Readers of the truth: ``size()`` or a save, which wait for themselves, and evaluation frames.
 
-An evaluation frame lies in a ring of its own.  A run that holds a share of the lease asks (DEDUPED -> ASKED
-by CAS), the table worker answers as a reader (ASKED -> ANSWERED), the run copies the answer (DONE) and
-closes the ticket.  The table worker acknowledges a closed frame by RETIRED; nothing of the table changes.
-A run of a session that reads a checkpoint needs neither: it looks its keys up itself (DEDUPED -> DONE by CAS).
+An evaluation frame is in a separate ring.  A run that holds a share of the lease requests an answer (DEDUPED -> ASKED
+by CAS), the table worker answers like a reader (ASKED -> ANSWERED), and the run copies the answer (DONE) and closes the
+ticket.  The table worker acknowledges a closed frame by RETIRED; the table does not change.  A run of a session that
+reads a checkpoint uses neither lease nor worker: it looks up its keys itself (DEDUPED -> DONE by CAS).
 
-With several ranks a run that has read all of its tables may be put aside, as a claim may (see asides.py): it gives its
-share back, and then asks again what it has read (DONE -> ASKED), since steps may have come between.
+With several ranks, a run that has read all of its tables may be put aside, like a claim (see asides.py).  It releases
+its share and then requests all answers again (DONE -> ASKED), because steps may have run in between.
 """
 
 from typing import Iterator, List, Optional, Tuple
@@ -42,7 +42,7 @@ def _with_word(world: World, index: int, table: int, word: int) -> World:
 
 
 def worker_moves(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]:
-    """Acknowledge what is closed, answer what is asked."""
+    """Yield acknowledgements of closed frames, and answers."""
     for index, frame in enumerate(world.eval_ring):
         word = frame.words[table]
         if frame.closed and word != RETIRED:
@@ -54,14 +54,14 @@ def worker_moves(sc: Scenario, world: World, table: int, name: str) -> Iterator[
 
 
 def acknowledge(sc: Scenario, world: World, table: int, index: int) -> World:
-    """It cannot be wanted any more; its position may go to another batch."""
+    """Store RETIRED in a closed frame, so that its position can be reused."""
     frame = world.eval_ring[index]
     frame = frame._replace(words=replaced(frame.words, table, RETIRED), answers=replaced(frame.answers, table, None))
     return pump.give_back(sc, world._replace(eval_ring=replaced(world.eval_ring, index, frame)))
 
 
 def resolve(sc: Scenario, world: World, table: int, index: int) -> World:
-    """Entry and slot per key that has a row, else None; ANSWERED is stored by the next move."""
+    """Compute entry and slot per key, None for a key without a row.  The next move stores ANSWERED."""
     ticket = world.eval_ring[index].ticket
     entries = (
         oracle.state_after(world, table, PLANNED)[0] if "answer_plans" in sc.flaws else world.tables[table].entries
@@ -74,7 +74,7 @@ def resolve(sc: Scenario, world: World, table: int, index: int) -> World:
 
 
 def publish_answer(world: World, table: int) -> World:
-    """Write the answer to the position it was asked in, whichever frame is there now."""
+    """Write the answer to the position of the request, whichever frame is there now."""
     _, ticket, _, answer = world.tables[table].doing or (None, 0, 0, ())
     world = with_table(world, table, doing=None)
     for index, frame in enumerate(world.eval_ring):
@@ -92,7 +92,7 @@ def publish_answer(world: World, table: int) -> World:
 
 
 def begins(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
-    """An idle thread may read the truth, and gets evaluation tickets in their order."""
+    """Yield the moves of an idle thread: read the truth, or get the next evaluation ticket."""
     everything = (1 << len(sc.batches)) - 1
     if world.budget.reads:
         budget = world.budget._replace(reads=world.budget.reads - 1)
@@ -117,7 +117,7 @@ def _begin(world: World, thread: int, doing: Evaluation) -> World:
 
 
 def thread_moves(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
-    """Moves of a thread that evaluates or reads."""
+    """Yield the moves of a thread that evaluates or reads."""
     doing: Evaluation = world.threads[thread]
     label = "thread %d" % thread
     if not doing.todo:
@@ -153,14 +153,14 @@ def _ring_moves(sc: Scenario, world: World, thread: int, table: int, index: int)
     what = "thread %d: %%s evaluation %d of %s" % (thread, frame.ticket, TABLE_NAMES[table])
     if frame.words[table] == DEDUPED:
         yield Move(what % "asks for", _with_word, (world, index, table, ASKED))
-    elif frame.words[table] == DONE and "aside_keeps_answer" not in sc.flaws:  # it was put aside
+    elif frame.words[table] == DONE and "aside_keeps_answer" not in sc.flaws:  # the evaluation was put aside
         yield Move(what % "asks again for", _with_word, (world, index, table, ASKED))
     elif frame.words[table] in (ANSWERED, DONE):
         yield Move(what % "copies", copy_answer, (sc, world, thread, table, index))
 
 
 def _copy_moves(sc: Scenario, world: World, thread: int, table: int, index: int) -> Iterator[Move]:
-    """Rows of a checkpoint are the trainer's own: no lease, and no worker is asked."""
+    """Yield reads of a checkpoint's rows, which belong to the trainer and need neither lease nor worker."""
     frame = world.eval_ring[index]
     what = "thread %d: %%s evaluation %d of %s" % (thread, frame.ticket, TABLE_NAMES[table])
     if "copy_asks" in sc.flaws and frame.words[table] == DEDUPED:
@@ -170,7 +170,7 @@ def _copy_moves(sc: Scenario, world: World, thread: int, table: int, index: int)
 
 
 def read_copy(sc: Scenario, world: World, thread: int, table: int, index: int) -> World:
-    """The CAS finds DEDUPED, whatever others do at the same time."""
+    """Store DONE by a CAS from DEDUPED, which succeeds whatever other processes do."""
     word = world.eval_ring[index].words[table]
     if word != DEDUPED and "copy_asks" not in sc.flaws:
         raise Violation("a copy is read in a frame whose word is %d" % word)
@@ -178,7 +178,7 @@ def read_copy(sc: Scenario, world: World, thread: int, table: int, index: int) -
 
 
 def copy_answer(sc: Scenario, world: World, thread: int, table: int, index: int) -> World:
-    """Rows come straight from the device and from home; DONE says that the frame is not needed any more."""
+    """Read rows from the device and from home, and store DONE: the frame is no longer needed."""
     frame: EvalFrame = world.eval_ring[index]
     state = world.tables[table]
     oracle.check_reader(sc, world, table, planned=False)
@@ -195,7 +195,7 @@ def copy_answer(sc: Scenario, world: World, thread: int, table: int, index: int)
 
 
 def read(sc: Scenario, world: World, thread: int, table: int) -> World:
-    """All of the truth."""
+    """Read the whole truth."""
     oracle.check_reader(sc, world, table, planned="read_plans" in sc.flaws)
     return _did(world, thread, table)
 
@@ -206,13 +206,13 @@ def _did(world: World, thread: int, table: int) -> World:
 
 
 def _has_read(world: World, doing: Evaluation) -> bool:
-    """Whether an evaluation that has not failed waits for the other ranks."""
+    """Return True if an evaluation that has not failed waits for the other ranks."""
     frames = [frame for frame in world.eval_ring if frame.ticket == doing.ticket and not frame.closed]
     return bool(frames) and all(word == DONE for word in frames[0].words)
 
 
 def put_aside(sc: Scenario, world: World, thread: int) -> World:
-    """Steps of other threads may have the lease; rows of a checkpoint stay what they are."""
+    """Release the lease for steps of other threads.  Rows of a checkpoint need not be read again."""
     doing: Evaluation = world.threads[thread]
     todo = 0 if doing.ticket in sc.copies else (1 << len(sc.batches)) - 1
     world = world._replace(threads=replaced(world.threads, thread, doing._replace(todo=todo)))
@@ -221,14 +221,14 @@ def put_aside(sc: Scenario, world: World, thread: int) -> World:
 
 
 def fail(world: World, thread: int) -> World:
-    """Cancelled; perhaps while the worker is about to answer."""
+    """Cancel the evaluation, possibly while the worker answers."""
     doing: Evaluation = world.threads[thread]
     budget = world.budget._replace(fails=world.budget.fails - 1)
     return world._replace(threads=replaced(world.threads, thread, doing._replace(todo=0)), budget=budget)
 
 
 def close(sc: Scenario, world: World, thread: int) -> World:
-    """The ticket's tensor is gone."""
+    """Close the ticket: the last reference to its tensor is released."""
     doing: Evaluation = world.threads[thread]
     ring = tuple(frame._replace(closed=True) if frame.ticket == doing.ticket else frame for frame in world.eval_ring)
     after = world._replace(eval_ring=ring, threads=replaced(world.threads, thread, doing._replace(closed=True)))

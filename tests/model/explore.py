@@ -1,15 +1,14 @@
 """Visit every state that a small concurrent system can reach.
 
-A system answers three questions: where does it start, which moves are possible in a state, and may it
-stop there.  The search is breadth first, so the first bad thing it meets comes with a shortest path.
-It ends early when
+A system defines its start state, the possible moves in a state, and whether it may stop in a state.  The search is
+breadth first, so the first problem is found with a shortest path.  The search ends early if
 
-* a move breaks an invariant (its effect raises ``Violation``);
-* a state is *stuck*: it is not final and every move out of it is a mere possibility (a kill, a failing
-  step), which no process may depend on.
+- a move breaks an invariant (its effect raises ``Violation``), or
+- a state is *stuck*: it is not final, and all its moves are optional (a kill, a failing step).  Progress must not
+  depend on optional moves.
 
-When it has seen everything it also looks for a *cycle*.  A finite graph without stuck states and without
-cycles leaves only one way to behave: each run, whatever the scheduler does, arrives in a final state.
+After it has visited all states, it searches for a *cycle*.  A finite graph without stuck states and cycles means that
+every run reaches a final state, in any order of moves.
 """
 
 import array
@@ -21,14 +20,17 @@ State = TypeVar("State", bound=Hashable)
 
 
 class Violation(Exception):
-    """An invariant does not hold; the text says which one and shows the values."""
+    """An invariant does not hold; the text names the invariant and shows the values."""
 
 
 Tuples = TypeVar("Tuples", bound=type)
 
 
 def quick(kind: Tuples) -> Tuples:
-    """Give a named tuple a ``_replace`` that takes half of the time: models call it millions of times."""
+    """Give a named tuple class a faster ``_replace``.
+
+    It takes half of the time, and models call it millions of times.
+    """
     indices = {name: index for index, name in enumerate(kind._fields)}
 
     def _replace(self: Any, **changes: Any) -> Any:
@@ -42,9 +44,9 @@ def quick(kind: Tuples) -> Tuples:
 
 
 class Move(NamedTuple):
-    """One atomic step: ``effect(*args)`` is the state it leads to.
+    """An atomic step: ``effect(*args)`` returns the next state.
 
-    ``optional`` marks what may happen but need not: progress must not depend on it.
+    ``optional`` marks moves that need not happen; progress must not depend on them.
     """
 
     label: str
@@ -54,18 +56,18 @@ class Move(NamedTuple):
 
 
 class System(Generic[State]):
-    """What ``explore`` needs to know; see the module's text."""
+    """Interface of a system for ``explore``."""
 
     def start(self) -> State:
-        """The state in which every run begins."""
+        """Return the start state."""
         raise NotImplementedError
 
     def moves(self, state: State) -> Iterator[Move]:
-        """Every step that is possible in ``state``."""
+        """Yield every move that is possible in ``state``."""
         raise NotImplementedError
 
     def may_stop(self, state: State) -> bool:
-        """True if a run may end in ``state``."""
+        """Return True if a run may end in ``state``."""
         raise NotImplementedError
 
 
@@ -73,14 +75,14 @@ HOLDS, BROKEN, STUCK, CYCLE, TOO_LARGE = "holds", "broken", "stuck", "cycle", "t
 
 
 class Report(NamedTuple):
-    """What a search found.
+    """Result of a search.
 
     Attributes:
         verdict: HOLDS, BROKEN (an invariant), STUCK, CYCLE or TOO_LARGE (``limit`` was reached).
-        reason: text of the broken invariant, else an explanation of the verdict.
-        trace: labels of a shortest path to the problem; empty when there is none.
-        states, moves: size of what was visited.
-        seconds: wall clock.
+        reason: text of the broken invariant, or an explanation of the verdict.
+        trace: labels of a shortest path to the problem; empty if there is none.
+        states, moves: number of visited states and moves.
+        seconds: elapsed time.
     """
 
     verdict: str
@@ -91,13 +93,13 @@ class Report(NamedTuple):
     seconds: float
 
     def text(self) -> str:
-        """The trace, one numbered step a line, and the verdict below it."""
+        """Return the numbered moves of the trace and the verdict."""
         lines = ["%4d  %s" % step for step in enumerate(self.trace, 1)]
         return "\n".join(lines + ["=> %s: %s" % (self.verdict, self.reason)])
 
 
 class _Seen(Generic[State]):
-    """States found so far, each with the step that found it first."""
+    """Known states, each with the first move that reached it."""
 
     def __init__(self, first: State) -> None:
         self.number: Dict[State, int] = {first: 0}
@@ -121,13 +123,13 @@ class _Seen(Generic[State]):
 
 
 def explore(system: "System[State]", limit: int = 3000000) -> Report:
-    """Search ``system`` until something is wrong, all is seen, or ``limit`` states are known."""
+    """Search ``system`` until a problem is found, all states are visited, or more than ``limit`` states are known."""
     began = time.monotonic()
     first = system.start()
     seen = _Seen(first)
     number = seen.number
     waiting: Deque[State] = deque([first])
-    # Moves of state n: targets[first_move[n]:first_move[n + 1]]; states are expanded in number order.
+    # Moves of state n are targets[first_move[n]:first_move[n + 1]]; states are expanded in the order of their numbers.
     first_move, targets = array.array("q"), array.array("q")
     node = 0
 
@@ -144,7 +146,7 @@ def explore(system: "System[State]", limit: int = 3000000) -> Report:
                 goes_on = goes_on or not optional
                 doing = (label,)
                 after = effect(*args)
-                doing = ()  # a violation from here on is found while the next move is looked for
+                doing = ()  # a later violation belongs to the search for the next move
                 target = number.get(after)
                 if target is None:
                     target = seen.add(after, node, label)
@@ -165,7 +167,10 @@ def explore(system: "System[State]", limit: int = 3000000) -> Report:
 
 
 def _state_on_a_cycle(first_move: "array.array[int]", targets: "array.array[int]") -> Optional[int]:
-    """Take away states that no state leads to, again and again; the smallest that stays lies on or behind a cycle."""
+    """Return a state that is on a cycle or reachable from one, or None.
+
+    Repeatedly removes states that no state leads to, and returns the smallest remaining state.
+    """
     count = len(first_move) - 1
     ways_in = array.array("q", bytes(8 * count))
     for target in targets:

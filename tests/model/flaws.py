@@ -1,7 +1,7 @@
-"""Errors that can be planted in the model, each under the name it is run by.
+"""Errors that can be planted in the model, by name.
 
-A flaw either forgets a rule of the protocol or reads a sentence of it in the way that looks natural and
-is wrong.  ``scenarios.FLAWED`` says which scenario shows it.
+A flaw omits a rule of the protocol, or applies a plausible but wrong interpretation of it.  ``scenarios.FLAWED`` has
+the scenario that shows each flaw.
 """
 
 from typing import Dict

@@ -1,9 +1,9 @@
 """Key workers and their supervisor.
 
-A key worker looks for a frame with a SUBMITTED word and a free claim word, takes it by CAS, dedups table
-by table, and leaves the claim as it is.  A killed one may get a last store out until it is reaped; only
-then does the supervisor free its claims, and only those of frames that still have a SUBMITTED word: all
-other frames may change hands under the supervisor's fingers.
+A key worker searches for a frame with a SUBMITTED word and a free claim word, takes the claim word by CAS, deduplicates
+table by table, and does not clear the claim.  A killed worker may still execute a last store until it is reaped.  Only
+then does the supervisor clear its claims, and only in frames that still have a SUBMITTED word, because all other frames
+may be reused concurrently.
 """
 
 from typing import Iterator, Optional
@@ -14,7 +14,7 @@ from .state import DEDUPED, FREE, SUBMITTED, TABLE_NAMES, Frame, KeyWorker, Worl
 
 
 def moves(sc: Scenario, world: World) -> Iterator[Move]:
-    """Moves of every key worker, of the supervisor, and of the killer."""
+    """Yield the moves of all key workers and of the supervisor, and kills."""
     for index, worker in enumerate(world.key_workers):
         name = "key worker %d" % worker.generation
         if worker.doing is None:
@@ -61,12 +61,12 @@ def _with_worker(world: World, index: int, worker: KeyWorker) -> World:
 
 
 def look(world: World, index: int, number: int) -> World:
-    """A plain read; whatever it saw may be over when the CAS comes."""
+    """Read the claim word; the result may be outdated when the CAS is tried."""
     return _with_worker(world, index, world.key_workers[index]._replace(doing=("looked", number)))
 
 
 def take(sc: Scenario, world: World, index: int) -> World:
-    """CAS of the claim word from 0 to the own generation.  What lies in the position is read after it, not before."""
+    """Change the claim word from 0 to the worker's generation by CAS.  The frame is read after the CAS, not before."""
     worker = world.key_workers[index]
     position = _position(sc, (worker.doing or ())[1])
     if world.claims[position] != FREE:
@@ -85,7 +85,7 @@ def _goes_on(sc: Scenario, world: World, index: int, frame: Frame, start: int) -
 
 
 def dedup(sc: Scenario, world: World, index: int) -> World:
-    """Distinct keys and restore index of one table are written; its word is exchanged."""
+    """Write distinct keys and restore index of one table, and exchange its word."""
     _, number, table = world.key_workers[index].doing or (None, 0, 0)
     where = next((i for i, frame in enumerate(world.ring) if frame.number == number), None)
     if where is None:
@@ -98,7 +98,7 @@ def dedup(sc: Scenario, world: World, index: int) -> World:
 
 
 def kill(sc: Scenario, world: World, index: int) -> World:
-    """SIGKILL is sent; the supervisor notices."""
+    """Send SIGKILL; the supervisor notices it."""
     worker = world.key_workers[index]
     world = _with_worker(world, index, worker._replace(dying=True))
     first = "clears" if "clear_before_reap" in sc.flaws else "reaps"
@@ -124,19 +124,19 @@ def _supervisor(sc: Scenario, world: World) -> Move:
 
 
 def reap(world: World, index: int) -> World:
-    """From here on the dead worker cannot write."""
+    """Reap the dead worker, which cannot write any more."""
     worker = world.key_workers[index]
     gone = worker._replace(doing=("gone", 0), dying=False)
     return _with_worker(world, index, gone)._replace(supervisor=("clears", index, None))
 
 
 def find(world: World, index: int, position: int) -> World:
-    """A read of the word and of the claim; the store comes later."""
+    """Read the word and the claim; the store is the next move."""
     return world._replace(supervisor=("clears", index, position))
 
 
 def clear(world: World, index: int, position: int) -> World:
-    """A plain store: it must be the dead worker's claim still."""
+    """Clear the claim by a plain store; it must still be the dead worker's claim."""
     dead = world.key_workers[index].generation
     if world.claims[position] != dead:
         raise Violation("the supervisor clears claim %d, meaning %d" % (world.claims[position], dead))
@@ -144,6 +144,6 @@ def clear(world: World, index: int, position: int) -> World:
 
 
 def respawn(world: World, index: int) -> World:
-    """A generation is never used twice."""
+    """Start a worker with a new generation."""
     generation = 1 + max(worker.generation for worker in world.key_workers)
     return _with_worker(world, index, KeyWorker(generation))._replace(supervisor=None)

@@ -1,12 +1,12 @@
-"""The lease, and a small model of its own: which process may have it while it waits for what.
+"""The lease of the protocol, and a separate model: which process may hold it while it waits.
 
-For the protocol: exclusive for a training step and a cut, shared for readers, one for all tables.
+In the protocol there is one lease for all tables: exclusive for a training step and a cut, shared for readers.
 
-``Leases`` is a system for two concurrent runs, each with any operations out of {train, evaluate} x {A, B},
-which TensorFlow's executor may start in any order.  A run's number is its ticket, and a claim waits until
-the earlier run has trained the table or ended.  It compares a lease per table with one for all, and runs
-that keep their share while they wait to train with runs that give it up: as soon as they want to train, or
-only when nothing but the lease keeps them from it (which is too late: an earlier run may wait for the share).
+``Leases`` is a system of two concurrent runs.  Each has any operations of {train, evaluate} x {A, B}, which
+TensorFlow's executor may start in any order.  The number of a run is its ticket, and a claim waits until the earlier
+run has trained the table or ended.  The model compares a lease per table with one for all tables.  It also compares
+runs that keep their share while they wait to train with runs that release it: as soon as they want to train, or only
+when the lease is the last obstacle.  The latter is too late, because an earlier run may wait for the share.
 """
 
 import itertools
@@ -18,12 +18,12 @@ from .state import World, replaced
 
 
 def locks(sc: Scenario) -> int:
-    """How many there are."""
+    """Return the number of locks."""
     return len(sc.batches) if "lease_per_table" in sc.flaws else 1
 
 
 def taken(sc: Scenario, world: World, table: int, thread: int, shared: bool) -> Optional[Tuple[Any, ...]]:
-    """The lease with ``thread`` in it, unchanged if it was, or None if the thread has to wait."""
+    """Return the lease with ``thread`` in it, possibly unchanged, or None if the thread has to wait."""
     if "ignore_lease" in sc.flaws:
         return world.lease
     lock = table if len(world.lease) > 1 else 0
@@ -38,12 +38,12 @@ def taken(sc: Scenario, world: World, table: int, thread: int, shared: bool) -> 
 
 
 def take(world: World, lease: Tuple[Any, ...]) -> World:
-    """``lease`` comes from ``taken``."""
+    """Set the lease to a result of ``taken``."""
     return world._replace(lease=lease)
 
 
 def given_back(lease: Tuple[Any, ...], thread: int) -> Tuple[Any, ...]:
-    """The lease without ``thread``."""
+    """Return the lease without ``thread``."""
     left = []
     for held in lease:
         if held is not None and held[0] == "R":
@@ -54,20 +54,20 @@ def given_back(lease: Tuple[Any, ...], thread: int) -> Tuple[Any, ...]:
 
 
 def end(world: World, thread: int) -> World:
-    """The thread is idle and holds nothing."""
+    """Make the thread idle and release its lease."""
     return world._replace(threads=replaced(world.threads, thread, None), lease=given_back(world.lease, thread))
 
 
-# ---------------------------------------------------------------- the small model
+# ---------------------------------------------------------------- the separate model
 
-NEVER, WHEN_READY, AT_ONCE = "never", "when it could train", "at once"  #: when a waiting trainer gives its share up
+NEVER, WHEN_READY, AT_ONCE = "never", "when it could train", "at once"  #: when a waiting run releases its share
 TRAIN, EVALUATE = "trains", "evaluates"
 Operation = Tuple[str, str]
 OPERATIONS: Tuple[Operation, ...] = tuple(itertools.product((TRAIN, EVALUATE), "AB"))
 
 
 class Runs(NamedTuple):
-    """What each run has still to do (None = it has ended), and per lock its owner and the runs that share it."""
+    """State: per run its remaining operations (None: it has ended), per lock its owner and the runs that share it."""
 
     todo: Tuple[Optional[FrozenSet[Operation]], ...]
     owners: Tuple[Optional[int], ...]
@@ -75,7 +75,7 @@ class Runs(NamedTuple):
 
 
 class Leases(System[Runs]):
-    """Two runs; ``per_table`` and ``gives_up`` are the choices compared."""
+    """Two runs; ``per_table`` and ``gives_up`` select the compared variants."""
 
     def __init__(self, programs: Tuple[FrozenSet[Operation], ...], per_table: bool, gives_up: str) -> None:
         self.programs, self.per_table, self.gives_up = programs, per_table, gives_up
@@ -112,7 +112,7 @@ class Leases(System[Runs]):
             yield Move("run %d gives its share up" % run, lambda: after, ())
 
     def must_wait(self, state: Runs, run: int, table: str) -> bool:
-        """An earlier ticket is open and not finished for this table."""
+        """Return True if an earlier ticket is open and not finished for this table."""
         for earlier in range(run):
             todo = state.todo[earlier]
             if todo and (
@@ -143,7 +143,7 @@ class Leases(System[Runs]):
 
 
 def deadlocks(per_table: bool, gives_up: str) -> List[Tuple[Tuple[FrozenSet[Operation], ...], Tuple[str, ...]]]:
-    """Every pair of runs that can get stuck, with a shortest way there."""
+    """Return every pair of runs that can get stuck, with a shortest trace."""
     programs = [frozenset(chosen) for size in range(1, 5) for chosen in itertools.combinations(OPERATIONS, size)]
     found = []
     for pair in itertools.product(programs, repeat=2):

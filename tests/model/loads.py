@@ -1,9 +1,9 @@
-"""A load: the cut by which a table becomes that of a checkpoint, written by the trainer where it will stand.
+"""A load: the cut by which a table gets the content of a checkpoint, which the trainer writes into the table directly.
 
-The worker commits, empties the table and *grants* it; the trainer writes the entries and says *keyed*, then the
-rows and how many entries there are, and says *filled*; the worker takes them over, APPLIED.  What is written is hidden
-until then (``entries_used`` is 0).  From *keyed* on the worker may derive its index, which is private and dies with it.
-A fill that fails says filled, too: of no entries.
+The worker commits, empties the table and *grants* it.  The trainer writes the entries and stores *keyed*, then writes
+rows and the number of entries, and stores *filled*.  The worker takes them over and stores APPLIED.  Until then the
+written entries are hidden (``entries_used`` is 0).  After *keyed* the worker may derive its index, which is private and
+lost if it dies.  A trainer that fails also stores *filled*, with no entries.
 """
 
 from typing import Iterator, List, Optional, Tuple
@@ -13,19 +13,20 @@ from .explore import Move, Violation
 from .scenario import Scenario
 from .state import NOWHERE, TABLE_NAMES, Cut, Entry, Row, World, replaced, with_table
 
-AT_HOME, ON_DEVICE = "load", "load on device"  #: where the rows of the checkpoint go
+AT_HOME, ON_DEVICE = "load", "load on device"  #: destination of the checkpoint's rows
 KINDS = (AT_HOME, ON_DEVICE)
-TIMES, UPDATES = 3, 5  #: of every loaded key and row
+TIMES, UPDATES = 3, 5  #: count of every loaded key, updates of every loaded row
 GRANTS, TAKES, REDOES = "grants it", "takes over what was filled in", "empties again"
 DERIVES = "derives its index"
-STEPS = (GRANTS, TAKES, REDOES)  #: program counters of nothing except loads
-ENTRIES, KEYED, ROWS, NUMBER, FILLED, FAILED, RETURNS = range(7)  #: what a thread that loads does next
+STEPS = (GRANTS, TAKES, REDOES)  #: program counters that only loads have
+ENTRIES, KEYED, ROWS, NUMBER, FILLED, FAILED, RETURNS = range(7)  #: the next action of a thread that loads
 
 Filling = Tuple[str, int, int, int]  # "cut", table, stage, entries written
 
 
 def contents(sc: Scenario, argument: int) -> List[Tuple[int, bool]]:
-    """(key, has it a row) of each entry of the checkpoint, those with rows first, in no order that a table has.
+    """Return (key, has it a row) of each entry of the checkpoint, entries with rows first, in an order that no table
+    has.
 
     ``argument`` has a bit per key with a row, then a bit per key that is only counted.
     """
@@ -39,24 +40,24 @@ def contents(sc: Scenario, argument: int) -> List[Tuple[int, bool]]:
 
 
 def is_next(sc: Scenario, cut: Cut) -> bool:
-    """True once the table is granted: there is nothing more to empty."""
+    """Return True once the table is granted and need not be emptied."""
     return cut.granted or ("load_grants_early" in sc.flaws and cut.kind in KINDS)
 
 
 def worker_moves(sc: Scenario, world: World, table: int, what: str) -> Iterator[Move]:
-    """A load that is committed and does nothing else at the moment; the same for a worker and its successor."""
+    """Yield the moves of a committed load, for a worker and for its successor."""
     cut = world.tables[table].cut
     assert cut is not None
     if cut.filled:
         yield Move(what + TAKES, take_entries, (sc, world, table))
     elif cut.keyed and cut.index is None:
         yield Move(what + DERIVES, derive_index, (world, table))
-    elif not cut.granted:  # a flaw; else it is the trainer's turn
+    elif not cut.granted:  # only with a flaw; otherwise the trainer is next
         yield Move(what + GRANTS, grant, (sc, world, table))
 
 
 def empty_entries(sc: Scenario, world: World, table: int) -> World:
-    """As a reset does; what is hidden is not touched, for the trainer may be writing it."""
+    """Empty the entries, as a reset does.  Hidden entries are not changed, because the trainer may be writing them."""
     state = world.tables[table]
     cut = state.cut
     assert cut is not None
@@ -66,7 +67,7 @@ def empty_entries(sc: Scenario, world: World, table: int) -> World:
 
 
 def grant(sc: Scenario, world: World, table: int) -> World:
-    """From here on entries and rows are the trainer's; before that, no entries are filled in."""
+    """Grant entries and rows to the trainer.  No entries are filled in before the grant."""
     cut = world.tables[table].cut
     assert cut is not None
     number = cut.number if cut.granted and "load_counts_again" not in sc.flaws else 0
@@ -77,7 +78,7 @@ def grant(sc: Scenario, world: World, table: int) -> World:
 
 
 def derive_index(world: World, table: int) -> World:
-    """While the rows are still being written; nothing is looked up before the end of the load."""
+    """Derive the index while rows are still being written.  It is not used before the end of the load."""
     state = world.tables[table]
     assert state.cut is not None
     return with_table(world, table, cut=state.cut._replace(index=_keys(state.entries)))
@@ -88,7 +89,7 @@ def _keys(entries: Tuple[Optional[Entry], ...]) -> Tuple[Optional[int], ...]:
 
 
 def take_entries(sc: Scenario, world: World, table: int) -> World:
-    """First store of the rest; what was written of a fill that failed is freed before it could be seen."""
+    """Apply the first store of the takeover.  Entries of a failed fill are freed before they can be seen."""
     state = world.tables[table]
     cut = state.cut
     assert cut is not None
@@ -103,7 +104,7 @@ def take_entries(sc: Scenario, world: World, table: int) -> World:
 
 
 def take_slots(world: World, table: int) -> World:
-    """Second store: slots as the entries say."""
+    """Apply the second store: slots according to the entries."""
     state = world.tables[table]
     slots = [NOWHERE] * len(state.slots)
     for number, entry in enumerate(state.entries):
@@ -113,7 +114,10 @@ def take_slots(world: World, table: int) -> World:
 
 
 def after_kill(sc: Scenario, cut: Optional[Cut]) -> Tuple[Optional[Tuple[str, ...]], Optional[Cut]]:
-    """Where a successor begins: the words of the request say it all.  Other ways are flaws."""
+    """Return program counter and cut of a successor, which are determined by the words of the request.
+
+    Other values are flaws.
+    """
     if cut is None or cut.kind not in KINDS or not cut.granted:
         return None, cut
     cut = cut._replace(index=None)
@@ -128,7 +132,7 @@ def after_kill(sc: Scenario, cut: Optional[Cut]) -> Tuple[Optional[Tuple[str, ..
 
 
 def thread_moves(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
-    """Moves of a thread whose cut is not applied yet."""
+    """Yield the moves of a thread whose cut is not applied yet."""
     _, table, stage, done = doing = world.threads[thread]
     cut = world.tables[table].cut
     label = "thread %d: " % thread
@@ -166,7 +170,7 @@ def _after_keyed(sc: Scenario) -> int:
 
 
 def begins(sc: Scenario, table: int, kind: str, argument: int) -> Filling:
-    """What a thread does that has asked for a cut."""
+    """Return what a thread does after it has requested a cut."""
     stage = _after_entries(sc)
     if kind in KINDS and contents(sc, argument):
         stage = KEYED if "load_keyed_early" in sc.flaws else ENTRIES
@@ -180,7 +184,7 @@ def _entry(sc: Scenario, cut: Cut, number: int) -> Entry:
 
 
 def write_entry(sc: Scenario, world: World, thread: int, doing: Filling) -> World:
-    """No process looks there."""
+    """Write an entry, which no process reads."""
     _, table, _, number = doing
     state = world.tables[table]
     assert state.cut is not None
@@ -190,7 +194,7 @@ def write_entry(sc: Scenario, world: World, thread: int, doing: Filling) -> Worl
 
 
 def say_keyed(sc: Scenario, world: World, thread: int, doing: Filling) -> World:
-    """The worker may read the entries; they change no more."""
+    """Store *keyed*: the entries do not change any more, so the worker may read them."""
     _, table, _, done = doing
     state = world.tables[table]
     assert state.cut is not None
@@ -200,7 +204,7 @@ def say_keyed(sc: Scenario, world: World, thread: int, doing: Filling) -> World:
 
 
 def write_rows(sc: Scenario, world: World, thread: int, doing: Filling) -> World:
-    """To their slots or home."""
+    """Write rows to their slots or home."""
     table = doing[1]
     state = world.tables[table]
     home: List[Optional[Row]] = list(state.home)
@@ -218,7 +222,7 @@ def write_rows(sc: Scenario, world: World, thread: int, doing: Filling) -> World
 
 
 def write_number(sc: Scenario, world: World, thread: int, doing: Filling) -> World:
-    """How many entries are good."""
+    """Write the number of entries."""
     cut = world.tables[doing[1]].cut
     assert cut is not None
     cut = cut._replace(number=len(contents(sc, cut.argument)))
@@ -226,7 +230,7 @@ def write_number(sc: Scenario, world: World, thread: int, doing: Filling) -> Wor
 
 
 def say_filled(sc: Scenario, world: World, thread: int, doing: Filling) -> World:
-    """The table is the worker's again; the oracle knows what it must become."""
+    """Store *filled*: the table belongs to the worker again.  The oracle takes over the content of the checkpoint."""
     _, table, stage, _ = doing
     state = world.tables[table]
     assert state.cut is not None
@@ -241,6 +245,6 @@ def say_filled(sc: Scenario, world: World, thread: int, doing: Filling) -> World
 
 
 def fail(world: World, thread: int, doing: Filling) -> World:
-    """The checkpoint cannot be read to its end; the table stays empty."""
+    """Fail to read the checkpoint; the table stays empty."""
     world = world._replace(budget=world.budget._replace(fails=world.budget.fails - 1))
     return _goes_to(world, thread, doing, FAILED)

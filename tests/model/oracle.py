@@ -1,6 +1,6 @@
-"""What must hold.  The oracle processes trained tickets in order and knows nothing of frames and plans.
+"""Invariants.  The oracle processes trained tickets in order, independently of frames and plans.
 
-It notes counts when a table stores RETIRED, rows when a step has moved them in and when it updates them.
+It counts when a table stores RETIRED.  It records rows when a step has moved them in and when the step updates them.
 """
 
 from typing import Dict, List, Optional, Sequence, Tuple
@@ -13,12 +13,12 @@ Counts = Tuple[Tuple[int, bool], ...]  # per key: count, has a row
 
 
 def batch(sc: Scenario, table: int, ticket: int) -> Tuple[int, ...]:
-    """Distinct keys that a ticket has for a table."""
+    """Return the distinct keys of a ticket for a table."""
     return sc.batches[table][ticket - 1]
 
 
 def counted(counts: Counts, keys: Sequence[int], full: bool, threshold: int) -> Counts:
-    """Counts after one more trained ticket; only a claimed (full) one gives rows."""
+    """Return the counts after one more trained ticket; only a claimed (full) ticket creates rows."""
     new = list(counts)
     for key in keys:
         count, has_row = new[key]
@@ -27,7 +27,7 @@ def counted(counts: Counts, keys: Sequence[int], full: bool, threshold: int) -> 
 
 
 def counts_of(entries: Sequence[Optional[Entry]], keys: int) -> Counts:
-    """What the entries say per key."""
+    """Return the counts of the entries by key."""
     counts = [(0, False)] * keys
     for entry in entries:
         if entry is not None and (entry.times or entry.has_row):
@@ -38,7 +38,7 @@ def counts_of(entries: Sequence[Optional[Entry]], keys: int) -> Counts:
 
 
 def assign(entries: List[Optional[Entry]], slots: Optional[List[int]], record: Record) -> None:
-    """Write the record's values; twice is the same as once."""
+    """Write the record's values.  Idempotent."""
     for number, count, has_row, slot in record.values:
         entry = entries[number]
         if entry is None:
@@ -50,7 +50,7 @@ def assign(entries: List[Optional[Entry]], slots: Optional[List[int]], record: R
 
 
 def state_after(world: World, table: int, low: int) -> Tuple[List[Optional[Entry]], List[int]]:
-    """Truth with the records of all frames whose word is between ``low`` and DONE, in order."""
+    """Return the truth with the records of all frames whose word is between ``low`` and DONE, in order."""
     state = world.tables[table]
     entries, slots = list(state.entries), list(state.slots)
     for frame in world.ring:
@@ -65,7 +65,7 @@ def _in_a_step(world: World, frame: Frame) -> bool:
 
 
 def counts_after(sc: Scenario, world: World, table: int, upto: Optional[int] = None) -> Counts:
-    """The oracle's counts after the last finished step (or after ticket ``upto``), retired or not."""
+    """Return the oracle's counts after the last finished step, or after ticket ``upto``, retired or not."""
     oracle = world.tables[table].oracle
     counts = oracle.counts
     for frame in world.ring:
@@ -80,7 +80,7 @@ def counts_after(sc: Scenario, world: World, table: int, upto: Optional[int] = N
 
 
 def check_truth(sc: Scenario, world: World, table: int, when: str) -> None:
-    """The arrays in shared memory say what the oracle says, and agree with each other."""
+    """Check that the arrays in shared memory match the oracle and each other."""
     state = world.tables[table]
     said = counts_of(state.entries, sc.keys)
     if said != state.oracle.counts:
@@ -97,17 +97,17 @@ def check_truth(sc: Scenario, world: World, table: int, when: str) -> None:
 
 
 def check_rows(world: World, table: int, when: str) -> None:
-    """Each key's row is where claimed and done tickets put it, and has the oracle's value."""
+    """Check that each row is at the location given by claimed and finished tickets, and has the oracle's value."""
     state = world.tables[table]
     if state.cut is not None and state.cut.committed:
         return
     if any(frame.parts[table].word == CLAIMED for frame in world.ring):
-        return  # rows are on their way
+        return  # rows are being moved
     compare_rows(state, state_after(world, table, DONE)[0], when)
 
 
 def compare_rows(state: Table, entries: Sequence[Optional[Entry]], when: str) -> None:
-    """Find each row through ``entries`` and compare it with the oracle's."""
+    """Find each row through ``entries`` and compare it with the oracle's row."""
     where: Dict[int, int] = {entry.key: number for number, entry in enumerate(entries) if entry is not None}
     for key, (generation, updates) in enumerate(state.oracle.rows):
         if updates is None:
@@ -121,12 +121,12 @@ def compare_rows(state: Table, entries: Sequence[Optional[Entry]], when: str) ->
 
 
 def row_at(state: Table, number: int, slot: int) -> Optional[Row]:
-    """The row of an entry, from its slot or from home."""
+    """Return the row of an entry, from its slot or from home."""
     return state.device[slot] if slot != NOWHERE else state.home[number]
 
 
 def check_reader(sc: Scenario, world: World, table: int, planned: bool) -> None:
-    """Check that a read now sees exactly the table after the last finished step."""
+    """Check that a reader sees exactly the table after the last finished step."""
     state = world.tables[table]
     said, due = counts_of(state.entries, sc.keys), counts_after(sc, world, table)
     if said != due:
@@ -135,7 +135,7 @@ def check_reader(sc: Scenario, world: World, table: int, planned: bool) -> None:
 
 
 def may_read(world: World, table: int) -> bool:
-    """The readers' rule: all this table claimed, and all that it must count, is RETIRED."""
+    """Return True if readers may read: every ticket that this table claimed or must count is RETIRED."""
     for frame in world.ring:
         word = frame.parts[table].word
         if word in (CLAIMED, DONE) or (frame.closed and frame.trained and word != RETIRED):

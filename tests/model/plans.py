@@ -1,6 +1,6 @@
-"""Plans: when one may be made, what it says, and taking it back.
+"""Plans: when a plan may be made, its content, and revokes.
 
-A plan is a pure function of the truth and the records of earlier tickets; nothing of it is private.
+A plan is a pure function of the truth and the records of earlier tickets; it uses no private state.
 """
 
 import itertools
@@ -14,7 +14,7 @@ from .stores import locate, store_word
 
 
 def stands_upon(world: World, table: int, index: int) -> Optional[int]:
-    """The ticket a plan of this frame would stand upon; None = an earlier ticket must be settled first."""
+    """Return the base of a plan for this frame, or None if an earlier ticket must be finished first."""
     base = world.tables[table].finished
     for frame in world.ring[:index]:
         word = frame.parts[table].word
@@ -43,7 +43,7 @@ def may_plan(sc: Scenario, world: World, table: int, name: str, words: List[int]
 
 
 def possible_records(world: World, table: int, index: int, base: int) -> Iterator[Record]:
-    """Every record that some choice of victims gives."""
+    """Yield a record for each choice of victims."""
     entries, slots = oracle.state_after(world, table, PLANNED)
     after = {}
     wanted, new = [], set()
@@ -95,14 +95,14 @@ def write_plan(sc: Scenario, world: World, table: int, index: int, record: Recor
 
 
 def store_planned(sc: Scenario, world: World, table: int) -> World:
-    """One release store publishes the plan."""
+    """Publish the plan by one release store."""
     if "base_looked_up_again" in sc.flaws:
         world = _with_new_base(sc, world, table)
     return store_word(sc, world, table, PLANNED)
 
 
 def _with_new_base(sc: Scenario, world: World, table: int) -> World:
-    """Only with the flaw: what the frames say now, not what the plan was made from."""
+    """Read the base again from the frames; only with the flaw."""
     _, index = locate(sc, world, table)
     if index is None:
         return world
@@ -117,7 +117,7 @@ def _with_new_base(sc: Scenario, world: World, table: int) -> World:
 
 
 def fill_late(sc: Scenario, world: World, table: int) -> World:
-    """Only with the flaw: the record comes after PLANNED."""
+    """Write the record after PLANNED; only with the flaw."""
     record = (world.tables[table].doing or ())[3]
     world, index = locate(sc, world, table)
     if index is None:
@@ -134,18 +134,18 @@ def revoking(sc: Scenario, world: World, table: int, name: str, index: int) -> M
 
 
 def revoke(world: World, table: int, index: int) -> World:
-    """CAS PLANNED -> TOUCHED: the trainer's CAS or ours, one wins."""
+    """Revoke by a CAS from PLANNED to TOUCHED, which competes with the trainer's CAS."""
     return with_part(world, index, table, world.ring[index].parts[table]._replace(word=TOUCHED, record=None))
 
 
 def see_planned(world: World, table: int, index: int) -> World:
-    """Only with the flaw: a look without a CAS."""
+    """Read the word without a CAS; only with the flaw."""
     frame = world.ring[index]
     return with_table(world, table, doing=("stores TOUCHED", frame.ticket, frame.number, world.tables[table].doing))
 
 
 def store_over_planned(sc: Scenario, world: World, table: int) -> World:
-    """Only with the flaw: the store, whatever became of the word."""
+    """Store TOUCHED over any word; only with the flaw."""
     before = (world.tables[table].doing or ())[3]
     world, index = locate(sc, world, table)
     world = with_table(world, table, doing=before)

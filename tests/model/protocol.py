@@ -1,4 +1,4 @@
-"""The whole protocol as one system: all actors side by side."""
+"""The whole protocol as one system of all actors."""
 
 from typing import Iterator
 
@@ -9,7 +9,7 @@ from .state import FREE, NOWHERE, Budget, KeyWorker, Oracle, Pump, Step, Table, 
 
 
 class Protocol(System[World]):
-    """One scenario, ready to be explored."""
+    """The protocol in one scenario."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -68,7 +68,7 @@ class Protocol(System[World]):
         return all(self._rests(table) for table in state.tables)
 
     def _rests(self, table: Table) -> bool:
-        """Nothing under way, no mask, no idle name, and the truth is right."""
+        """Return True if nothing is unfinished, no mask is set, no name is unused, and the truth is correct."""
         return (
             table.doing is None
             and table.cut is None
@@ -79,7 +79,7 @@ class Protocol(System[World]):
 
 
 def _late_closes(sc: Scenario, world: World) -> Iterator[Move]:
-    """Only with the flaw ``end_before_close``: tickets of steps that are over get closed some time."""
+    """Close tickets of ended steps later; only with the flaw ``end_before_close``."""
     for index, frame in enumerate(world.ring):
         in_step = any(isinstance(doing, Step) and doing.ticket == frame.ticket for doing in world.threads)
         if frame.ticket < world.fetch and not frame.closed and not in_step:

@@ -1,9 +1,9 @@
-"""The trainer's pump thread: tickets in, frames out, in order.
+"""The trainer's pump thread, which submits tickets and frees frames, both in order.
 
-Without key workers a batch gets its frame in one move.  With them the moves are told apart: the pump fills
-a position, settles with the ticket whether it gets the frame (it may have been closed while parked), publishes
-the tail, and only then frees the claim word.  The order matters: a key worker that looked at the frame
-which lay there before may still try its CAS, and must not win while the new frame is being written.
+Without key workers, a batch gets its frame in one move.  With key workers, the moves are separate.  The pump fills a
+position, then determines whether the ticket still needs the frame, because a parked ticket may have been closed.  It
+then publishes the tail, and finally clears the claim word.  This order matters: a key worker that has read the previous
+frame of the position may still try its CAS, which must fail while the new frame is being written.
 """
 
 from typing import Iterator
@@ -14,7 +14,7 @@ from .state import BUSY, DEDUPED, DONE, FREE, RETIRED, SUBMITTED, EvalFrame, Fra
 
 
 def reusable(sc: Scenario, frame: Frame) -> bool:
-    """A frame changes hands when its ticket is closed and every table has stored RETIRED in it."""
+    """Return True if a frame may be reused: its ticket is closed and every table has stored RETIRED in it."""
     retired = all(part.word == RETIRED for part in frame.parts)
     if "reuse_dead" in sc.flaws and frame.closed and not frame.trained:
         return True
@@ -24,7 +24,7 @@ def reusable(sc: Scenario, frame: Frame) -> bool:
 
 
 def give_back(sc: Scenario, world: World) -> World:
-    """Free reusable frames at the head; done at once wherever a frame may have become reusable."""
+    """Free reusable frames at the head; called wherever a frame may have become reusable."""
     ring = world.ring
     while ring and reusable(sc, ring[0]):
         if ring[0].claimed and any(part.word != RETIRED for part in ring[0].parts):
@@ -43,7 +43,7 @@ def give_back(sc: Scenario, world: World) -> World:
 
 
 def moves(sc: Scenario, world: World) -> Iterator[Move]:
-    """Moves of the pump, for both rings."""
+    """Yield the moves of the pump, for both rings."""
     pump = world.pump
     if pump.doing is not None:
         yield Move("pump: %s ticket %d" % (pump.doing[0], pump.doing[1]), _NEXT[pump.doing[0]], (sc, world))
@@ -59,7 +59,7 @@ def moves(sc: Scenario, world: World) -> Iterator[Move]:
 
 
 def submit(sc: Scenario, world: World) -> World:
-    """Everything in one move, deduplicated too."""
+    """Submit a deduplicated batch in one move."""
     pump = world.pump
     frame = Frame(pump.ticket, pump.number, False, False, 0, (Part(DEDUPED),) * len(sc.batches))
     return world._replace(
@@ -68,20 +68,20 @@ def submit(sc: Scenario, world: World) -> World:
 
 
 def submit_evaluation(sc: Scenario, world: World) -> World:
-    """The evaluation ring has no modelled key worker."""
+    """Submit an evaluation batch; the evaluation ring is modelled without key workers."""
     tables = len(sc.batches)
     frame = EvalFrame(world.eval_next, False, (DEDUPED,) * tables, (None,) * tables)
     return world._replace(eval_ring=world.eval_ring + (frame,), eval_next=world.eval_next + 1)
 
 
 def drop(world: World) -> World:
-    """No frame number is used: frames are numbered without gaps."""
+    """Drop a ticket without using a frame number: frame numbers have no gaps."""
     pump = world.pump
     return world._replace(pump=pump._replace(ticket=pump.ticket + 1, gone=pump.gone & ~(1 << pump.ticket), doing=None))
 
 
 def fill(sc: Scenario, world: World) -> World:
-    """Write the claim word first (so that no worker takes it), then the words and the ids."""
+    """Write the claim word first, so that no worker takes the position, then the words and the ids."""
     pump = world.pump
     claim = FREE if "open_before_publish" in sc.flaws else BUSY
     return world._replace(
@@ -91,7 +91,7 @@ def fill(sc: Scenario, world: World) -> World:
 
 
 def ask(sc: Scenario, world: World) -> World:
-    """CAS of the ticket's state: parked becomes framed, unless it was closed before."""
+    """Change the ticket's state from parked to framed by a CAS, unless the ticket was closed before."""
     pump = world.pump
     if pump.gone >> pump.ticket & 1:
         return drop(world)
@@ -99,7 +99,7 @@ def ask(sc: Scenario, world: World) -> World:
 
 
 def publish(sc: Scenario, world: World) -> World:
-    """The tail moves on.  The ticket may have been closed since the CAS: the mark is in the frame."""
+    """Advance the tail.  If the ticket was closed after the CAS, the frame is marked as closed."""
     pump = world.pump
     _, ticket, closed = pump.doing or (None, 0, False)
     frame = Frame(ticket, pump.number, closed, False, 0, (Part(SUBMITTED),) * len(sc.batches))
@@ -110,7 +110,7 @@ def publish(sc: Scenario, world: World) -> World:
 
 
 def open_claim(sc: Scenario, world: World) -> World:
-    """Now key workers may take it."""
+    """Clear the claim word, so that key workers may take the frame."""
     pump = world.pump
     return world._replace(
         claims=replaced(world.claims, (pump.number - 1) % sc.positions, FREE), pump=pump._replace(doing=None)
@@ -121,7 +121,7 @@ _NEXT = {"asks": ask, "publishes": publish, "opens": open_claim}
 
 
 def close_parked(world: World, ticket: int) -> World:
-    """A ticket without a published frame is closed: its state says so, or its frame if it has one already."""
+    """Close a ticket without a published frame: in its state, or in its frame if it already has one."""
     pump = world.pump
     if pump.doing is not None and pump.doing[0] == "publishes" and pump.doing[1] == ticket:
         return world._replace(pump=pump._replace(doing=("publishes", ticket, True)))

@@ -1,4 +1,4 @@
-"""Exchanges of the model of several ranks: what is sent, what follows from it, and what a rank gives up."""
+"""Exchanges in the model of several ranks: headers, verdicts, their effects, and abandoned exchanges."""
 
 from typing import Iterator, List
 
@@ -52,10 +52,10 @@ from .verdicts import (
 
 
 class Exchanges(System[World]):
-    """What ranks send, hear and give up.
+    """The exchanges of ranks.
 
     Args:
-        scenario: what is explored.
+        scenario: the scenario to explore.
     """
 
     def __init__(self, scenario: Ranks) -> None:
@@ -63,7 +63,7 @@ class Exchanges(System[World]):
         self.count = len(scenario.programs)
 
     def _failed(self, rank: Rank, number: int, thread: int) -> Rank:
-        """What the thread does fails: its program closes, or goes on where it is stubborn."""
+        """Fail the thread's action: its program closes, or continues if it is stubborn."""
         after = goes_on(rank, thread)._replace(failed=rank.failed + 1)
         if self.scenario.stubborn or thread == slot_of(rank):
             return after
@@ -71,7 +71,7 @@ class Exchanges(System[World]):
         return after._replace(at=replaced(after.at, thread, len(program) - (program[-1][0] == CLOSE)))
 
     def _pulse(self, world: World, number: int, kind: str) -> World:
-        """The rank lives, and has nothing to exchange."""
+        """Send a header of a rank that lives and has nothing to exchange."""
         rank = world.ranks[number]
         header = Header(kind, keys=tuple(zip(rank.runs, rank.made)), changes=rank.changes, answers=rank.answers)
         after = rank._replace(sender=IDLES, answers=())
@@ -90,7 +90,7 @@ class Exchanges(System[World]):
         return with_header(with_rank(world, number, rank._replace(sender=thread, answers=())), number, header)
 
     def _exchanges(self, world: World, number: int, name: str) -> Iterator[Move]:
-        """The rank concludes its exchange, gives it up, or learns that the engine has ended."""
+        """Yield the end of a rank's exchange: a verdict, a failure, or the end of the engine."""
         rank, sc = world.ranks[number], self.scenario
         headers = headers_of(world, rank.exchanges)
         if headers[number] is None:
@@ -109,14 +109,14 @@ class Exchanges(System[World]):
             yield Move(name + ": the engine has ended", self._broken, (world, number, True), is_whole)
 
     def _gives_up(self, world: World, number: int, name: str, in_vain: bool) -> Iterator[Move]:
-        """The time of a wait is over: because nothing else happens, or although it would."""
+        """Yield the timeout of a wait: because no other move is possible, or although one is."""
         rank = world.ranks[number]
         if rank.life != RUNS or rank.broken:
             return
         if rank.sender in (NOTHING, IDLES):
             for thread, step in enumerate(rank.steps):
                 if step is not None and in_vain and step.phase == COLLECT:
-                    if "collects_for_ever" not in self.scenario.flaws:  # this save fails, and nothing else
+                    if "collects_for_ever" not in self.scenario.flaws:  # only this save fails
                         after = with_step(rank, thread, step._replace(phase=END, exists=False))
                         yield Move("%s: gives up %d" % (name, step.number), with_rank, (world, number, after))
                 elif step is not None and in_vain:
@@ -153,7 +153,10 @@ class Exchanges(System[World]):
         return with_rank(world, number, self._stopped(rank, number, step, step.phase == BACKWARD))
 
     def _stopped(self, rank: Rank, number: int, step: Step, torn: bool) -> Rank:
-        """What sent the header fails; ``torn``: its batch is counted and not applied, or may not be elsewhere."""
+        """Fail the sender of the header.
+
+        ``torn``: its batch is counted and not applied, here or possibly on another rank.
+        """
         thread = rank.sender
         poisoned = rank.poisoned or (torn and "no_poison" not in self.scenario.flaws)
         rank = rank._replace(poisoned=poisoned, torn=rank.torn or torn, sender=NOTHING)
@@ -187,7 +190,7 @@ class Exchanges(System[World]):
         rank = rank._replace(sender=NOTHING)
         if verdict.kind == LEFT:
             return rank._replace(life=GONE)
-        if verdict.kind == AGAIN:  # a rank that waits for a save sees that rank 0 goes on without
+        if verdict.kind == AGAIN:  # a rank that waits for a save sees that rank 0 continues without it
             return goes_on(rank, thread) if step.phase == IDLE and headers[0].kind not in (ASK, BUSY) else rank
         if verdict.kind == ASKED:
             rank = begin(rank, number, headers, thread, self.scenario)
@@ -207,9 +210,9 @@ class Exchanges(System[World]):
         return goes_on(rank, thread)
 
     def _after_question(self, rank: Rank, thread: int, step: Step, action: str) -> Rank:
-        """The thread of rank 0 that has asked goes on; another rank's sends again."""
+        """Continue the thread of rank 0 that has asked; threads of other ranks send again."""
         if step.phase == ASK and action == BACKGROUND:
-            return goes_on(rank, thread)  # the slot does the rest
+            return goes_on(rank, thread)  # the slot of saves in the background continues
         if step.phase == IDLE and not rank.open:
             return goes_on(rank, thread)
         if step.phase != END:
@@ -223,7 +226,10 @@ class Exchanges(System[World]):
         return self._checked(with_rank(world, number, rank), number)
 
     def _turned(self, rank: Rank, stream: int) -> Rank:
-        """The next exchange is for ``stream``: a claim of another one is put aside, also if it was not sent yet."""
+        """Give the next exchange to ``stream``.
+
+        Claims of other streams are put aside, even if they were not sent yet.
+        """
         for thread, step in enumerate(rank.steps):
             if step is not None and step.phase in (FORWARD, READ) and step.batch[0] != stream:
                 rank = with_step(rank, thread, step._replace(phase=READY))
@@ -231,7 +237,7 @@ class Exchanges(System[World]):
         return rank._replace(turn=stream)
 
     def _checked(self, world: World, number: int) -> World:
-        """The invariants that a rank's exchange or save may break."""
+        """Check the invariants that a rank's exchange or save may break."""
         rank = world.ranks[number]
         for other in world.ranks:
             for mine, its in zip(rank.saves, other.saves):

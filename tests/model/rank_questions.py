@@ -1,8 +1,8 @@
-"""Questions of rank 0: saves and changes of tables, which all ranks hear, do, answer and see the end of.
+"""Questions of rank 0: saves and changes of tables, which all ranks receive, execute and answer.
 
-Rank 0 asks (ASK), hears an answer of each other rank with some later header, and tells how the question has ended
-(END).  A change and a save in the foreground are answered before the rank says anything else.  A save in the background
-is answered when its part is written, whatever comes between: questions overlap.
+Rank 0 sends the question (ASK), gets an answer from every other rank with a later header, and sends the result (END).
+A rank answers a change or a save in the foreground before it sends any other header.  It answers a save in the
+background when its part is written, possibly after other exchanges, so questions overlap.
 """
 
 from typing import Iterator, List, Tuple
@@ -26,46 +26,46 @@ from .rank_state import (
 )
 from .verdicts import ASK, BACKWARD, FORWARD, READ, Header
 
-Asked = Tuple[int, str]  # number of the question, and what is asked for
+Asked = Tuple[int, str]  # number and subject of the question
 
 
 def slot_of(rank: Rank) -> int:
-    """The slot of the thread that writes the saves of rank 0 in the background."""
+    """Return the slot of the thread that writes rank 0's saves in the background."""
     return len(rank.steps) - 1
 
 
 def owes(rank: Rank) -> bool:
-    """Whether a step has begun on all ranks: nothing is exchanged before its gradients."""
+    """Return True if a step has begun on all ranks: the next exchange must then be of its gradients."""
     return any(step is not None and step.phase in (COMPUTES, BACKWARD) for step in rank.steps)
 
 
 def header_of(rank: Rank, step: Step, action: str) -> Tuple[str, int]:
-    """What a header of rank 0 asks for, and the number of the question."""
+    """Return the subject and the number of the question in a header of rank 0."""
     if step.phase == ASK:
         return action, rank.asked + 1
     return (step.phase, step.number) if step.phase in (COLLECT, END) else ("", 0)
 
 
 def heard(rank: Rank, headers: List[Header]) -> Rank:
-    """Rank 0 keeps the answers that came with an exchange."""
+    """Store the answers that rank 0 received with an exchange."""
     news = {(number, other) for other, header in enumerate(headers) for number in header.answers}
     return rank._replace(heard=rank.heard | news) if news else rank
 
 
 def has_answers(rank: Rank, number: int, ranks: int) -> bool:
-    """Whether all other ranks have answered a question."""
+    """Return True if all other ranks have answered a question."""
     return all((number, other) in rank.heard for other in range(1, ranks))
 
 
 def take(rank: Rank, number: int, scenario: Ranks) -> Rank:
-    """Rank 0 takes the answers to a question."""
+    """Remove the answers to a question from those that rank 0 has received."""
     kept = {(asked, other) for asked, other in rank.heard
             if (asked > number if "answers_dropped" in scenario.flaws else asked != number)}
     return rank._replace(heard=frozenset(kept))
 
 
 def begin(rank: Rank, number: int, headers: List[Header], thread: int, scenario: Ranks) -> Rank:
-    """All ranks hear a question.  Claims are put aside, also those that were not sent yet."""
+    """Start a question on a rank.  Claims are put aside, even if they were not sent yet."""
     what, asked = headers[0].asks, (headers[0].number, headers[0].asks)
     if what == END:
         open_ = frozenset() if "end_closes_all" in scenario.flaws else rank.open - {headers[0].number}
@@ -85,7 +85,7 @@ def begin(rank: Rank, number: int, headers: List[Header], thread: int, scenario:
 
 
 def moves_of_others(world: World, number: int, name: str) -> Iterator[Move]:
-    """What a rank but 0 does for questions."""
+    """Yield the moves of a rank other than rank 0 for questions."""
     rank = world.ranks[number]
     if rank.paused:
         asked, what = rank.paused
@@ -106,13 +106,13 @@ def moves_of_others(world: World, number: int, name: str) -> Iterator[Move]:
 
 
 def may_collect(world: World, number: int) -> bool:
-    """Whether a look for answers can find one: the code looks at intervals, which would be a cycle here."""
+    """Return True if a new exchange can bring an answer.  The code polls at intervals, which would be a cycle here."""
     sent = [header for header in headers_of(world, world.ranks[0].exchanges) if header is not None]
     return any(number in said.answers for said in [*world.ranks[1:], *sent])
 
 
 def require_all_ended(world: World) -> None:
-    """No question of rank 0 is left open where nothing went wrong."""
+    """Check that all questions of rank 0 have ended."""
     zero = world.ranks[0]
     wanted = frozenset((number, True) for number in range(1, zero.asked + 1))
     for number, rank in enumerate(world.ranks):

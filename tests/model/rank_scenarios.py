@@ -1,4 +1,4 @@
-"""What several ranks are tried on: programs, data, and what may happen to them; and the errors that can be planted."""
+"""Scenarios of the model of several ranks: programs, data, events; and the errors that can be planted."""
 
 import dataclasses
 from typing import Dict, FrozenSet, Tuple
@@ -7,10 +7,10 @@ from typing import Dict, FrozenSet, Tuple
 TRAIN = "train"
 LOSS = "loss"  #: a step that fetches no update
 FAIL_EARLY = "fail early"  #: a training step that fails before it has sent rows
-FAIL_LATE = "fail late"  #: one that fails between the two exchanges
+FAIL_LATE = "fail late"  #: a training step that fails between its two exchanges
 EVALUATE = "evaluate"
-SKIP = "skip"  #: takes a batch and does nothing with it
-RESTART = "restart"  #: initialises the iterator anew
+SKIP = "skip"  #: takes a batch without using it
+RESTART = "restart"  #: initializes the iterator again
 CHANGE = "change"  #: a threshold, an eviction, a reset
 SAVE_ALL = "save"
 BACKGROUND = "begin save"  #: a save in the background
@@ -22,18 +22,18 @@ Thread = Tuple[Action, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Ranks:
-    """What ``ranks.Together`` is run on.
+    """A scenario for ``ranks.Together``.
 
     Attributes:
-        programs: per rank, its threads; the first one closes at its end.
-        batches: per rank and stream, how many batches each run of its iterator has.
-        ahead: batches that a dataset makes beyond those that were taken.
-        kills, stops: how often a rank may get SIGKILL, SIGSTOP.
-        impatience: how often a wait may be given up although no rank is stopped.
-        idles: how often a rank may say that it is idle or busy.
-        hangs: how often the part of a rank of a save in the background is never written.
-        legal: the programs fit each other: without kills, stops and impatience nothing may fail.
-        stubborn: a program goes on after a step that failed, instead of closing.
+        programs: threads of each rank; the first one closes at its end.
+        batches: per rank and stream, the number of batches in each run of its iterator.
+        ahead: number of batches that a dataset makes in advance.
+        kills, stops: number of SIGKILLs and SIGSTOPs of ranks.
+        impatience: number of waits that may time out although no rank is stopped.
+        idles: number of headers in which a rank is idle or busy.
+        hangs: number of parts of a save in the background that are never written.
+        legal: the programs match: without kills, stops and impatience nothing may fail.
+        stubborn: a program continues after a failed step instead of closing.
         flaws: errors to plant, see FLAWS.
     """
 
@@ -51,13 +51,13 @@ class Ranks:
 
 
 def thread(*actions: str) -> Thread:
-    """Each action on stream 0, or on the one whose number follows it: ``"train", "evaluate 1"``."""
+    """Return a thread; actions use stream 0 unless a number follows: ``"train", "evaluate 1"``."""
     words = [action.rsplit(" ", 1) if action[-1].isdigit() else [action, "0"] for action in actions]
     return tuple((action, int(stream)) for action, stream in words)
 
 
 def one(*actions: str) -> Tuple[Thread]:
-    """The program of a rank with one thread."""
+    """Return the program of a rank with one thread."""
     return (thread(*actions, CLOSE),)
 
 
@@ -83,7 +83,7 @@ FLAWS: Dict[str, str] = {
 
 _LOOP = ("train", "train", "restart", "train", "train", "save")
 
-#: what must hold
+#: scenarios that must hold
 SHORT: Dict[str, Ranks] = {
     "two ranks, killed": Ranks((one("train", "train"),) * 2, ((2,),) * 2, kills=1),
     "data ends earlier on one rank": Ranks((one(*_LOOP),) * 2, ((2,), (1,))),
@@ -142,14 +142,14 @@ _FAULTS: Dict[str, Tuple[Tuple[Thread, ...], int]] = {
     "evaluates alone": (one("train", "evaluate 1", "train", "save"), 2),
 }
 
-#: one rank has a fault: everything ends, and nothing wrong is saved
+#: one rank has a fault: all ranks end, and no wrong state is saved
 FAULTY: Dict[str, Ranks] = {
     "rank %d %s%s" % (rank, fault, ", all go on" if stubborn else ""):
         _faulty(*((program, _USUAL) if rank == 0 else (_USUAL, program)), stubborn=stubborn, streams=streams)
     for fault, (program, streams) in _FAULTS.items() for rank in range(2) for stubborn in (False, True)
 }
 
-#: where each flaw shows
+#: scenario that shows each flaw
 FLAWED: Dict[str, Ranks] = {
     "ticket_ignored": FAULTY["rank 1 skips a batch"],
     "run_ignored": FAULTY["rank 1 starts its iterator twice"],
@@ -172,5 +172,5 @@ FLAWED: Dict[str, Ranks] = {
 
 
 def planted(flaw: str) -> Ranks:
-    """The scenario that shows a flaw, with the flaw."""
+    """Return the scenario that shows a flaw, with the flaw."""
     return dataclasses.replace(FLAWED[flaw], flaws=frozenset([flaw]))

@@ -1,4 +1,4 @@
-"""What the model of several ranks remembers, and how a state becomes another one."""
+"""State of the model of several ranks, and functions that change it."""
 
 from typing import Any, FrozenSet, NamedTuple, Optional, Tuple
 
@@ -9,7 +9,7 @@ from .verdicts import Batch, Header
 
 RUNS, STOPPED, GONE = "runs", "stopped", "gone"
 READY, COMPUTES = "ready", "computes"  # phases of a step, beside the kinds of headers
-COLLECT, END = "collect", "end"  # phases of a question that all ranks have heard
+COLLECT, END = "collect", "end"  # phases of a question that all ranks have received
 NOTHING, IDLES = -1, -2
 NO_BATCH = (NOTHING, 0, 0)
 
@@ -18,13 +18,13 @@ Event = Tuple[str, Batch]
 
 @quick
 class Step(NamedTuple):
-    """What a thread is in the middle of.
+    """The unfinished work of a thread.
 
     Attributes:
-        batch: of a step.
+        batch: batch of a step.
         phase: READY, COMPUTES, COLLECT, END or the kind of the header that the thread sends.
         exists: whether the rank has the batch.
-        number: of the question that the thread asks.
+        number: number of the question of this thread.
     """
 
     batch: Batch
@@ -38,27 +38,27 @@ class Rank(NamedTuple):
     """One rank.
 
     Attributes:
-        at: per thread, its action.
+        at: per thread, the index of its action.
         steps: per thread.
-        runs, made, taken: per stream: the run of its iterator, batches of it that were made, and that were taken.
-        keys: per stream and rank (run, last ticket) whose keys are here.
-        exchanges: how many are concluded.
-        sender: thread whose header the current exchange has, NOTHING = it has none, IDLES = that it is idle.
-        turn: stream that comes next, NOTHING = any.
-        lease: thread that has it, or NOTHING.
-        tables: what they have gone through; changes: how many of that are changes.
+        runs, made, taken: per stream, the run of its iterator, and how many of its batches were made and taken.
+        keys: per stream and rank, (run, last ticket) whose keys have arrived.
+        exchanges: number of finished exchanges.
+        sender: thread whose header the current exchange has; NOTHING: none, IDLES: the rank is idle.
+        turn: stream that comes next; NOTHING: any stream.
+        lease: thread that holds the lease, or NOTHING.
+        tables: events of the tables; changes: how many of these are changes.
         saves: tables at each save.
-        poisoned: the tables must not be used.  torn: a step failed between its two exchanges; only the oracle knows.
-        broken: it has given up an exchange.  ended: the engine has ended, so it cannot even say so.
-        failed: steps and saves that failed.  overs: steps that met the end of the data.
-        life: RUNS, STOPPED, GONE.  killed: how it went.
-        asked: rank 0: how many questions it has asked.
-        heard: rank 0: (number, rank) of the answers that have come and were not taken.
-        paused: another rank: the question that it has heard and does now, (number, what), or ().
-        writes: another rank: numbers of the saves in the background whose part it writes.
-        answers: another rank: numbers of the answers that go with its next header.
-        open: another rank: numbers of the questions that it has heard and whose end it has not.
-        ends: (number, whether it succeeded) of the questions that have ended.
+        poisoned: the tables must not be used.  torn: a step failed between its two exchanges; known to the oracle only.
+        broken: the rank has abandoned an exchange.  ended: the engine has ended, so the rank cannot even report this.
+        failed: number of failed steps and saves.  overs: number of steps that reached the end of the data.
+        life: RUNS, STOPPED, GONE.  killed: whether the rank was killed.
+        asked: rank 0: number of questions so far.
+        heard: rank 0: (number, rank) of answers that were received and not taken.
+        paused: other ranks: (number, subject) of the question that the rank executes now, or ().
+        writes: other ranks: numbers of the saves in the background whose part is being written.
+        answers: other ranks: numbers of the answers in the next header.
+        open: other ranks: numbers of the questions whose end was not received.
+        ends: (number, whether it succeeded) of the finished questions.
     """
 
     at: Tuple[int, ...]
@@ -93,7 +93,7 @@ class Rank(NamedTuple):
 
 @quick
 class World(NamedTuple):
-    """All ranks; ``sent`` has the headers of exchange ``first`` and of those after it."""
+    """All ranks; ``sent`` has the headers of exchange ``first`` and of later exchanges."""
 
     ranks: Tuple[Rank, ...]
     sent: Tuple[Tuple[Optional[Header], ...], ...]
@@ -118,7 +118,7 @@ def changed(rank: Rank) -> Rank:
 
 
 def goes_on(rank: Rank, thread: int) -> Rank:
-    """The thread's action is over; it gives the lease back. The thread of saves in the background has no actions."""
+    """Finish the thread's action and release its lease.  The thread of saves in the background has no actions."""
     at = replaced(rank.at, thread, rank.at[thread] + 1) if thread < len(rank.at) else rank.at
     return rank._replace(at=at, steps=replaced(rank.steps, thread, None),
                          lease=NOTHING if rank.lease == thread else rank.lease)
@@ -137,6 +137,6 @@ def with_header(world: World, number: int, header: Header) -> World:
 
 
 def pruned(world: World) -> World:
-    """Without the headers that no rank will look at any more."""
+    """Remove the headers that no rank reads any more."""
     needed = min([rank.exchanges for rank in world.ranks if rank.life == RUNS] or [world.first + len(world.sent)])
     return world._replace(sent=world.sent[needed - world.first:], first=needed)

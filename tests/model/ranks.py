@@ -1,12 +1,13 @@
-"""Several ranks, a model of its own: each trains its part, and all that one learns of another is in a header.
+"""Model of several ranks: each trains its part, and learns of other ranks only by headers.
 
-A rank runs a program of some threads.  A step takes the next batch of a stream, passes a *gate* unless the keys of all
-ranks are there, claims the batch, exchanges rows (FORWARD), computes, exchanges gradients (BACKWARD) and applies them.
-Exchange n of one rank meets exchange n of every other one, whatever they are for; ``verdicts`` says what follows.
-Between the verdicts of FORWARD and BACKWARD a table has the batch's counts and not its updates.
+The program of a rank has some threads.  A step takes the next batch of a stream and passes a *gate* unless the keys of
+all ranks have arrived.  It claims the batch, exchanges rows (FORWARD), computes, exchanges gradients (BACKWARD) and
+applies them.  Exchange n of a rank is matched with exchange n of every other rank, whatever their kinds are;
+``verdicts`` decides the result.  Between the verdicts of FORWARD and BACKWARD, a table has the counts of the batch, but
+not its updates.
 
-What a table has gone through is a list of claims, updates and changes.  It must be the same on all ranks wherever they
-are saved, and at the end on all ranks that may go on.
+The history of a table is a list of claims, updates and changes.  It must be equal on all ranks at each save, and at the
+end on all ranks that may continue.
 """
 
 from typing import Iterator
@@ -38,7 +39,7 @@ from .verdicts import ASK, BACKWARD, BUSY, FORWARD, GATE, IDLE, LEAVE, READ
 
 
 class Together(Exchanges):
-    """A scenario, ready to be explored."""
+    """The model of several ranks in one scenario."""
 
     def start(self) -> World:
         sc = self.scenario
@@ -155,7 +156,7 @@ class Together(Exchanges):
                        (world, number, thread, step, action))
 
     def _background(self, world: World, number: int, name: str) -> Iterator[Move]:
-        """Rank 0's thread that collects answers to a save in the background, and tells how it has ended."""
+        """Yield the moves of rank 0's thread that collects answers to a save in the background and sends its end."""
         rank = world.ranks[number]
         slot = slot_of(rank)
         step = rank.steps[slot]
@@ -168,7 +169,7 @@ class Together(Exchanges):
             yield from self._question(world, number, slot, name + " save", step)
 
     def _question(self, world: World, number: int, thread: int, name: str, step: Step) -> Iterator[Move]:
-        """A question that all ranks have heard goes on."""
+        """Yield the next move of a question that all ranks have received."""
         rank = world.ranks[number]
         if step.phase == COLLECT and has_answers(rank, step.number, self.count):
             after = with_step(take(rank, step.number, self.scenario), thread, step._replace(phase=END))
@@ -182,9 +183,9 @@ class Together(Exchanges):
         rank, flaws = world.ranks[number], self.scenario.flaws
         if action == CLOSE:
             if any(at < len(other) for at, other in zip(rank.at[1:], self.scenario.programs[number][1:])):
-                return  # once its other threads are done
+                return  # its other threads must end first
             if rank.writes or rank.steps[slot_of(rank)] is not None:
-                return  # once its saves are
+                return  # its saves must end first
             if rank.broken:
                 yield Move(name + ": closes without the others", with_rank, (world, number, rank._replace(life=GONE)))
                 return
@@ -218,7 +219,7 @@ class Together(Exchanges):
 
     def _takes(self, world: World, number: int, thread: int, name: str, action: str,
                stream: int) -> Iterator[Move]:
-        """The next batch of a stream, or the end of it."""
+        """Take the next batch of a stream, or reach its end."""
         rank, sc = world.ranks[number], self.scenario
         ticket = rank.taken[stream] + 1
         batch = (stream, rank.runs[stream], ticket)
@@ -234,7 +235,10 @@ class Together(Exchanges):
         yield Move("%s: %s %s" % (name, "takes" if exists else "there is no", batch), with_rank, (world, number, after))
 
     def _has_keys(self, rank: Rank, number: int, step: Step) -> bool:
-        """Whether the keys of all ranks are here: looked at before a header is sent, so equal on all ranks."""
+        """Return True if the keys of all ranks have arrived.
+
+        Evaluated before a header is sent, so the result is equal on all ranks.
+        """
         stream, run, ticket = step.batch
         return step.exists and rank.sender == NOTHING and all(
             its_run == run and last >= ticket for other, (its_run, last) in enumerate(rank.keys[stream])

@@ -1,8 +1,8 @@
 """The end of a ticket in a table: skipped, counted, or retired.
 
-A ticket the table claimed comes as DONE from the trainer.  One it did not claim is dead (skipped) or, if
-another table claimed it, counted: the worker writes a record, stores `finished`, then DONE itself, and goes
-on as with a claimed one.
+The trainer stores DONE in a ticket that the table claimed.  A ticket that the table did not claim is dead and skipped,
+or it is counted because another table claimed it.  In this case the worker writes a record, stores `finished` and then
+DONE, and continues as with a claimed ticket.
 """
 
 from typing import Iterator, List
@@ -18,7 +18,9 @@ from .stores import clear_masks, locate, store_word
 def passing(
     sc: Scenario, world: World, table: int, name: str, head: int, words: List[int], planned: List[int]
 ) -> Iterator[Move]:
-    """The first unfinished ticket is closed and unclaimed: revoke from the newest, then skip or count it."""
+    """Pass the first unfinished ticket, which is closed and not claimed: revoke from the newest plan, then skip or
+    count it.
+    """
     frame = world.ring[head]
     revokes = planned if words[head] == PLANNED or "revoke_everything" in sc.flaws else []
     if "skip_then_revoke" in sc.flaws:
@@ -35,7 +37,7 @@ def passing(
 
 
 def skip(sc: Scenario, world: World, table: int, index: int) -> World:
-    """A dead ticket is acknowledged without any effect."""
+    """Acknowledge a dead ticket without any effect."""
     frame = world.ring[index]
     if frame.claimed:
         raise Violation("ticket %d was trained, and table %s skips it" % (frame.ticket, TABLE_NAMES[table]))
@@ -44,7 +46,7 @@ def skip(sc: Scenario, world: World, table: int, index: int) -> World:
 
 
 def write_counts(sc: Scenario, world: World, table: int, index: int) -> World:
-    """A record of absolute values without slots and rows; DONE follows."""
+    """Write a record of absolute values without slots and rows; DONE follows."""
     frame = world.ring[index]
     part = frame.parts[table]
     values = []
@@ -67,14 +69,14 @@ def write_counts(sc: Scenario, world: World, table: int, index: int) -> World:
 
 
 def store_finished(sc: Scenario, world: World, table: int) -> World:
-    """`finished` is a word of its own, and comes before DONE."""
+    """Store `finished`, a separate word, before DONE."""
     _, ticket, number = world.tables[table].doing or (None, 0, 0)
     doing = None if "finished_after_done" in sc.flaws else ("DONE", ticket, number)
     return with_table(world, table, finished=ticket, doing=doing)
 
 
 def store_done(sc: Scenario, world: World, table: int) -> World:
-    """Now the count-only record counts: a restart would assign it."""
+    """Store DONE, after which a restarted worker assigns the count-only record."""
     _, ticket, number = world.tables[table].doing or (None, 0, 0)
     after = store_word(sc, world, table, DONE)
     return (
@@ -94,7 +96,7 @@ def retiring(sc: Scenario, world: World, table: int, name: str, index: int) -> I
 
 
 def assign_entries(sc: Scenario, world: World, table: int, index: int) -> World:
-    """First part of the record; a restart assigns it again."""
+    """Assign the first part of the record; a restarted worker repeats it."""
     frame = world.ring[index]
     part = frame.parts[table]
     if part.record is None:
@@ -111,7 +113,7 @@ def assign_entries(sc: Scenario, world: World, table: int, index: int) -> World:
 
 
 def assigning(sc: Scenario, world: World, table: int, name: str, index: int) -> Iterator[Move]:
-    """Only with the flaw: entries of a claimed frame become what its record says."""
+    """Assign the record of a claimed frame to the entries; only with the flaw."""
     record, state = world.ring[index].parts[table].record, world.tables[table]
     entries, slots = list(state.entries), list(state.slots)
     if record is not None:
@@ -122,12 +124,12 @@ def assigning(sc: Scenario, world: World, table: int, name: str, index: int) -> 
 
 
 def as_is(world: World) -> World:
-    """What a move leads to, if it is known when the move is named."""
+    """Return the state that was computed with the label of the move."""
     return world
 
 
 def assign_slots(sc: Scenario, world: World, table: int) -> World:
-    """Second part of the record."""
+    """Assign the second part of the record."""
     _, ticket, number = world.tables[table].doing or (None, 0, 0)
     world, index = locate(sc, world, table)
     slots = list(world.tables[table].slots)
@@ -138,7 +140,7 @@ def assign_slots(sc: Scenario, world: World, table: int) -> World:
 
 
 def store_retired(sc: Scenario, world: World, table: int) -> World:
-    """The ticket becomes part of the truth; here the oracle counts it."""
+    """Store RETIRED: the ticket is part of the truth, and the oracle counts it."""
     world, index = locate(sc, world, table)
     return world if index is None else _publish_retired(sc, with_table(world, table, doing=None), table, index)
 
@@ -162,14 +164,14 @@ def _publish_retired(sc: Scenario, world: World, table: int, index: int) -> Worl
 
 
 def retire_early(sc: Scenario, world: World, table: int, index: int) -> World:
-    """Only with the flaw: RETIRED first, the record is assigned by the next move."""
+    """Store RETIRED before the record is assigned; only with the flaw."""
     record = world.ring[index].parts[table].record
     ticket, number = world.ring[index].ticket, world.ring[index].number
     return _publish_retired(sc, with_table(world, table, doing=("assigns late", ticket, number, record)), table, index)
 
 
 def assign_late(sc: Scenario, world: World, table: int) -> World:
-    """Only with the flaw."""
+    """Assign the record after RETIRED; only with the flaw."""
     state = world.tables[table]
     entries, slots = list(state.entries), list(state.slots)
     oracle.assign(entries, slots, (state.doing or ())[3])

@@ -1,47 +1,47 @@
-"""A scenario: the data, the sizes, and how many of the optional events may happen."""
+"""A scenario: data, sizes, and the number of optional events."""
 
 import dataclasses
 from typing import FrozenSet, Tuple
 
 Keys = Tuple[int, ...]
 
-NO_TABLE, ONLY_A, ONLY_B, BOTH = 0, 1, 2, 3  #: tables a step fetches, a bit each; NO_TABLE is a peek
+NO_TABLE, ONLY_A, ONLY_B, BOTH = 0, 1, 2, 3  #: tables that a step fetches, a bit each; NO_TABLE: a peek
 
-#: how a table worker decides that it is time to plan
-ANY_TIME = "any time"  #: whenever a plan is possible: contains every other rule
-LOOK_AHEAD = "look ahead"  #: when everything submitted is touched, or the trainer wants the ticket
+#: when a table worker plans
+ANY_TIME = "any time"  #: whenever a plan is possible, which includes every other rule
+LOOK_AHEAD = "look ahead"  #: when all submitted frames are touched, or a claim waits for the ticket
 
 
 @dataclasses.dataclass(frozen=True)
 class Scenario:
-    """What ``model.Protocol`` is run on.
+    """A scenario for ``protocol.Protocol``.
 
     Attributes:
-        batches: per table, per ticket from 1 on, the distinct keys of the batch.
-        keys: how many keys (and entries) there are.
+        batches: per table and per ticket, from 1 on, the distinct keys of the batch.
+        keys: number of keys, and of entries.
         slots: device rows of each table.
-        frames: frames of the train ring in use at most.
-        positions: of the ring, which they lie in; 0 = as many as frames.
-        plans: how many plans may stand beyond the last claimed one.
-        threshold: batches in which a key must occur before it gets a row.
+        frames: maximum number of used frames of the training ring.
+        positions: positions of the ring; 0: as many as frames.
+        plans: maximum number of plans after the last claimed one.
+        threshold: number of batches in which a key must occur before it gets a row.
         kinds: tables that a step may fetch.
         threads: training threads.
         kills, key_kills: SIGKILLs of table workers, of key workers.
-        key_workers: 0 = a submitted frame is deduplicated in the same instant.
-        reads: how often the truth is read (``size()``, save).
+        key_workers: number of key workers; 0: a submitted frame is deduplicated at once.
+        reads: number of reads of the truth (``size()``, save).
         evals: keys of each evaluation ticket, the same for all tables.
         copies: evaluation tickets of a session that reads a checkpoint instead of the live tables.
-        beside: evaluation tickets that a training step may fetch, too.
+        beside: evaluation tickets that a training step may also fetch.
         eval_frames: frames of the evaluation ring.
-        restarts: how often the train iterator may be re-initialised.
-        drops: how many parked tickets each of that may drop.
+        restarts: number of re-initializations of the training iterator.
+        drops: numbers of parked tickets that a re-initialization may drop.
         fetch_parked: a step may get a ticket that has no frame yet.
-        fails: how many steps may fail.
-        asides: how often a step may put aside its claims, or what its evaluation has read; if it may, a claim counts
-            from GO on only, see asides.py.
-        cuts: (table, kind, argument) in this order; kinds are "threshold", "evict", "reset" and those of loads.py.
+        fails: number of steps that may fail.
+        asides: how often a step may put aside its claims, or the reads of its evaluation.  If above 0, claims are final
+            only from GO on, see asides.py.
+        cuts: (table, kind, argument) in this order; kinds are "threshold", "evict", "reset" and the kinds of loads.py.
         planning: ANY_TIME or LOOK_AHEAD.
-        fine_claim: the check of a claim, its CAS and the mark TRAINED are steps of their own.
+        fine_claim: the check of a claim, its CAS and the mark TRAINED are separate moves.
         flaws: errors to plant, see flaws.py.
     """
 

@@ -1,7 +1,7 @@
-"""Which scenarios must hold, and which scenario shows each flaw.
+"""Scenarios that must hold, and the scenario that shows each flaw.
 
-The two key patterns below make both tables miss and swap with a single slot.  ``SHORT`` runs in every
-``make test``, ``LONG`` in ``make test-sweeps``.
+With the two key patterns below and a single slot, both tables have misses and swaps.  ``SHORT`` runs in ``make test``,
+``LONG`` in ``make test-sweeps``.
 """
 
 import dataclasses
@@ -214,7 +214,7 @@ LONG: Dict[str, Scenario] = {
 
 _LOAD = Scenario((_A[:2],), frames=2, kinds=(ONLY_A,), cuts=((0, AT_HOME, 0b0011),))
 
-#: flaw -> the scenario in which it must be caught
+#: flaw -> the scenario in which it must be found
 FLAWED: Dict[str, Scenario] = {
     "reuse_when_done": Scenario(TWO, frames=1, kinds=(BOTH,)),
     "reuse_dead": Scenario((((0,), (0,), (1,)),), frames=1, restarts=1, kinds=(ONLY_A,)),
@@ -275,6 +275,6 @@ FLAWED: Dict[str, Scenario] = {
 
 
 def planted(flaw: str) -> Scenario:
-    """The scenario of a flaw, with the flaw in it."""
+    """Return the scenario of a flaw with the flaw."""
     scenario = FLAWED[flaw]
     return dataclasses.replace(scenario, flaws=scenario.flaws | {flaw})

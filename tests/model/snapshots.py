@@ -1,12 +1,11 @@
-"""Snapshots, a small model of its own: a table's entries are copied while a worker goes on changing them.
+"""Separate model of snapshots: a table's entries are copied while a worker changes them.
 
-One table with a few entries of two halves each, some batches that are trained one after the other, each
-changing some entries, a worker that assigns their records and may be killed between any two stores, a trainer that
-copies the entries half by half, and perhaps a reset.  The log has room for a number of images.  How much there is of
-what, ``Sizes`` says.
+One table has a few entries of two halves each.  Batches are trained one after the other, and each changes some entries.
+A worker assigns their records and may be killed between any two stores.  The trainer copies the entries half by half.
+There may be a reset.  The log has room for a number of images.  ``Sizes`` has all numbers.
 
-A *hold* is what it is for the protocol: no batch is trained and none is left to assign.  A thread that asks for a reset
-holds the lease until it is applied, so it excludes a hold and steps.
+In a *hold*, as in the protocol, no batch is trained, and no trained batch is left to be assigned.  A thread that
+requests a reset holds the lease until the reset is applied, which excludes holds and steps.
 """
 
 from typing import Dict, FrozenSet, Iterator, NamedTuple, Optional, Tuple
@@ -31,19 +30,19 @@ FLAWS: Dict[str, str] = {
 
 HALVES = 2
 
-Content = Tuple[int, ...]  # of an entry: the number of the record that stored each half; 0 = by a reset
+Content = Tuple[int, ...]  # of an entry: the number of the record that stored each half; 0: a reset
 Image = Tuple[int, Content]
 
 
 @quick
 class Sizes(NamedTuple):
-    """How much there is of what.
+    """Sizes of a model.
 
     Attributes:
-        entries: of the table.
+        entries: entries of the table.
         records: the entries that each batch changes.
-        room: images that the log can hold.
-        snapshots, kills, resets: how many there may be.
+        room: maximum number of images in the log.
+        snapshots, kills, resets: number of these events.
     """
 
     entries: int = 2
@@ -59,12 +58,12 @@ USUAL = Sizes()
 
 @quick
 class Worker(NamedTuple):
-    """What the worker keeps for itself; all of it dies with it.
+    """Private memory of the worker, lost when it dies.
 
     Attributes:
-        doing: the moves that are left of what it does.
-        marked: entries of which it knows that they need no image, and of which snapshot.
-        awaits_end: it found no room, and waits for the end of the snapshot.
+        doing: remaining moves of the current action.
+        marked: entries that need no image in the snapshot ``marked_for``.
+        awaits_end: the log had no room, and the worker waits for the end of the snapshot.
     """
 
     doing: Tuple[Tuple[str, int, int], ...] = ()
@@ -75,12 +74,12 @@ class Worker(NamedTuple):
 
 @quick
 class Copy(NamedTuple):
-    """A snapshot as the trainer makes it: what it has, and what it should be.
+    """A snapshot of the trainer, and its expected content.
 
     Attributes:
-        true: the entries when it began; only the oracle knows.
-        halves: copied so far.
-        logged: how many images it will lay over them; None = it has not looked.
+        true: the entries when the snapshot began; known to the oracle only.
+        halves: copied halves so far.
+        logged: number of images that replace copied entries; None: not read yet.
     """
 
     true: Tuple[Content, ...]
@@ -90,7 +89,7 @@ class Copy(NamedTuple):
 
 @quick
 class State(NamedTuple):
-    """Shared memory, worker, trainer; ``log`` as long as ``room``, ``bound`` is all entries once one began."""
+    """Shared memory, worker, trainer.  ``log`` has the length ``room``; ``bound`` is the number of entries to copy."""
 
     entries: Tuple[Content, ...]
     log: Tuple[Optional[Image], ...]
@@ -98,18 +97,18 @@ class State(NamedTuple):
     bound: int = 0
     copied: int = 0
     logged: int = 0
-    trained: int = 0  #: batches
-    retired: int = 0  #: of them
+    trained: int = 0  #: trained batches
+    retired: int = 0  #: retired batches
     reset_asked: int = 0
     reset_committed: int = 0
     reset_applied: int = 0
-    worker: Optional[Worker] = Worker()  #: None = dead
+    worker: Optional[Worker] = Worker()  #: None: dead
     copy: Optional[Copy] = None
     kills: int = 0
 
 
 class Snapshots(System[State]):
-    """See the module's text; ``flaw`` out of FLAWS or ""."""
+    """The model with one flaw of FLAWS, or "" for none."""
 
     def __init__(self, sizes: Sizes = USUAL, flaw: str = "") -> None:
         self.sizes, self.flaw = sizes, flaw
@@ -135,7 +134,7 @@ class Snapshots(System[State]):
 
     def _trains(self, state: State) -> Iterator[Move]:
         if state.reset_asked > state.reset_applied:
-            return  # the thread that asked has the lease
+            return  # the requesting thread holds the lease
         if state.trained < len(self.sizes.records) and state.trained - state.retired < 2:
             yield Move("trains %d" % (state.trained + 1), lambda: state._replace(trained=state.trained + 1), ())
         if state.reset_asked < self.sizes.resets:
@@ -162,7 +161,7 @@ class Snapshots(System[State]):
             yield Move("lays the images over its copy", self._finished, (state, state.copy))
 
     def _looks_early(self, state: State) -> bool:
-        """Before the last half, and not twice."""
+        """Return True before the last half is copied, but only once."""
         return (self.flaw == "log_read_early" and state.copy is not None and state.copy.logged is None
                 and len(state.copy.halves) == HALVES * state.bound - 1)
 
@@ -204,7 +203,7 @@ class Snapshots(System[State]):
                 yield Move("worker: commits the reset", self._commits, (state, worker))
 
     def _looked(self, state: State, worker: Worker) -> State:
-        """Decide what is to be stored for the oldest record that is not assigned; one look at ``copied``."""
+        """Decide the stores for the oldest record that is not assigned; ``copied`` is read once."""
         record = self.sizes.records[state.retired]
         worker = worker._replace(awaits_end=False)
         need: Tuple[int, ...] = ()
@@ -252,7 +251,7 @@ _LABELS = {
     "reset": "resets half %(half)d of entry %(entry)d", "apply": "stores APPLIED",
 }
 
-#: what must hold
+#: sizes with which the model must hold
 SHORT: Dict[str, Sizes] = {
     "two batches, killed twice": Sizes(kills=2),
     "three entries, room for one image": Sizes(3, ((0, 2), (1, 2)), room=1),
@@ -260,7 +259,7 @@ SHORT: Dict[str, Sizes] = {
     "a reset": Sizes(records=((1,),), resets=1),
     "two snapshots, a reset, a full log": Sizes(records=((0, 1), (1,)), room=1, snapshots=2, resets=1),
 }
-#: where each flaw shows
+#: sizes that show each flaw
 FLAWED: Dict[str, Sizes] = {
     "restart_without_marks": Sizes(records=((0, 1),)),
     "marks_of_the_last": Sizes(records=((1,), (1,)), snapshots=2, kills=0),

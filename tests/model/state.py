@@ -1,10 +1,9 @@
-"""What the model remembers: shared memory, the private memory of each process, and the oracle's notes.
+"""State of the model: shared memory, the private memory of each process, and the oracle's notes.
 
-Everything is a tuple, so a state can be a key of a dictionary; an action builds a new one.  Rows are
-abstract: ``(key, generation, updates)`` says whose row it is, how often the key was made anew (a cut can
-throw it away) and how many steps have updated it.
+Everything is a tuple, so a state can be a key of a dictionary; a move creates a new state.  A row is ``(key,
+generation, updates)``: how often the key was created again after a cut, and how many steps have updated the row.
 
-The words of a frame are those of the real shared memory.
+Frames have the words of the real shared memory.
 """
 
 from typing import Any, List, NamedTuple, Optional, Tuple, TypeVar
@@ -59,7 +58,7 @@ Item = TypeVar("Item")
 
 @quick
 class Entry(NamedTuple):
-    """Truth about one key; never counted and without a row it is only a name."""
+    """Truth about one key.  An entry that was never counted and has no row is only a name."""
 
     key: int
     times: int
@@ -69,12 +68,13 @@ class Entry(NamedTuple):
 
 @quick
 class Record(NamedTuple):
-    """The plan of one (ticket, table); absolute values, so assigning it twice is assigning it once.
+    """The plan of one (ticket, table).  Values are absolute, so assigning it is idempotent.
 
-    base: ticket it stands upon, None for a count-only record.
-    values: (entry, count, has_row, slot) after the ticket.
-    leaves: (slot, entry) of rows that go home.
-    comes: (slot, entry, is it new) of rows that move in.
+    Attributes:
+        base: ticket on which the plan is based, None for a count-only record.
+        values: (entry, count, has_row, slot) after the ticket.
+        leaves: (slot, entry) of rows that move home.
+        comes: (slot, entry, is it new) of rows that move to the device.
     """
 
     base: Optional[int]
@@ -85,7 +85,7 @@ class Record(NamedTuple):
 
 @quick
 class Part(NamedTuple):
-    """What a frame holds for one table."""
+    """The part of a frame for one table."""
 
     word: int
     entries: Tuple[int, ...] = ()
@@ -94,7 +94,7 @@ class Part(NamedTuple):
 
 @quick
 class Frame(NamedTuple):
-    """One batch in the train ring.  ``claimed`` (a bit per table) is the oracle's, ``trained`` is the real word."""
+    """One batch in the training ring.  ``claimed`` (a bit per table) is the oracle's, ``trained`` is the real word."""
 
     ticket: int
     number: int
@@ -106,7 +106,7 @@ class Frame(NamedTuple):
 
 @quick
 class EvalFrame(NamedTuple):
-    """One batch in the evaluation ring; an answer is (entry, slot) or None per key."""
+    """One batch in the evaluation ring; an answer has (entry, slot) or None per key."""
 
     ticket: int
     closed: bool
@@ -116,11 +116,13 @@ class EvalFrame(NamedTuple):
 
 @quick
 class Cut(NamedTuple):
-    """A change between two steps; ``entries`` are filled in when it is committed.
+    """A change between two steps; ``entries`` are filled in at the commit.
 
-    The rest is a load's: hidden: the worker has emptied the table, and what stands there is not seen.
-    granted, keyed, filled: words of the worker and of the trainer.  number: entries filled in.
-    index: key of each entry as the worker has derived it, in memory of its own.
+    Attributes:
+        hidden: a load: the worker has emptied the table, and its entries are not visible.
+        granted, keyed, filled: a load: words of the worker and of the trainer.
+        number: a load: number of valid entries.
+        index: a load: key of each entry in the worker's private index.
     """
 
     committed: bool
@@ -137,7 +139,7 @@ class Cut(NamedTuple):
 
 @quick
 class Oracle(NamedTuple):
-    """What must be true of a table: per key (count, has row), per key (generation, updates or None), threshold."""
+    """Expected state of a table: per key (count, has row), per key (generation, updates or None), and the threshold."""
 
     counts: Tuple[Tuple[int, bool], ...]
     rows: Tuple[Tuple[int, Optional[int]], ...]
@@ -148,7 +150,7 @@ class Oracle(NamedTuple):
 class Table(NamedTuple):
     """A table: its shared arrays, the rows in both memories, and its worker.
 
-    ``doing`` is the worker's program counter and ``masks`` its window masks; both die with it.
+    ``doing`` is the worker's program counter, and ``masks`` are its window masks; both are lost when it dies.
     """
 
     entries: Tuple[Optional[Entry], ...]
@@ -165,7 +167,7 @@ class Table(NamedTuple):
 
 @quick
 class Pump(NamedTuple):
-    """``gone`` has a bit per ticket that was closed while it was parked."""
+    """The pump; ``gone`` has a bit per ticket that was closed while it was parked."""
 
     ticket: int
     number: int
@@ -175,7 +177,7 @@ class Pump(NamedTuple):
 
 @quick
 class KeyWorker(NamedTuple):
-    """A process that dedups; ``dying`` = killed but not reaped, it may still get a store out."""
+    """A key worker; ``dying``: killed but not reaped, so it may still execute a store."""
 
     generation: int
     doing: Optional[Tuple[Any, ...]] = None
@@ -184,9 +186,9 @@ class KeyWorker(NamedTuple):
 
 @quick
 class Beside(NamedTuple):
-    """What a training step evaluates: per table one of beside.WANTED..., and where rows are or the rows.
+    """The evaluation of a training step: per table its stage (beside.WANTED...), and locations of rows or the rows.
 
-    ``due`` is the oracle's: the rows that it must find, once the step has claimed.
+    ``due`` is the oracle's: the expected rows, once the step has claimed.
     """
 
     ticket: int
@@ -197,9 +199,9 @@ class Beside(NamedTuple):
 
 @quick
 class Step(NamedTuple):
-    """A training step of one thread; ``stages`` has one of trainer.WANTED... per table, 0 = nothing to do.
+    """A training step of one thread; ``stages`` has a stage per table (trainer.WANTED...), 0 if nothing is left to do.
 
-    With several ranks, ``told`` is what it knows of them: one of asides.NOTHING, GO, BACK.
+    With several ranks, ``told`` is its knowledge of the other ranks: asides.NOTHING, GO or BACK.
     """
 
     ticket: int
@@ -213,7 +215,7 @@ class Step(NamedTuple):
 
 @quick
 class Evaluation(NamedTuple):
-    """A run of one thread that reads: ``ticket`` 0 reads the truth itself, else an evaluation frame."""
+    """A reading run of one thread; ``ticket`` 0 reads the truth, another number an evaluation frame."""
 
     ticket: int
     todo: int  # bit per table
@@ -222,7 +224,7 @@ class Evaluation(NamedTuple):
 
 @quick
 class Budget(NamedTuple):
-    """How many of the optional events are left."""
+    """Number of optional events that are left."""
 
     kills: int
     key_kills: int
@@ -235,17 +237,17 @@ class Budget(NamedTuple):
 
 @quick
 class World(NamedTuple):
-    """One state of everything."""
+    """A complete state."""
 
     pump: Pump
     ring: Tuple[Frame, ...]  # oldest first
-    claims: Tuple[int, ...]  # by position; the claim word outlives the frame
+    claims: Tuple[int, ...]  # by position; the claim word is kept when the frame is freed
     key_workers: Tuple["KeyWorker", ...]
     supervisor: Optional[Tuple[Any, ...]]
     tables: Tuple[Table, ...]
     eval_ring: Tuple[EvalFrame, ...]
     eval_next: int  # next evaluation ticket
-    fetch: int  # next ticket tf.data hands out
+    fetch: int  # next ticket that tf.data returns
     eval_fetch: int
     threads: Tuple[Any, ...]  # None, Step, Evaluation, or loads.Filling: a cut
     lease: Tuple[Any, ...]  # per lock None, ("X", thread) or ("R", threads as bits)
@@ -253,22 +255,22 @@ class World(NamedTuple):
 
 
 def replaced(sequence: Tuple[Item, ...], index: int, item: Item) -> Tuple[Item, ...]:
-    """``sequence`` with another item at ``index``."""
+    """Return ``sequence`` with another item at ``index``."""
     return sequence[:index] + (item,) + sequence[index + 1 :]
 
 
 def with_table(world: World, table: int, **changes: Any) -> World:
-    """``world`` with some fields of a table changed."""
+    """Return ``world`` with some changed fields of a table."""
     return world._replace(tables=replaced(world.tables, table, world.tables[table]._replace(**changes)))
 
 
 def with_part(world: World, index: int, table: int, part: Part, **frame_changes: Any) -> World:
-    """``world`` with the part of one table in the ``index``-th frame changed, and perhaps the frame itself."""
+    """Return ``world`` with a changed part of one table in the ``index``-th frame, and changed fields of the frame."""
     frame = world.ring[index]
     frame = frame._replace(parts=replaced(frame.parts, table, part), **frame_changes)
     return world._replace(ring=replaced(world.ring, index, frame))
 
 
 def words_of(world: World, table: int) -> List[int]:
-    """State words of a table, oldest frame first."""
+    """Return the state words of a table, oldest frame first."""
     return [frame.parts[table].word for frame in world.ring]

@@ -1,4 +1,4 @@
-"""What all actions of a table worker share: where a frame lies, its word, masks and names."""
+"""Common parts of the actions of a table worker: location of a frame, its word, masks and names."""
 
 from typing import Optional, Tuple
 
@@ -8,12 +8,12 @@ from .state import TOUCHED, Frame, World, with_part, with_table
 
 
 def mask_bit(sc: Scenario, frame: Frame) -> int:
-    """The bit of a frame in the window masks."""
+    """Return the bit of a frame in the window masks."""
     return 1 << ((frame.ticket if "mask_by_ticket" in sc.flaws else frame.number) % sc.positions)
 
 
 def clear_masks(sc: Scenario, world: World, table: int, index: int) -> World:
-    """The frame leaves the window."""
+    """Remove the frame from the window."""
     frame = world.ring[index]
     masks = list(world.tables[table].masks)
     for number in frame.parts[table].entries:
@@ -22,7 +22,7 @@ def clear_masks(sc: Scenario, world: World, table: int, index: int) -> World:
 
 
 def collect(world: World, table: int) -> World:
-    """Names without trained state that no frame of the window needs are given up."""
+    """Free names without trained state that no frame of the window needs."""
     state = world.tables[table]
     if state.cut is not None and state.cut.hidden:
         return world  # the trainer may be writing there
@@ -34,9 +34,9 @@ def collect(world: World, table: int) -> World:
 
 
 def locate(sc: Scenario, world: World, table: int) -> Tuple[World, Optional[int]]:
-    """Where in the ring the frame lies now that this action began with; None = its position is empty.
+    """Return the index of the frame with which this action began, or None if its position is empty.
 
-    An action writes where the frame lay, so another ticket in that position is hit.
+    An action writes to the position of its frame, so another ticket in that position would be overwritten.
     """
     _, ticket, number = (world.tables[table].doing or (None, 0, 0))[:3]
     for index, frame in enumerate(world.ring):

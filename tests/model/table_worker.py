@@ -1,8 +1,8 @@
-"""A table worker: what it does next, touch, death and restart.
+"""A table worker: its next action, touch, death and restart.
 
-Each action is told in the stores that others can see.  Between two stores the worker may be killed: its
-program counter (``doing``) and its masks are lost, what it wrote to shared memory stays.  So the first store
-of an action must be harmless until the last one publishes it.
+An action is divided into stores that other processes can see.  Between two stores the worker may be killed.  Its
+program counter (``doing``) and its masks are then lost, and its stores to shared memory remain.  The stores of an
+action must therefore be harmless until the last one publishes them.
 """
 
 from typing import Iterator, List, Optional
@@ -33,7 +33,7 @@ from .stores import collect, locate, mask_bit
 
 
 def moves(sc: Scenario, world: World, table: int) -> Iterator[Move]:
-    """Moves of the worker of one table, and its death."""
+    """Yield the moves of the worker of one table, and its death."""
     state = world.tables[table]
     name = "worker " + TABLE_NAMES[table]
     granted = state.cut is not None and state.cut.granted
@@ -66,7 +66,7 @@ def moves(sc: Scenario, world: World, table: int) -> Iterator[Move]:
 
 
 def _begins(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]:
-    """What an idle worker may do next; in any order, so every order of the real loop is covered."""
+    """Yield the actions that an idle worker may begin, in any order, which includes every order of the real loop."""
     ring, words = world.ring, words_of(world, table)
     planned = [index for index, word in enumerate(words) if word == PLANNED]
     head = next((index for index, word in enumerate(words) if word != RETIRED), None)
@@ -96,7 +96,7 @@ def _begins(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]
 
 
 def _touches(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]:
-    """The oldest frame that has no entries yet."""
+    """Touch the oldest frame that has no entries yet."""
     ring, words = world.ring, words_of(world, table)
     if DEDUPED in words:
         index = words.index(DEDUPED)
@@ -105,7 +105,7 @@ def _touches(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move
 
 
 def find_entries(sc: Scenario, world: World, table: int, index: int) -> World:
-    """Find or append an entry per key; a new one is only a name.  The frame follows in the next move."""
+    """Find or append an entry per key; a new entry is only a name.  The next move writes the frame."""
     frame = world.ring[index]
     entries: List[Optional[Entry]] = list(world.tables[table].entries)
     found: List[int] = []
@@ -129,7 +129,7 @@ def _append(sc: Scenario, world: World, table: int, entries: List[Optional[Entry
 
 
 def store_touched(sc: Scenario, world: World, table: int) -> World:
-    """Entry numbers into the frame, bits into the masks, TOUCHED."""
+    """Write entry numbers into the frame and bits into the masks, and store TOUCHED."""
     world, index = locate(sc, world, table)
     if index is None:
         return world
@@ -145,7 +145,10 @@ def store_touched(sc: Scenario, world: World, table: int) -> World:
 
 
 def kill(sc: Scenario, world: World, table: int) -> World:
-    """Private memory is lost.  The new worker derives its masks from the frames and gives up idle names."""
+    """Kill the worker, which loses its private memory.
+
+    The new worker derives masks from frames and frees unused names.
+    """
     masks = [0] * sc.keys
     ring = world.ring
     for index, frame in enumerate(ring):
@@ -163,7 +166,7 @@ def kill(sc: Scenario, world: World, table: int) -> World:
 
 
 def _restart(sc: Scenario, world: World, table: int, name: str) -> Move:
-    """Plans of a dead worker are revoked, newest first, before anything else."""
+    """Revoke the plans of a dead worker, newest first, before any other action."""
     planned = [index for index, word in enumerate(words_of(world, table)) if word == PLANNED]
     if not planned:
         return Move("%s: has restarted" % name, end_restart, (world, table))
@@ -171,7 +174,7 @@ def _restart(sc: Scenario, world: World, table: int, name: str) -> Move:
 
 
 def end_restart(world: World, table: int) -> World:
-    """The worker works again."""
+    """Resume normal work."""
     return with_table(world, table, doing=None)
 
 

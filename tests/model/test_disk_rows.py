@@ -1,4 +1,4 @@
-"""Rows on disk: with kills at every store, no row is lost, doubled or mixed up, and every run ends."""
+"""Rows on disk: with kills at every store, no row is lost, duplicated or misplaced, and every run ends."""
 
 import random
 
@@ -10,7 +10,7 @@ from tests.model.disk_walks import any_scenario, walk
 from tests.model.explore import BROKEN, HOLDS, STUCK, Violation, explore
 from tests.model.sampling import sampled
 
-#: flaws that break nothing but the promise that every run ends
+#: flaws that break no invariant, but let a run not end
 ENDLESS = {
     "disk_smaller_than_rows", "epoch_before_lease", "epoch_cleared_before_reap", "epoch_of_dead_stays",
     "home_rows_too_few", "pin_ignores_room", "spills_too_late",

@@ -1,4 +1,4 @@
-"""Which process may have the lease while it waits for what."""
+"""Which process may hold the lease while it waits."""
 
 import pytest
 
@@ -25,4 +25,4 @@ def test_a_run_that_gives_its_share_up_only_when_it_could_train_deadlocks():
 def test_a_lease_per_table_deadlocks_even_if_shares_are_given_up():
     found = deadlocks(per_table=True, gives_up=AT_ONCE)
     assert 0 < len(found) < PAIRS
-    assert all(len(trace) >= 1 for _, trace in found)  # a run without others is never stuck from the start
+    assert all(len(trace) >= 1 for _, trace in found)  # a run alone is never stuck at the start

@@ -1,4 +1,4 @@
-"""The protocol holds in small scenarios, and each planted flaw is caught with a trace."""
+"""The protocol holds in small scenarios, and each planted flaw is found with a trace."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.model.protocol import Protocol
 from tests.model.sampling import sampled
 from tests.model.scenarios import FLAWED, LONG, SHORT, planted
 
-#: flaws that break no invariant but the promise that every run ends
+#: flaws that break no invariant, but let a run not end
 NOT_BROKEN = {
     "aside_after_finished": STUCK,
     "aside_revokes": STUCK,
@@ -21,7 +21,7 @@ NOT_BROKEN = {
 
 
 class Steps(System):
-    """Numbers joined by arrows; an arrow to None breaks an invariant, a "?" marks what need not happen."""
+    """Numbers with moves to other numbers: None breaks an invariant, and a text with "?" is an optional move."""
 
     def __init__(self, arrows, ends=()):
         self.arrows, self.ends = arrows, ends
@@ -73,7 +73,7 @@ def test_a_search_that_grows_too_large_says_so():
 def test_the_protocol_holds(name):
     report = explore(Protocol(SHORT[name]))
     assert report.verdict == HOLDS, report.text()
-    assert report.states > 500  # a scenario in which hardly anything happens proves nothing
+    assert report.states > 500  # a scenario with very few states would prove nothing
 
 
 @pytest.mark.parametrize("flaw", sampled(FLAWED))

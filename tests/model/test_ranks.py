@@ -1,4 +1,4 @@
-"""Several ranks: what they conclude from each other's headers, in every order of events."""
+"""Several ranks: their verdicts from each other's headers, in every order of events."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.model.rank_scenarios import FAULTY, FLAWED, FLAWS, SHORT, planted
 from tests.model.ranks import Together
 from tests.model.sampling import sampled
 
-LONG = ["one trains, one evaluates", "two training threads"]  # those with a batch each show both flaws of turns
+LONG = ["one trains, one evaluates", "two training threads"]  # the scenarios with a batch each show both flaws of turns
 
 
 @pytest.mark.parametrize("name", [

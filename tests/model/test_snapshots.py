@@ -1,4 +1,4 @@
-"""Entries that are copied while a worker changes them, dies and starts again."""
+"""Entries are copied while a worker changes them, dies and starts again."""
 
 import pytest
 

@@ -1,8 +1,8 @@
-"""Training threads: fetch, claim, move rows, update, close, end; and asking for cuts.
+"""Training threads: fetch, claim, move rows, update, close, end; and requests for cuts.
 
-A step's progress with each table is a stage.  A claim looks (plan there, base right, earlier tickets closed
-or finished, lease), then tries the CAS, then marks the frame TRAINED.  From the claim on nothing waits: rows
-are moved, `finished` is stored, then DONE.
+A step has a stage per table.  A claim checks that the plan exists, its base is correct, earlier tickets are closed or
+finished, and the lease is available.  It then tries the CAS and marks the frame TRAINED.  After the claim nothing
+waits: rows are moved, `finished` is stored, then DONE.
 """
 
 from typing import Iterator, List, Optional, Tuple
@@ -31,7 +31,7 @@ _FETCHES = {NO_TABLE: "no table", ONLY_A: "A", ONLY_B: "B", BOTH: "A and B"}
 
 
 def moves(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
-    """Moves of one thread."""
+    """Yield the moves of one thread."""
     doing = world.threads[thread]
     if doing is None:
         yield from _begins(sc, world, thread)
@@ -88,7 +88,7 @@ def _first_parked(world: World) -> int:
 
 
 def _next_ticket(sc: Scenario, world: World) -> Optional[int]:
-    """The ticket tf.data hands out next, if its batch is ready."""
+    """Return the next ticket of tf.data, if its batch is ready."""
     for frame in world.ring:
         if frame.ticket >= world.fetch and not frame.closed:
             return frame.ticket
@@ -99,14 +99,14 @@ def _next_ticket(sc: Scenario, world: World) -> Optional[int]:
 
 
 def fetch(sc: Scenario, world: World, thread: int, ticket: int, kind: int) -> World:
-    """A step begins; a peek wants no table and updates nothing."""
+    """Begin a step.  A step without tables updates nothing."""
     stages = tuple(WANTED if kind >> table & 1 else IDLE for table in sc.tables)
     step = Step(ticket, stages, False, kind == NO_TABLE)
     return world._replace(fetch=ticket + 1, threads=replaced(world.threads, thread, step))
 
 
 def fetch_both(sc: Scenario, world: World, thread: int, ticket: int, kind: int) -> World:
-    """A step that trains and evaluates."""
+    """Begin a step that trains and evaluates."""
     step: Step = fetch(sc, world, thread, ticket, kind).threads[thread]
     step = step._replace(beside=beside.of_next(sc, world))
     return world._replace(
@@ -115,7 +115,7 @@ def fetch_both(sc: Scenario, world: World, thread: int, ticket: int, kind: int) 
 
 
 def ask_cut(sc: Scenario, world: World, thread: int, locks: Tuple[object, ...]) -> World:
-    """The request is written, then its id."""
+    """Write the request, then its id."""
     table, kind, argument = sc.cuts[-world.budget.cuts]
     budget = world.budget._replace(cuts=world.budget.cuts - 1)
     doing = loads.begins(sc, table, kind, argument)
@@ -124,7 +124,7 @@ def ask_cut(sc: Scenario, world: World, thread: int, locks: Tuple[object, ...]) 
 
 
 def reinitialise(sc: Scenario, world: World, drops: int) -> World:
-    """All tickets that tf.data held are closed: those with a frame, and some that were still parked."""
+    """Close all tickets that tf.data held: tickets with a frame, and some that were still parked."""
     first = _first_parked(world)
     ring = tuple(frame._replace(closed=True) if frame.ticket >= world.fetch else frame for frame in world.ring)
     budget = world.budget._replace(restarts=world.budget.restarts - 1)
@@ -189,7 +189,7 @@ def _goes_on(sc: Scenario, world: World, thread: int, index: int, table: int, la
 
 
 def _turn(sc: Scenario, world: World, thread: int, index: int) -> Optional[Tuple[object, ...]]:
-    """The lease with this thread if it could claim for some table, else None."""
+    """Return the lease with this thread if the step can claim for some table, else None."""
     for table in sc.tables:
         if world.threads[thread].stages[table] == WANTED:
             locks = _may_claim(sc, world, thread, index, table)
@@ -199,7 +199,7 @@ def _turn(sc: Scenario, world: World, thread: int, index: int) -> Optional[Tuple
 
 
 def to_stage(world: World, thread: int, table: int, stage: int) -> World:
-    """The step's progress with a table."""
+    """Set the step's stage of a table."""
     step: Step = world.threads[thread]
     return world._replace(
         threads=replaced(world.threads, thread, step._replace(stages=replaced(step.stages, table, stage)))
@@ -207,7 +207,7 @@ def to_stage(world: World, thread: int, table: int, stage: int) -> World:
 
 
 def _may_claim(sc: Scenario, world: World, thread: int, index: int, table: int) -> Optional[Tuple[object, ...]]:
-    """The lease with this thread if the claim could go through, else None."""
+    """Return the lease with this thread if the claim can succeed, else None."""
     part = world.ring[index].parts[table]
     if part.word != PLANNED or part.record is None:
         return None
@@ -220,7 +220,7 @@ def _may_claim(sc: Scenario, world: World, thread: int, index: int, table: int) 
 
 
 def look(sc: Scenario, world: World, thread: int, index: int, table: int, locks: Tuple[object, ...]) -> World:
-    """The check; the lease is kept from here on, whatever the CAS says."""
+    """Check the claim.  The lease is kept from here on, whatever the result of the CAS is."""
     world = to_stage(world._replace(lease=locks), thread, table, LOOKED)
     if "trained_before_cas" not in sc.flaws:
         return world
@@ -228,7 +228,7 @@ def look(sc: Scenario, world: World, thread: int, index: int, table: int, locks:
 
 
 def compare_exchange(sc: Scenario, world: World, thread: int, index: int, table: int) -> World:
-    """PLANNED -> CLAIMED; the worker's revoke can no longer have it."""
+    """Change PLANNED to CLAIMED, after which the worker cannot revoke the plan."""
     world = beside.claims(sc, world, thread)
     frame = world.ring[index]
     part = frame.parts[table]
@@ -240,24 +240,24 @@ def compare_exchange(sc: Scenario, world: World, thread: int, index: int, table:
 
 
 def mark(sc: Scenario, world: World, thread: int, index: int, table: int) -> World:
-    """After the CAS, never before it."""
+    """Mark the frame TRAINED, always after the CAS."""
     world = with_part(world, index, table, world.ring[index].parts[table], trained=True)
     return to_stage(world, thread, table, MARKED)
 
 
 def take_plan(sc: Scenario, world: World, thread: int, index: int, table: int, locks: Tuple[object, ...]) -> World:
-    """Look and CAS in one move; the mark comes after GO."""
+    """Check and CAS in one move; the mark comes after GO."""
     return compare_exchange(sc, world._replace(lease=locks), thread, index, table)
 
 
 def claim(sc: Scenario, world: World, thread: int, index: int, table: int, locks: Tuple[object, ...]) -> World:
-    """Look, CAS and mark in one move."""
+    """Check, CAS and mark in one move."""
     world = compare_exchange(sc, world._replace(lease=locks), thread, index, table)
     return mark(sc, world, thread, index, table)
 
 
 def move_rows(sc: Scenario, world: World, thread: int, index: int, table: int) -> World:
-    """Victims' rows go home, missing ones come in, new ones are made; then `finished`."""
+    """Move victims' rows home and missing rows in, initialize new rows, and store `finished`."""
     frame, state, step = world.ring[index], world.tables[table], world.threads[thread]
     record = _record(frame, table)
     home, device = list(state.home), list(state.device)
@@ -304,7 +304,7 @@ def _key(world: World, table: int, number: int) -> int:
 
 
 def store_done(sc: Scenario, world: World, table_thread: int, index: int, table: int) -> World:
-    """The frame is the worker's again; what the step needs has been copied out."""
+    """Store DONE: the frame belongs to the worker again, and the step has copied its outputs."""
     thread = table_thread
     frame = world.ring[index]
     if frame.parts[table].word != CLAIMED:
@@ -321,7 +321,7 @@ def store_done(sc: Scenario, world: World, table_thread: int, index: int, table:
 
 
 def fail(world: World, thread: int) -> World:
-    """The step fails before it owns anything more; it will be closed and ended."""
+    """Fail the step before it claims more; it is then closed and ended."""
     step: Step = world.threads[thread]
     budget = world.budget._replace(fails=world.budget.fails - 1)
     step = step._replace(stages=(IDLE,) * len(step.stages), updated=True)
@@ -329,7 +329,7 @@ def fail(world: World, thread: int) -> World:
 
 
 def close(sc: Scenario, world: World, thread: int) -> World:
-    """The ticket's tensor is freed: its frame is marked, or its state if it has none."""
+    """Close the ticket, when its tensor is freed: mark its frame, or its state if it has no frame."""
     world = pump.give_back(sc, beside.close(world, thread))
     step: Step = world.threads[thread]
     world = world._replace(threads=replaced(world.threads, thread, step._replace(closed=True)))
@@ -343,7 +343,7 @@ def close(sc: Scenario, world: World, thread: int) -> World:
 
 
 def update(world: World, thread: int) -> World:
-    """The optimizer: every row that the step looked up, once."""
+    """Apply the optimizer once to every row that the step looked up."""
     step: Step = world.threads[thread]
     world = world._replace(threads=replaced(world.threads, thread, step._replace(updated=True, uses=())))
     for table, key, slot in step.uses:
@@ -361,5 +361,5 @@ def update(world: World, thread: int) -> World:
 
 
 def end(sc: Scenario, world: World, thread: int) -> World:
-    """The step container is destroyed: first its tickets are closed, then the lease is free."""
+    """Destroy the step container: its tickets are closed first, then the lease is released."""
     return pump.give_back(sc, lease.end(world, thread))

@@ -1,49 +1,49 @@
-"""What all ranks conclude from one exchange: a pure function of the headers, so each rank concludes the same.
+"""Verdict of all ranks about one exchange: a pure function of the headers, so each rank computes the same verdict.
 
-Every exchange of a pipeline has the same name.  So whatever two ranks send meets, and is compared here.
+All exchanges of a pipeline have the same name, so any two headers of ranks are matched and compared here.
 """
 
 from typing import FrozenSet, NamedTuple, Sequence, Tuple
 
-# Kinds of headers: what a rank is about to do.
-GATE = "gate"  #: it would begin a step with a batch, and does not have the keys of all ranks yet
-FORWARD = "forward"  #: it has claimed a batch and sends rows; nothing has changed in its tables
-BACKWARD = "backward"  #: it sends the gradients of a batch
-READ = "read"  #: it sends rows for an evaluation of a batch
-ASK = "ask"  #: rank 0 asks all ranks for a save, a restore or a change of tables; it is between two steps
-IDLE = "idle"  #: it does nothing for now, and is no rank 0: it hears what rank 0 asks for
-LEAVE = "leave"  #: it closes
-BROKEN = "broken"  #: it has given up an exchange, and exchanges nothing any more
-BUSY = "busy"  #: it lives, and cannot be asked: it computes a step or does what rank 0 asked for
+# Kinds of headers: the next action of a rank.
+GATE = "gate"  #: begins a step with a batch, but does not have the keys of all ranks yet
+FORWARD = "forward"  #: has claimed a batch and sends rows; its tables are unchanged
+BACKWARD = "backward"  #: sends the gradients of a batch
+READ = "read"  #: sends rows for an evaluation of a batch
+ASK = "ask"  #: rank 0 requests a save, a restore or a change of tables, between two steps
+IDLE = "idle"  #: another rank than rank 0 has nothing to do, and can execute a request of rank 0
+LEAVE = "leave"  #: closes
+BROKEN = "broken"  #: has abandoned an exchange, and makes no further exchanges
+BUSY = "busy"  #: lives, but cannot execute a request: it computes a step or executes a request of rank 0
 
 # Kinds of verdicts.
 BEGIN = "begin"  #: all ranks have the batch
-OVER = "over"  #: some rank has no such batch: the data ends for all
-GO = "go"  #: rows of one batch on all ranks; from here on tables change
-ROWS = "rows"  #: as GO, for an evaluation
-APPLY = "apply"  #: gradients of one batch on all ranks
-TURN = "turn"  #: batches of several streams: that of rank 0 comes first, and all send anew
-ASKED = "asked"  #: every rank does what rank 0 asks for; then all others send anew
-AGAIN = "again"  #: a rank has nothing to say yet: all others send anew
-LEFT = "left"  #: all close
-FAIL = "fail"  #: the step of each rank fails; its tables are as before it
-POISON = "poison"  #: the step of each rank fails, and some tables may have its updates: no rank may go on with them
+OVER = "over"  #: some rank has no such batch: the data ends for all ranks
+GO = "go"  #: all ranks send rows of one batch; from now on tables change
+ROWS = "rows"  #: like GO, for an evaluation
+APPLY = "apply"  #: all ranks send gradients of one batch
+TURN = "turn"  #: batches of several streams: the batch of rank 0 comes first, and all ranks send again
+ASKED = "asked"  #: every rank executes the request of rank 0; then the other ranks send again
+AGAIN = "again"  #: a rank has nothing to exchange yet: the other ranks send again
+LEFT = "left"  #: all ranks close
+FAIL = "fail"  #: the step of each rank fails, and its tables are unchanged
+POISON = "poison"  #: the step of each rank fails, and some tables may have its updates: no rank may use them any more
 
 Batch = Tuple[int, int, int]  # stream, run of its iterator, ticket
 
 
 class Header(NamedTuple):
-    """What a rank says.
+    """Header of a rank.
 
     Attributes:
         kind: GATE...
-        batch: of GATE, FORWARD, BACKWARD, READ.
-        exists: of GATE: False if the rank's data ends before the batch.
-        cause: why the rank's step fails; "" if it does not.
-        keys: for each stream (run, last ticket whose keys came with this header or an earlier one).
-        changes: how many changes the rank's tables have seen.
-        asks: of ASK: what for.
-        number: of ASK: of the question.
+        batch: for GATE, FORWARD, BACKWARD, READ.
+        exists: for GATE: False if the rank's data ends before the batch.
+        cause: why the rank's step fails, or "".
+        keys: for each stream, (run, last ticket whose keys came with this header or an earlier one).
+        changes: number of changes of the rank's tables.
+        asks: for ASK: subject of the question.
+        number: for ASK: number of the question.
         answers: numbers of the questions that the rank answers with this header.
     """
 
@@ -59,7 +59,7 @@ class Header(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What follows for every rank; ``cause`` of FAIL and POISON says what each rank did, of AGAIN why ranks fail."""
+    """Result for every rank.  ``cause``: what each rank did (FAIL, POISON), or why ranks fail (AGAIN)."""
 
     kind: str
     batch: Batch = (0, 0, 0)
@@ -67,7 +67,7 @@ class Verdict(NamedTuple):
 
 
 def decide(headers: Sequence[Header], flaws: FrozenSet[str] = frozenset()) -> Verdict:
-    """The verdict over the headers of all ranks, in rank order."""
+    """Return the verdict for the headers of all ranks, in rank order."""
     kinds = {header.kind for header in headers}
     if kinds == {LEAVE}:
         return Verdict(LEFT)

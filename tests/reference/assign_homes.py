@@ -1,4 +1,4 @@
-"""Plain-Python twin of ``ascpipe/kernels/places.py``, of a ``batch_steps.Table``."""
+"""Plain-Python twin of ``ascpipe/kernels/assign_homes.py``, for a ``batch_steps.Table``."""
 from ascpipe.kernels.tier_memory import PINNED
 from ascpipe.layout.words import HOME_DISK, REQUEST_EMPTY, TRAINED
 from tests.reference.disk_requests import empty_request

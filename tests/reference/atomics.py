@@ -1,4 +1,4 @@
-"""What an atomic operation leaves and returns when no other process is there; arrays are lists."""
+"""Effects and results of atomic operations without other processes; arrays are lists."""
 
 
 def load_acquire_u32(array, index):

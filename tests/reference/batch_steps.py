@@ -1,4 +1,7 @@
-"""Plain-Python twins of ``ascpipe/kernels/batch_steps.py``: a ``Table`` of lists and dictionaries, changed in place."""
+"""Plain-Python twins of ``ascpipe/kernels/batch_steps.py``.
+
+They change a ``Table`` of lists and dictionaries in place.
+"""
 from ascpipe.kernels.asks import LACKS_ENTRIES, LACKS_HOMES, LACKS_NOTHING, LACKS_ROWS, LACKS_SCRATCH, LACKS_VICTIMS
 from ascpipe.layout.words import NAMED, PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 from tests.reference import retire, view
@@ -17,21 +20,21 @@ NO_ROW = (-1, -1, 0, 0)
 
 
 class Record:
-    """What a plan leads to; see ``ascpipe.kernels.records.Record``."""
+    """Result of a plan; see ``ascpipe.kernels.records.Record``."""
 
     def __init__(self, held):
         self.held, self.move_in, self.out_slots, self.out_entries, self.out_homes = list(held), [], [], [], []
         self.slots, self.homes, self.counts, self.frequencies = ([-1] * len(held) for _ in range(4))
 
     def keys(self):
-        """The columns that say what the keys' rows are."""
+        """Return the columns with the new rows of the keys."""
         return self.held, self.slots, self.homes, self.counts, self.frequencies
 
 
 class Table:
-    """One table: its truth, and what its worker derives; a row of the view is (slot, home, count, frequency).
+    """One table: its truth, and the derived state of its worker.  A row of the view is (slot, home, count, frequency).
 
-    With a ``tier_memory.Tier`` that has the free home rows, and ``homes`` means nothing.
+    If ``tier`` is a ``tier_memory.Tier``, it has the free home rows, and ``homes`` is not used.
     """
 
     def __init__(self, device_rows, home_rows, capacity, threshold, coefficient, tier=None):
@@ -44,32 +47,32 @@ class Table:
         # derived
         self.index, self.view, self.changes = {}, {}, []  # key -> entry, entry -> row, rows before
         self.window, self.unplanned = {}, set()  # number -> entries held, numbers
-        self.others = {}  # number -> further entries that the frame's record changes
+        self.others = {}  # number -> other entries that the frame's record changes
         self.pending = []  # (number, time before) of each record, oldest first
         self.free_entries, self.free_slots, self.homes = [], set(range(device_rows)), set()
-        self.victims_filled = False  # once victims were chosen
+        self.victims_filled = False  # victims were chosen before
         self.rows = self.time = self.newest = 0
-        # what there is memory for
+        # sizes of allocated memory
         self.scratch_room = self.entries_ready = self.homes_ready = 0
         self.change_room = 0
         self.has_order = self.home_memory_exhausted = False
-        # what steps of a ring know and count
+        # state and counters of the steps of a ring
         self.cut_asked = self.touch_blocked = self.is_loading = self.has_images = False
         self.images_saved_for = -1
         self.header = dict.fromkeys(("rows", "time", "retired", "batches", "ids", "hits", "misses", "loads"), 0)
 
     def key_of(self, entry):
-        """The key that an entry is of."""
+        """Return the key of an entry."""
         return next(key for key, number in self.index.items() if number == entry)
 
     def masks(self):
-        """Window mask of each entry."""
+        """Return the window mask of each entry."""
         return [sum(frame_bit(number) for number, held in self.window.items()
                     if entry in held or entry in self.others[number]) for entry in range(self.capacity)]
 
 
 def touch(table, number, unique):
-    """(lacks, entries)."""
+    """Return (lacks, entries)."""
     if len(unique) > table.scratch_room:
         return LACKS_SCRATCH, None
     new = [key for key in unique if key not in table.index]
@@ -93,7 +96,7 @@ def rules_of(table, sequence):
 
 
 def missing_entries(table, unique):
-    """(status, need)."""
+    """Return (status, need)."""
     unknown = sum(key not in table.index for key in unique)
     if len(table.index) + unknown <= table.capacity:
         return PLAN_NO_MEMORY, len(table.index) + unknown
@@ -101,14 +104,14 @@ def missing_entries(table, unique):
 
 
 def reach_of(table, fresh):
-    """Home rows that must have memory if so many more are taken."""
+    """Return the number of home rows that need memory if ``fresh`` more are taken."""
     if table.tier:
         return table.tier.high + max(0, fresh - len(table.tier.free))
     return home_reach(table.homes | set(take_homes(table.homes, fresh)), 0)
 
 
 def fit(table, admitted, fresh):
-    """(status, need)."""
+    """Return (status, need)."""
     rows = table.rows + fresh
     if not table.home_rows:
         return (PLAN_OK if fresh <= len(table.free_slots) else PLAN_TABLE_FULL), rows
@@ -133,7 +136,7 @@ def lacks_of(table, fresh, loads):
 
 
 def take_rows(table, n):
-    """n free home rows; they have memory."""
+    """Take n free home rows that have memory."""
     if table.tier:
         made = range(table.tier.high, table.tier.high + max(0, n - len(table.tier.free)))
         homes = [table.tier.free.pop() for _ in range(n - len(made))] + list(made)
@@ -145,7 +148,7 @@ def take_rows(table, n):
 
 
 def give_back_rows(table, homes):
-    """The last ones first, as if they had never been taken."""
+    """Free home rows in reverse order, as if they had never been taken."""
     if table.tier:
         for home in reversed(homes):
             if home == table.tier.high - 1:
@@ -157,7 +160,7 @@ def give_back_rows(table, homes):
 
 
 def complete(table, number, fresh, record):
-    """How many victims there are."""
+    """Complete a record and return the number of victims."""
     if table.device_rows:
         outs = max(0, len(record.move_in) - len(table.free_slots))
         record.out_slots = choose_victims(table, number, record, outs)

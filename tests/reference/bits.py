@@ -1,4 +1,4 @@
-"""What the kernels of ``ascpipe/kernels/bits.py`` must compute."""
+"""Expected results of the kernels of ``ascpipe/kernels/bits.py``."""
 
 
 def multiply_wrapping(a, b):

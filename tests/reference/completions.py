@@ -1,4 +1,4 @@
-"""Plain-Python twins of ``ascpipe/kernels/completions.py``, of a ``batch_steps.Table``."""
+"""Plain-Python twins of ``ascpipe/kernels/completions.py``, for a ``batch_steps.Table``."""
 from ascpipe.kernels.tier_memory import CANCELLED, DROPPED, FETCH_TO, FETCHED, FETCHING, PINNED, SPILLING
 from ascpipe.layout.words import REQUEST_ASKED, REQUEST_DONE, REQUEST_READ, REQUEST_TAKEN
 from tests.reference.disk_requests import GENERATIONS, counts, empty_request, is_stored, place_after
@@ -49,7 +49,7 @@ def complete_write(table, home):
 
 
 def complete_requests(table):
-    """How many there were."""
+    """Complete all requests that have ended, and return their number."""
     tier = table.tier
     at_it = [home for home in tier.in_flight if tier.requests[home].word in (REQUEST_ASKED, REQUEST_TAKEN)]
     ended = [home for home in tier.in_flight if home not in at_it]

@@ -1,4 +1,4 @@
-"""What the kernels of ``ascpipe/kernels/dealing.py`` must compute."""
+"""Expected results of the kernels of ``ascpipe/kernels/dealing.py``."""
 
 
 def owner_of(key, ranks):
@@ -6,7 +6,7 @@ def owner_of(key, ranks):
 
 
 def deal_keys(unique, restore, occurrences, ranks):
-    """Those of a deduplicated batch in order of the owners."""
+    """Return keys, restore index and occurrences of a deduplicated batch, with the keys ordered by owner."""
     order = sorted(range(len(unique)), key=lambda index: owner_of(unique[index], ranks))
     places = {index: place for place, index in enumerate(order)}
     return ([unique[index] for index in order], [places[index] for index in restore],

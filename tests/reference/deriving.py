@@ -1,4 +1,4 @@
-"""Plain-Python twins of ``ascpipe/kernels/deriving.py``, of a ``batch_steps.Table``."""
+"""Plain-Python twins of ``ascpipe/kernels/deriving.py``, for a ``batch_steps.Table``."""
 from ascpipe.kernels.tier_memory import CANCELLED, DROPPED, FETCH_TO, FETCHED, FETCHING, FREE, PINNED, SPILLING
 from ascpipe.layout.words import FREE as NO_KEY
 from ascpipe.layout.words import HOME_DISK, REQUEST_ASKED, REQUEST_EMPTY, REQUEST_READ

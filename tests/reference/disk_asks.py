@@ -1,4 +1,4 @@
-"""Plain-Python twins of ``ascpipe/kernels/disk_asks.py``, of a ``tier_memory.Tier``."""
+"""Plain-Python twins of ``ascpipe/kernels/disk_asks.py``, for a ``tier_memory.Tier``."""
 from ascpipe.layout.words import REQUEST_ASKED, REQUEST_READ, REQUEST_TAKEN
 
 
@@ -9,7 +9,7 @@ def take_request(request, home, reads, writes):
 
 
 def take_asked(tier, room):
-    """Numbers of the reads and of the writes."""
+    """Take requests from the ring, and return the numbers of the reads and of the writes."""
     reads, writes = [], []
     numbers = tier.asks[tier.taken:tier.taken + room]
     for home in numbers:
@@ -19,7 +19,9 @@ def take_asked(tier, room):
 
 
 def repeat_requests(tier, begin, end, room):
-    """Numbers of the reads and of the writes, and the first one that was not looked at."""
+    """Take requests again; return the numbers of the reads and of the writes, and the first number that was not
+    examined.
+    """
     reads, writes = [], []
     for home in range(begin, end):
         if room in (len(reads), len(writes)):

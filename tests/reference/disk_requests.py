@@ -1,11 +1,11 @@
-"""Plain-Python twins of ``ascpipe/kernels/disk_requests.py``, of a ``tier_memory.Tier``."""
+"""Plain-Python twins of ``ascpipe/kernels/disk_requests.py``, for a ``tier_memory.Tier``."""
 from ascpipe.layout.words import HOME_DISK, REQUEST_ASKED, REQUEST_EMPTY, REQUEST_READ, REQUEST_WRITE
 
 GENERATIONS = 2**16
 
 
 def place_after(request):
-    """(home, generation) of the entry once a WRITE is complete; of a READ, as long as it counts."""
+    """Return (home, generation) of the entry after a WRITE is complete, or while a READ counts."""
     return HOME_DISK - request.slot, request.generation
 
 

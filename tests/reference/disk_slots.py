@@ -1,8 +1,8 @@
-"""What the kernels of ``ascpipe/kernels/disk_slots.py`` must compute: used slots are a set, blocks lie in stacks."""
+"""Expected results of the kernels of ``ascpipe/kernels/disk_slots.py``: used slots are a set, blocks are in stacks."""
 
 
 def order_blocks(used, blocks, per_block):
-    """Stacks of blocks by how many slots of theirs are in use; the lowest block is on top."""
+    """Return stacks of blocks by their number of used slots, with the lowest block on top."""
     stacks = [[] for _ in range(per_block + 1)]
     for block in reversed(range(blocks)):
         stacks[count_of(used, block, per_block)].append(block)
@@ -14,7 +14,11 @@ def count_of(used, block, per_block):
 
 
 def place_rows(used, stacks, n):
-    """(slot, whether its block was empty) of n rows, or as many as there is room for."""
+    """Use slots for n rows, or for as many as there is room for.
+
+    Returns:
+        (slot, whether its block was empty) of each row.
+    """
     per_block, taken = len(stacks) - 1, []
     while len(taken) < n:
         count = next((count for count in range(per_block) if stacks[count]), None)

@@ -1,4 +1,4 @@
-"""Plain-Python twins of ``ascpipe/kernels/disk_steps.py``, of turns as ``ring_steps`` has them."""
+"""Plain-Python twins of ``ascpipe/kernels/disk_steps.py``, for the turns of ``ring_steps``."""
 from ascpipe.kernels.asks import LACKS_DISK, LACKS_HOMES, LACKS_NOTHING
 from ascpipe.layout.words import TOUCHED
 from tests.reference import completions, pinning, transfers
@@ -20,7 +20,7 @@ def pin_frames(ring, turn):
 
 
 def move_table_rows(ring, turns):
-    """(how many requests were completed or asked, how many tables lack something)."""
+    """Return (number of completed and new requests, number of tables that lack something)."""
     moved = lacking = 0
     for turn in turns:
         table, tier = turn.table, turn.table.tier

@@ -1,4 +1,4 @@
-"""What the kernels of ``ascpipe/kernels/free_slots.py`` must compute: the free slots are a set."""
+"""Expected results of the kernels of ``ascpipe/kernels/free_slots.py``: the free slots are a set."""
 
 
 def first_leaf(rows):

@@ -1,4 +1,4 @@
-"""What the kernels of ``ascpipe/kernels/frequency.py`` must compute: a sum of decayed uses, as a logarithm."""
+"""Expected result of the kernel of ``ascpipe/kernels/frequency.py``: the logarithm of a sum of decayed uses."""
 import math
 
 

@@ -1,10 +1,10 @@
-"""What the kernels of ``ascpipe/kernels/hashing.py`` must compute."""
+"""Expected results of the kernels of ``ascpipe/kernels/hashing.py``."""
 
 M = 2**64
 
 
 def spread_of(seed):
-    """The first three numbers of splitmix64."""
+    """Return the first three numbers of splitmix64."""
     numbers = []
     for place in (1, 2, 3):
         mixed = (seed + place * 0x9E3779B97F4A7C15) % M

@@ -1,4 +1,4 @@
-"""Plain-Python twins of ``ascpipe/kernels/home_order.py``, of a ``batch_steps.Table``."""
+"""Plain-Python twins of ``ascpipe/kernels/home_order.py``, for a ``batch_steps.Table``."""
 from ascpipe.kernels.rescoring import MOST_USES
 from ascpipe.kernels.tier_memory import CANDIDATE, PINNED
 from ascpipe.layout.structs import MAX_FRAMES
@@ -6,7 +6,7 @@ from tests.reference.rescoring import score_of, take_victims
 
 
 def frames_of(table, entry):
-    """Numbers of the frames of the window that hold it, or whose record changes it."""
+    """Return the numbers of the window's frames that hold the entry, or whose record changes it."""
     return {number for number, held in table.window.items() if entry in held or entry in table.others[number]}
 
 
@@ -43,7 +43,7 @@ def order_homes(table):
 
 
 def take_candidates(table, n):
-    """Up to n home rows."""
+    """Take up to n home rows."""
     tier = table.tier
     if table.newest - tier.first_use > MOST_USES:
         order_homes(table)

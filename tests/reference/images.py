@@ -1,4 +1,7 @@
-"""Plain-Python twins of ``ascpipe/kernels/images.py``: a log is a list of (number, entry), marks a set of numbers."""
+"""Plain-Python twins of ``ascpipe/kernels/images.py``.
+
+A log is a list of (number, entry), and marks are a set of numbers.
+"""
 
 
 def unkept(changed, copied, bound, marks):
@@ -10,7 +13,7 @@ def count_unkept(changed, copied, bound, marks):
 
 
 def keep_images(changed, copied, bound, marks, entries, log):
-    """Appends to ``log``, adds to ``marks``; how many images there are."""
+    """Append images to ``log``, add their numbers to ``marks``, and return the number of images."""
     for number in unkept(changed, copied, bound, marks):
         log.append((number, tuple(entries[number])))
         marks.add(number)

@@ -1,4 +1,4 @@
-"""What the kernels of ``ascpipe/kernels/index.py`` must compute: the index is a dictionary."""
+"""Expected results of the kernels of ``ascpipe/kernels/index.py``: the index is a dictionary."""
 from tests.reference.hashing import hash_key
 
 
@@ -29,14 +29,20 @@ def rebuild_index(entry_keys, live, index):
 
 
 def home_line(key, extent, spread):
-    """``extent``: (lines, lines before it grew, hash below which keys have not moved)."""
+    """Return the line of a key.
+
+    Args:
+        key: a key.
+        extent: (lines, lines before it grew, hash below which keys have not moved).
+        spread: random numbers of the hash.
+    """
     lines, before, frontier = extent
     hashed = hash_key(key, spread)
     return hashed * (before if hashed < frontier else lines) >> 32
 
 
 def find_place(key, line, lines):
-    """(line, lane) of a key; ``lines``: of each line, its keys."""
+    """Return (line, lane) of a key, with lane -1 for a free lane.  ``lines`` has the keys of each line."""
     while key not in lines[line]:
         if len(lines[line]) < 5:
             return line, -1
@@ -45,8 +51,8 @@ def find_place(key, line, lines):
 
 
 def make_room(n, index):
-    """A dictionary has room."""
+    """Do nothing: a dictionary always has room."""
 
 
 def move_lines(n, index):
-    """Where keys lie is not seen."""
+    """Do nothing: the line of a key is not visible."""

@@ -1,4 +1,4 @@
-"""Initial rows, in plain Python: what ``tfops/src/core/initial_rows.cc`` must compute, bit for bit."""
+"""Initial rows in plain Python: ``tfops/src/core/initial_rows.cc`` must compute the same bits."""
 import math
 import struct
 
@@ -38,12 +38,12 @@ def row_bits(seed, key):
 
 
 def bits(seed, key, column):
-    """Element ``column`` of the generator of (seed, key): 64 bits."""
+    """Return 64 bits: element ``column`` of the generator of (seed, key)."""
     return mix((row_bits(seed, key) + (column + 1) * GOLDEN) & MASK)
 
 
 def pool_row(seed, key, rows):
-    """Which of ``rows`` rows of a pool the key gets."""
+    """Return which of the ``rows`` rows of a pool a key gets."""
     return (row_bits(seed, key) >> 32) * rows >> 32
 
 
@@ -55,7 +55,7 @@ def polynomial(coefficients, x):
 
 
 def log(x):
-    """Natural logarithm of a positive normal number."""
+    """Return the natural logarithm of a positive normal number."""
     (word,) = struct.unpack("<Q", struct.pack("<d", x))
     exponent = (word >> 52) - 1022
     (mantissa,) = struct.unpack("<d", struct.pack("<Q", (word & (1 << 52) - 1) | 0x3FE << 52))
@@ -66,7 +66,7 @@ def log(x):
 
 
 def inverse_normal(p):
-    """The x below which a standard normal lies with probability p."""
+    """Return the quantile p of the standard normal distribution."""
     q = p - 0.5
     if -0.425 <= q <= 0.425:
         r = 0.180625 - q * q
@@ -82,7 +82,7 @@ def inverse_normal(p):
 
 
 def element(seed, kind, a, b, key, column):
-    """One value before scale and rounding, as a Python float."""
+    """Return one value before scale and rounding, as a Python float."""
     if kind == CONSTANT:
         return a
     word = bits(seed, key, column)
@@ -99,7 +99,10 @@ def to_float32(x):
 
 
 def row(seed, kind, a, b, scale, key, dim, pool=()):
-    """The initial row of a key: ``dim`` Python floats that are float32 values; ``pool``: rows to pick from."""
+    """Return the initial row of a key: ``dim`` Python floats that are float32 values.
+
+    ``pool`` has the rows of a pool.
+    """
     if kind == POOL:
         return [to_float32(float(value) * scale) for value in pool[pool_row(seed, key, len(pool))]]
     return [to_float32(element(seed, kind, a, b, key, column) * scale) for column in range(dim)]

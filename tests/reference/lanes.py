@@ -1,4 +1,4 @@
-"""What ``ascpipe/kernels/lanes.py`` must compute; ``keys`` are those of a line."""
+"""Expected result of the kernel of ``ascpipe/kernels/lanes.py``; ``keys`` are the keys of a line."""
 
 
 def match_keys(keys, key):

@@ -1,4 +1,4 @@
-"""The numbers that lie at an address, read one by one."""
+"""Numbers at an address, read one by one."""
 import ctypes
 
 _KINDS = {"int64": ctypes.c_int64, "int32": ctypes.c_int32, "uint64": ctypes.c_uint64}

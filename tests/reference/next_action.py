@@ -1,11 +1,11 @@
-"""Plain-Python twins of ``ascpipe/kernels/next_action.py``: the rules, one sentence each."""
+"""Plain-Python twins of ``ascpipe/kernels/next_action.py``."""
 from ascpipe.layout.words import ANSWERED, ASKED, CLAIMED, DEDUPED, DONE, PLANNED, RETIRED, SUBMITTED, TOUCHED
 
 NOTHING, RETIRE, REVOKE, SKIP, COUNT_ONLY, TOUCH, APPLY_CUT, PLAN, ANSWER, RELEASE = range(10)
 
 
 def next_train_action(words, closed, trained, frame_count, look_ahead, plan_ahead, wanted, cut_asked, touch_blocked):
-    """The first rule that applies wins."""
+    """Return (action, index of its frame) by the first rule that applies."""
     frames = list(zip(words, closed, trained))[:frame_count]
     dead = [bool(c) and not t for _, c, t in frames]
     plans = [i for i, (w, _, _) in enumerate(frames) if w == PLANNED]
@@ -58,7 +58,7 @@ def next_eval_action(words, closed, frame_count, readable):
 
 
 def next_train_actions(tables, look_ahead, plan_ahead):
-    """((action, place) of each table, least number of plans that stand for one).
+    """Return ((action, index of its frame) of each table, least number of plans of a table, at most ``plan_ahead``).
 
     A table is (words, closed, trained, wanted, cut asked, blocked, is loading).
     """

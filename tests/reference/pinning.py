@@ -1,4 +1,4 @@
-"""Plain-Python twins of ``ascpipe/kernels/pinning.py``, of a ``batch_steps.Table``."""
+"""Plain-Python twins of ``ascpipe/kernels/pinning.py``, for a ``batch_steps.Table``."""
 from ascpipe.kernels.asks import LACKS_NOTHING, LACKS_ROWS
 from ascpipe.kernels.tier_memory import CANCELLED, CANDIDATE, FETCH_QUEUED, FETCH_TO, FETCHED, NO_FETCH, SPILLING
 from ascpipe.layout.words import HOME_DISK, HOME_NONE, PLAN_HOST_SMALL, PLAN_OK
@@ -17,7 +17,7 @@ def statuses(table, entries):
 
 
 def soon_free(table):
-    """Home rows that are free, or will be without more ado."""
+    """Return the number of home rows that are free, in quarantine or being spilled."""
     return free_home_rows(table) + len(table.tier.quarantined_homes) + table.tier.spilling
 
 
@@ -80,7 +80,7 @@ def unpin_frame(table, number):
 
 
 def lacks_rows(table, number):
-    """(lacks, status)."""
+    """Return (lacks, status)."""
     tier = table.tier
     if not tier:
         return LACKS_NOTHING, PLAN_OK

@@ -8,7 +8,7 @@ def is_admitted(count, threshold):
 
 
 def draft_record(rows, occurrences, has_homes, has_slots, threshold, coefficient, now):
-    """(new rows of the keys, indexes without a row, indexes whose row is at home, keys admitted)."""
+    """Return (new rows of the keys, indexes without a row, indexes with a row at home, number of admitted keys)."""
     drafted, fresh, loads, admitted = [], [], [], 0
     for i, ((slot, home, count, frequency), times) in enumerate(zip(rows, occurrences)):
         count += coefficient * times
@@ -26,12 +26,12 @@ def draft_record(rows, occurrences, has_homes, has_slots, threshold, coefficient
 
 
 def place_missing(missing, places, out_places):
-    """The record's slots or home rows after the missing keys got theirs."""
+    """Return the record's slots or home rows after ``places`` are assigned to the missing keys."""
     given = dict(zip(missing, places))
     return [given.get(i, place) for i, place in enumerate(out_places)]
 
 
 def draft_count_only(rows, states, occurrences, threshold, coefficient):
-    """New rows of the keys: those with trained state are counted, with admission all are."""
+    """Return the new rows of the keys.  With admission all keys are counted, otherwise only keys with trained state."""
     return [(-1, -1, count + (coefficient * times if threshold >= 0 or state == TRAINED else 0), frequency)
             for (_, _, count, frequency), state, times in zip(rows, states, occurrences)]

@@ -1,4 +1,4 @@
-"""Plain-Python twins of ``ascpipe/kernels/quarantine.py``, of a ``tier_memory.Tier``."""
+"""Plain-Python twins of ``ascpipe/kernels/quarantine.py``, for a ``tier_memory.Tier``."""
 from ascpipe.kernels.tier_memory import FREE, QUARANTINED
 from tests.reference.disk_slots import free_disk_slots
 
@@ -38,7 +38,7 @@ def may_take_free(tier):
 
 
 def release(tier):
-    """Those that were left in an epoch before that of every reader."""
+    """Free the home rows and disk slots whose epoch is before the epoch of every reader."""
     oldest = oldest_reader(tier)
     homes = [home for home, epoch in tier.quarantined_homes if epoch < oldest]
     slots = [slot for slot, epoch in tier.quarantined_slots if epoch < oldest]

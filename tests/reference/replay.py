@@ -1,4 +1,4 @@
-"""A plan made again from scratch: truth, pending records, frame and window in, record out; sets and sorting only."""
+"""A plan from scratch: returns the record for truth, pending records, frame and window, with sets and sorting only."""
 from ascpipe.layout.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_OK, PLAN_TABLE_FULL
 from tests.reference.plan import draft_record
 
@@ -6,7 +6,7 @@ NO_ROW = (-1, -1, 0, 0)
 
 
 def view_of(truth, records):
-    """entry -> (slot, home, count, frequency) after all records; a record is the dictionary that ``plan`` returns."""
+    """Return entry -> (slot, home, count, frequency) after all records; a record is a result of ``plan``."""
     view = dict(truth)
     for record in records:
         for entry in record["out_entries"]:
@@ -19,13 +19,15 @@ def view_of(truth, records):
 
 
 def plan(view, held, occurrences, future, device_rows, home_rows, threshold, coefficient, now):
-    """The record of a batch.
+    """Return the record of a batch.
 
     Args:
         view: entry -> row, see ``view_of``.
-        held, occurrences: of the batch.
-        future: entries of each other frame that is touched and neither planned nor counted, oldest first.
-        device_rows, home_rows, threshold, coefficient, now: rules.
+        held, occurrences: entries of the batch and their occurrences.
+        future: entries of each other frame that is touched, and neither planned nor counted, oldest first.
+        device_rows, home_rows: sizes of the table; 0 for none.
+        threshold, coefficient: admission of keys, see ``draft_record``.
+        now: sequence number of the batch, for frequencies.
     """
     drafted, fresh, loads, admitted = draft_record(
         [view.get(entry, NO_ROW) for entry in held], occurrences, home_rows > 0, device_rows > 0, threshold,

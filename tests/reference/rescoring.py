@@ -3,7 +3,10 @@ from tests.reference.victims import take_least
 
 
 def score_of(frequency, uses, newest, first_use):
-    """Idle slots by frequency, 1 - 2**31 to 0; then those that are used later before those that are used earlier."""
+    """Return the score of a slot.
+
+    Idle slots have scores by frequency, from 1 - 2**31 to 0.  Other slots follow; a later use gives a lower score.
+    """
     frames = [number for number in range(newest - 63, newest + 1) if uses >> number % 64 & 1]
     return frequency - 2**31 + 1 if not frames else 2**31 - 1 - (frames[0] - first_use)
 
@@ -13,7 +16,7 @@ def true_score(slot, table, newest, first_use):
 
 
 def keep_least(taken, true_scores, scores):
-    """(what is kept of the (score, slot) that were taken, the scores in the order afterwards)."""
+    """Return (the kept ones of the taken (score, slot), the scores of the order afterwards)."""
     right = [true_scores[slot] == score for score, slot in taken]
     back = [(true_scores[slot], slot) for (_, slot), kept in zip(taken, right) if not kept]
     kept = [one for one, is_right in zip(taken, right) if is_right and all(one < other for other in back)]
@@ -22,7 +25,7 @@ def keep_least(taken, true_scores, scores):
 
 
 def take_victims(n, true_score_of, scores):
-    """(up to n slots, the scores in the order afterwards); ``true_score_of`` is a function of a slot."""
+    """Return (up to n slots, the scores of the order afterwards); ``true_score_of`` is a function of a slot."""
     chosen = []
     while len(chosen) < n and scores:
         taken = take_least(n - len(chosen), scores)
@@ -32,11 +35,11 @@ def take_victims(n, true_score_of, scores):
 
 
 def uses(table, entry, but=None):
-    """Frames of the window that are still to be planned and hold the entry, except one; the oldest first."""
+    """Return the frames of the window except ``but`` that hold the entry and are not planned yet, oldest first."""
     return [number for number in sorted(table.unplanned - {but}) if entry in table.window.get(number, ())]
 
 
 def true_scores(table, newest, first_use):
-    """Score of each slot in use, as the table is now."""
+    """Return the current score of each used slot."""
     return {row[0]: score_of(row[3], sum(1 << number % 64 for number in uses(table, entry)), newest, first_use)
             for entry, row in table.view.items() if row[0] >= 0}

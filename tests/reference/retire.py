@@ -3,7 +3,7 @@ from ascpipe.layout.words import FREE, HOME_DISK, HOME_NONE, NAMED, SLOT_DISK, S
 
 
 class Entry:
-    """What the truth says of one entry."""
+    """The truth about one key."""
 
     def __init__(self, slot=-1, home=HOME_NONE, count=0, frequency=0, last=0, timestamp=0, state=FREE, generation=0):
         self.slot, self.home, self.count, self.frequency = slot, home, count, frequency
@@ -44,7 +44,7 @@ def occupy_slots(entries, slot_count):
 
 
 def resolve_entries(found, threshold, entries):
-    """Of each key (slot, disk slot, generation); the last two are None if its row is not on disk."""
+    """Return (slot, disk slot, generation) of each key; the last two are None if its row is not on disk."""
     answers = []
     for number in found:
         entry = entries[number] if number >= 0 else Entry()
@@ -60,7 +60,7 @@ def resolve_entries(found, threshold, entries):
 
 
 def evict_entries(used, time, age, masks, entries, slot_entries):
-    """How many were dropped."""
+    """Evict old entries and return their number."""
     old = [number for number in range(used)
            if entries[number].state == TRAINED and time - entries[number].timestamp >= age]
     for number in old:

@@ -19,7 +19,7 @@ from tests.reference.ring_steps import (
 
 
 class Rounds:
-    """How far a table worker is."""
+    """Progress of a table worker."""
 
     def __init__(self):
         self.at, self.left, self.acted, self.done, self.plans = LOOK, 0, 0, 0, 0

@@ -1,4 +1,4 @@
-"""Plain-Python twins of ``ascpipe/kernels/ring_scan.py``: a ring is a list of frames and one of tables."""
+"""Plain-Python twins of ``ascpipe/kernels/ring_scan.py``: a ring has a list of frames and a list of tables."""
 from ascpipe.kernels.asks import CONTINUE, ENDED, PROVIDE, RING
 from ascpipe.layout.words import DEDUPED, SUBMITTED
 from tests.reference import unique
@@ -8,7 +8,7 @@ CLAIM, DEDUP, PUBLISH = range(3)
 
 
 class Part:
-    """The keys of a table in a frame, and what is made of them; ``fields`` as PART names them, of a plan."""
+    """The keys of a table in a frame, and their results; ``fields`` are fields of the struct PART that a plan sets."""
 
     def __init__(self, ids, weights=None):
         self.weights = weights
@@ -17,7 +17,7 @@ class Part:
 
 
 class Frame:
-    """A frame: one part of each table."""
+    """A frame with one part per table."""
 
     def __init__(self, number, ticket, timestamp, parts):
         self.number, self.ticket, self.timestamp, self.parts = number, ticket, timestamp, parts
@@ -25,14 +25,14 @@ class Frame:
 
 
 class RingTable:
-    """A table in its ring: state words by number of the frame."""
+    """A table in its ring; state words by frame number."""
 
     def __init__(self):
         self.words, self.finished, self.wanted = {}, 0, 0
 
 
 class Ring:
-    """Frames, the oldest first, whose numbers have no gaps."""
+    """A ring: frames, oldest first, with numbers without gaps."""
 
     def __init__(self, tables, rank_size=1):
         self.head, self.frames, self.tables = 0, [], [RingTable() for _ in range(tables)]
@@ -43,7 +43,7 @@ class Ring:
 
 
 def look(ring, column):
-    """(head, words, closed, trained, place of the newest frame that a claim waits for or -1)."""
+    """Return (head, words, closed, trained, index of the newest frame for which a claim waits, or -1)."""
     table = ring.tables[column]
     waited = [place for place, frame in enumerate(ring.frames)
               if frame.ticket == table.wanted and table.wanted > table.finished]
@@ -69,13 +69,13 @@ def claim_frame(ring, generation):
 
 
 def submitted_parts(ring, number):
-    """(columns, ids of the largest part)."""
+    """Return (columns, number of ids of the largest part)."""
     columns = [column for column, table in enumerate(ring.tables) if table.words[number] == SUBMITTED]
     return columns, max([len(ring.frame(number).parts[column].ids) for column in columns], default=0)
 
 
 def dedup_parts(ring, number, columns):
-    """How many distinct keys each has."""
+    """Deduplicate parts and return their numbers of distinct keys."""
     parts = [ring.frame(number).parts[column] for column in columns]
     for part, made in zip(parts, unique.dedup_parts([(part.ids, part.weights) for part in parts], ring.rank_size)):
         part.unique, part.restore, part.occurrences = made
@@ -90,7 +90,7 @@ def publish_deduped(ring, number, columns, counts):
 
 
 class Claims:
-    """How far a key worker is."""
+    """Progress of a key worker."""
 
     def __init__(self, generation):
         self.at, self.left, self.done, self.generation, self.number = CLAIM, 0, 0, generation, 0
@@ -98,7 +98,7 @@ class Claims:
 
 
 def take_frame_step(ring, claims, cells, listeners):
-    """``cells``: how many there are."""
+    """Execute one step; ``cells`` is the number of cells of scratch memory."""
     if claims.at == CLAIM:
         number = claim_frame(ring, claims.generation) if claims.left > 0 else -1
         if number < 0:

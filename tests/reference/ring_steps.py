@@ -1,4 +1,6 @@
-"""Plain-Python twins of ``ascpipe/kernels/ring_steps.py``: ``ring_scan.Ring``, a ``batch_steps.Table`` of each turn."""
+"""Plain-Python twins of ``ascpipe/kernels/ring_steps.py``, for a ``ring_scan.Ring`` and a ``batch_steps.Table`` per
+turn.
+"""
 from ascpipe.kernels.asks import LACKS_CHANGES, LACKS_IMAGES, LACKS_NOTHING, LACKS_ROWS, LACKS_SCRATCH
 from ascpipe.layout.words import PLAN_OK
 from tests.reference import batch_steps, next_action, pinning, ring_scan, view, window
@@ -10,7 +12,7 @@ SEQUENCES = 2**48
 
 
 class Turn:
-    """A table in its ring, and what it has to do next."""
+    """A table in its ring, and its next action."""
 
     def __init__(self, table, column):
         self.table, self.column = table, column
@@ -22,7 +24,11 @@ class Turn:
 
 
 def look_at_tables(ring, turns):
-    """(how many tables have something to do, how many plans stand for each)."""
+    """Choose the next action of each table.
+
+    Returns:
+        (number of tables with an action, least number of plans of a table).
+    """
     looks = [ring_scan.look(ring, turn.column) for turn in turns]
     chosen, plans = next_action.next_train_actions(
         [(*seen[1:], turn.table.cut_asked, turn.table.touch_blocked, turn.table.is_loading)
@@ -38,7 +44,11 @@ def is_due(turn, action):
 
 
 def together(turns, action, step):
-    """(how many did it, how many lack something)."""
+    """Execute a step for all tables whose action is due.
+
+    Returns:
+        (number of tables that did it, number of tables that lack something).
+    """
     due = [turn for turn in turns if is_due(turn, action)]
     for turn in due:
         turn.lacks = step(turn)
@@ -64,7 +74,7 @@ def base_of_plan(ring, turn):
 
 
 def draft_plan(ring, turn):
-    """(lacks, status, need, (admitted, fresh, loads, rows) as they are drafted)."""
+    """Return (lacks, status, need, drafted (admitted, fresh, loads, rows))."""
     table, part, frame = turn.table, turn.part(ring), ring.frame(turn.number)
     n, nothing = len(part.unique), (0, [], [], [])
     if n > table.scratch_room:
@@ -86,7 +96,7 @@ def draft_plan(ring, turn):
 
 
 def plan_frame(ring, turn):
-    """What the plan lacks; then nothing has changed."""
+    """Plan a frame and return what the plan lacks; in this case nothing has changed."""
     table, part, frame = turn.table, turn.part(ring), ring.frame(turn.number)
     lacks, status, need, (admitted, fresh, loads, rows) = draft_plan(ring, turn)
     if lacks != LACKS_NOTHING:
@@ -140,7 +150,7 @@ def count_batch(header, part, ticket):
 
 
 def assign_frame(ring, turn):
-    """What the assignment lacks."""
+    """Assign a record and return what the assignment lacks."""
     table, part, ticket = turn.table, turn.part(ring), ring.frame(turn.number).ticket
     if table.has_images and table.images_saved_for != turn.number:
         return LACKS_IMAGES
@@ -164,7 +174,7 @@ def leave_frames(turns, then):
 
 
 def store_words(ring, turns, action, then, word):
-    """How many were stored."""
+    """Store words and return their number."""
     chosen = [turn for turn in turns if turn.action == action and turn.done]
     for turn in chosen:
         ring.tables[turn.column].words[turn.number] = word

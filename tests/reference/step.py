@@ -1,11 +1,11 @@
-"""The structs of ``tfops/src/step/step.h``, and its order, in plain Python.
+"""Structs and order of ``tfops/src/step/step.h`` in plain Python.
 
-Items are numbers of ops, values numbers of their outputs; -1 is none.
+Items are numbers of ops, and values are numbers of their outputs; -1 is none.
 """
 from typing import Iterable, List, NamedTuple, Set, Tuple
 
 JOIN, BAG, ROWS_OF_SUM, SUM_GRADIENT, CUT_BEGIN, CUT_SIZE, OTHER = range(7)
-Use = Tuple[int, int]  # by what, and its number
+Use = Tuple[int, int]  # kind of the user, and its number
 
 
 class Op(NamedTuple):
@@ -115,7 +115,7 @@ class Step(NamedTuple):
 
 
 class Layout(NamedTuple):
-    reads: List[Tuple[int, List[Tuple[str, int, List[Tuple[int, int]]]]]]  # item, outputs: of what, its number, pieces
+    reads: List[Tuple[int, List[Tuple[str, int, List[Tuple[int, int]]]]]]  # item, outputs: (kind, number, pieces)
     weight_gradients: List[int]
     sums: List[Tuple[int, List[int]]]
     in_place: List[int]
@@ -128,7 +128,7 @@ class Layout(NamedTuple):
 
 
 class Order:
-    """What comes before what: edges between sets of items that are one op."""
+    """Partial order of items: edges between sets of merged items."""
 
     def __init__(self, step: Step) -> None:
         self.edges = set(step.order)
@@ -142,7 +142,7 @@ class Order:
         self.op_of = [self.op_of[items[0]] if op in of else op for op in self.op_of]
 
     def after(self, first: int) -> Set[int]:
-        """The ops after one."""
+        """Return the ops that come after an op."""
         found: Set[int] = set()
         left = [self.op_of[first]]
         while left:

@@ -1,4 +1,4 @@
-"""What the rules of ``tfops/src/step`` must decide: the layout of a step, in plain Python over sets."""
+"""Expected decisions of the rules of ``tfops/src/step``: the layout of a step, in plain Python with sets."""
 from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 
 from tests.reference.step import (
@@ -22,7 +22,7 @@ from tests.reference.step import (
 
 
 def decide(step: Step) -> Layout:
-    """The layout of a step."""
+    """Return the layout of a step."""
     order = Order(step)
     reads, weight_gradients, sums, in_place = _Reads(step, order).decide()
     plans, updates = _groups(step, order)
@@ -64,7 +64,7 @@ class _Reads:
         return self.step.lookups[self.step.features[feature].lookup]
 
     def _feature(self, piece: Tuple[int, int]) -> int:
-        """Of a piece, (feature, bag); -1: of none."""
+        """Return the feature of a piece (feature, bag), or -1."""
         return self.step.bags[piece[1]].feature if piece[1] >= 0 else piece[0]
 
     def _may_read_at(self, lookups: List[Lookup], readers: List[int]) -> bool:

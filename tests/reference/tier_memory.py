@@ -1,11 +1,11 @@
-"""What twins of the kernels of a table with rows on disk work on: requests as objects, all else in lists and sets."""
+"""State of the twins of the kernels for rows on disk: requests are objects, and other state is lists and sets."""
 from ascpipe.kernels.tier_memory import CANDIDATE, FETCH_QUEUED, FREE, SPILLING
 from ascpipe.layout.words import REQUEST_EMPTY
 from tests.reference import disk_slots
 
 
 class Request:
-    """A REQUEST."""
+    """A request to the disk worker (struct REQUEST)."""
 
     def __init__(self):
         self.key = self.slot = self.entry = self.generation = self.kind = self.error = 0
@@ -16,16 +16,16 @@ class Request:
 
 
 class Tier:
-    """Home rows and disk slots of a ``batch_steps.Table``; its entries say where rows are.
+    """Home rows and disk slots of a ``batch_steps.Table``, whose entries have the locations of rows.
 
     Attributes:
         requests: by home row.
         asks: all numbers that were ever put into the ring; ``taken`` of them were taken out.
-        readers: epoch of each that has begun, by number.
-        fetch: by entry, of those whose row is fetched: FETCH_QUEUED, or FETCH_TO and the home row.
-        quarantined_homes, quarantined_slots: (number, epoch) of each, the oldest first.
-        scores: of the candidates, once there was a need; too low or right.
-        new_keys: by number of a pinned frame, keys that have no row at all.
+        readers: epochs of active readers, by number.
+        fetch: by entry that is being fetched: FETCH_QUEUED, or FETCH_TO + home row.
+        quarantined_homes, quarantined_slots: (number, epoch) of each, oldest first.
+        scores: scores of the candidates, after the first order; correct or too low.
+        new_keys: by number of a pinned frame, the number of its keys without a row.
     """
 
     def __init__(self, home_rows, disk_slots_, per_block, asks_room):
@@ -36,15 +36,15 @@ class Tier:
         self.requests = [Request() for _ in range(home_rows)]
         self.epoch, self.readers, self.asks, self.taken, self.fetches, self.spills = 1, {}, [], 0, 0, 0
         self.waits = self.waiting = 0
-        # what outlives a cut
+        # not reset by a cut
         self.failed_writes = self.last_error = self.grace_epoch = self.first_use = 0
         self.is_derived = False
         self.forget()
 
     def forget(self):
-        """Forget what can be derived."""
+        """Reset all state that can be derived."""
         self.status, self.owners = [FREE] * self.home_rows, [-1] * self.home_rows
-        self.free, self.high = [], 0  # home rows: a stack, and the first that was never used
+        self.free, self.high = [], 0  # home rows: a stack, and the first row that was never used
         self.fetch, self.fetch_queue, self.in_flight = {}, [], []
         self.quarantined_homes, self.quarantined_slots = [], []
         self.used_slots, self.stacks = set(), []
@@ -52,13 +52,13 @@ class Tier:
         self.is_ordered, self.scores, self.lost = False, {}, -1
 
     def order_blocks(self):
-        """Make the stacks of blocks from the slots in use."""
+        """Create the stacks of blocks from the used slots."""
         blocks = -(-self.disk_slots // self.per_block)
         self.stacks = disk_slots.order_blocks(self.used_slots, blocks, self.per_block)
 
     @property
     def lacking(self):
-        """Keys of pinned frames that have no home row, and no fetch in flight."""
+        """Number of keys of pinned frames that have neither a home row nor a fetch in flight."""
         return sum(self.new_keys.values()) + list(self.fetch.values()).count(FETCH_QUEUED)
 
     @property

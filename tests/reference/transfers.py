@@ -1,4 +1,4 @@
-"""Plain-Python twins of ``ascpipe/kernels/transfers.py``, of a ``batch_steps.Table``."""
+"""Plain-Python twins of ``ascpipe/kernels/transfers.py``, for a ``batch_steps.Table``."""
 from ascpipe.kernels.tier_memory import FETCH_QUEUED, FETCH_TO, FETCHING, SPILLING
 from ascpipe.layout.words import HOME_DISK, REQUEST_READ, REQUEST_WRITE
 from tests.reference.disk_requests import ask
@@ -21,7 +21,7 @@ def take_home(table):
 
 
 def fetch_rows(table):
-    """How many were asked for."""
+    """Request queued rows from disk, and return the number of requests."""
     tier, asked, most = table.tier, 0, table.tier.room_for_asks
     if not tier.fetch_queue or not may_take_free(tier) or not quarantine_has_room(tier):
         return 0
@@ -41,7 +41,7 @@ def fetch_rows(table):
 
 
 def spill_rows(table):
-    """How many were sent."""
+    """Request writes of rows to disk, and return the number of requests."""
     tier = table.tier
     short = min(tier.lacking - soon_free(table), tier.room_for_asks)
     if short <= 0 or not may_take_free(tier):
@@ -67,6 +67,6 @@ def is_out_of_disk_slots(table):
 
 
 def move_rows(table):
-    """How many requests were asked."""
+    """End quarantines, then request fetches and spills; return the number of requests."""
     release(table.tier)
     return fetch_rows(table) + spill_rows(table)

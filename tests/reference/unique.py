@@ -1,4 +1,4 @@
-"""What the kernels of ``ascpipe/kernels/unique.py`` must compute."""
+"""Expected results of the kernels of ``ascpipe/kernels/unique.py``."""
 from tests.reference import dealing
 
 
@@ -12,7 +12,7 @@ def unique_keys(keys):
 
 
 def weigh_keys(weights, restore, count):
-    """Occurrences of ``count`` distinct keys."""
+    """Return the weighted occurrences of ``count`` distinct keys."""
     sums = [0] * count
     for weight, place in zip(weights, restore):
         sums[place] += max(weight, 0)
@@ -20,7 +20,7 @@ def weigh_keys(weights, restore, count):
 
 
 def dedup_parts(parts, ranks=1):
-    """``parts``: (keys, weights or None) of each."""
+    """Return (distinct keys, restore index, occurrences) of each part; a part is (keys, weights or None)."""
     made = []
     for keys, weights in parts:
         distinct, restore, occurrences = unique_keys(keys)

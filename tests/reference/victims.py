@@ -1,4 +1,4 @@
-"""What the kernels of ``ascpipe/kernels/victims.py`` must compute: a dictionary of scores, sorted when asked."""
+"""Expected results of the kernels of ``ascpipe/kernels/victims.py``: a dictionary of scores, sorted on request."""
 
 
 def clear_order(scores):
@@ -6,7 +6,7 @@ def clear_order(scores):
 
 
 def expect_slots(n, scores):
-    """A dictionary has room."""
+    """Do nothing: a dictionary always has room."""
 
 
 def put_slot(slot, score, yes, scores):
@@ -19,7 +19,7 @@ def drop_slot(slot, scores):
 
 
 def take_least(n, scores):
-    """(score, slot) of each that is taken."""
+    """Remove the n least slots and return their (score, slot)."""
     taken = sorted((score, slot) for slot, score in scores.items())[:n]
     for _, slot in taken:
         drop_slot(slot, scores)

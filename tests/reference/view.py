@@ -1,28 +1,30 @@
-"""Plain-Python twins of ``ascpipe/kernels/view.py``: the view is a list of rows (slot, home, count, frequency), changes
-are a list of (entry, row before), the newest last."""
+"""Plain-Python twins of ``ascpipe/kernels/view.py``.
+
+The view maps entries to rows (slot, home, count, frequency).  Changes are a list of (entry, row before), newest last.
+"""
 from ascpipe.layout.words import FREE, HOME_NONE, NAMED, TRAINED
 
 
 def prefetch_row(listed, i, rows):
-    """Changes nothing."""
+    """Do nothing."""
 
 
 def prefetch_entry(numbers, i, entries):
-    """Changes nothing."""
+    """Do nothing."""
 
 
 def copy_values(known):
-    """The row of a ``retire.Entry``."""
+    """Return the row of a ``retire.Entry``."""
     return known.values()[:4]
 
 
 def mark_row(mask, bit):
-    """(the mask afterwards, how many rows more are needed)."""
+    """Return (new mask, number of additional rows needed)."""
     return mask | bit, int(mask == 0)
 
 
 def choose_rows(n, used, masks, hand, most):
-    """(rows, hand afterwards): new ones while there may be more, then those without a mask, from the hand on."""
+    """Return (rows, new hand): first new rows up to the limit, then rows without a mask, from the hand on."""
     new = list(range(used, min(used + n, max(used, most))))
     first = hand + 1 if hand < used - 1 else 0
     turn = [(first + i) % used for i in range(used)]
@@ -31,12 +33,12 @@ def choose_rows(n, used, masks, hand, most):
 
 
 def fill_row(entry, bit, known):
-    """(mask, entry, what the row says)."""
+    """Return (mask, entry, row)."""
     return bit, entry, copy_values(known)
 
 
 def clear_rows(masks):
-    """The masks afterwards."""
+    """Return the new masks."""
     return [0 for _ in masks]
 
 
@@ -45,12 +47,14 @@ def is_in_window(entry, masks):
 
 
 def hold_entries(entries, masks, bit):
-    """The masks afterwards; which row an entry has is not seen."""
+    """Return the new masks; the row of an entry is not visible."""
     return [mask | bit if entry in entries else mask for entry, mask in enumerate(masks)]
 
 
 def derive_view(used, places, masks, rows, states):
-    """(states, rows of entries that are not free, free entries, the lowest last, trained keys that have a row)."""
+    """Return (states, rows of entries that are not free, free entries with the lowest last, number of trained keys with
+    a row).
+    """
     states = [FREE if entry < used and state == NAMED and mask == 0 else state
               for entry, (state, mask) in enumerate(zip(states, masks))]
     free = [entry for entry, state in enumerate(states[:used]) if state == FREE and masks[entry] == 0]
@@ -64,7 +68,7 @@ def keep_row(entry, view, changes):
 
 
 def apply_outs(out_entries, view, changes):
-    """Home rows of the victims."""
+    """Apply the moves of victims, and return their home rows."""
     homes = []
     for entry in out_entries:
         keep_row(entry, view, changes)

@@ -1,4 +1,4 @@
-"""Plain-Python twins of ``ascpipe/kernels/window.py``, of a ``batch_steps.Table``."""
+"""Plain-Python twins of ``ascpipe/kernels/window.py``, for a ``batch_steps.Table``."""
 from ascpipe.layout.words import FREE
 from tests.reference.pinning import unpin_frame
 from tests.reference.touch import leave_window
@@ -19,7 +19,7 @@ def mark_not_to_plan(table, number):
 
 
 def free_names(table, entries):
-    """Free those that are only a name and that no frame needs any more."""
+    """Free entries that are only names and that no frame needs any more."""
     masks, states = table.masks(), [entry.state for entry in table.entries]
     freed = leave_window(list(dict.fromkeys(entries)), masks, 0, states)[2]
     keys = {entry: key for key, entry in table.index.items()}

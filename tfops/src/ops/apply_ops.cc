@@ -39,9 +39,9 @@ REGISTER_OP("AscApplyGradientDescent")
 Gradient descent: w -= (g + weight_decay * w) * rate.
 
 rows: float[n, ...], a variable.
-grad: float[m, ...], of the rows at indices.
-indices: [m] in [0, n), no repeats; all are examined before a row is changed.
-use_locking: whether updates of the same variables exclude each other.
+grad: float[m, ...], the gradients of the rows at `indices`.
+indices: [m], distinct, each in [0, n). All indices are validated before a row is changed.
+use_locking: If true, updates of the same variables exclude each other.
 )doc");
 
 REGISTER_OP("AscApplyAdagrad")
@@ -56,11 +56,11 @@ REGISTER_OP("AscApplyAdagrad")
     .Doc(R"doc(
 Adagrad: accumulator += g * g; w -= rate * g * (1 / sqrt(accumulator)).
 
-The root is the exact one, and each operation is rounded as written: the same bits at any place, dim and number of
-threads.
+The square root is exact, and each operation is rounded as written. The result therefore does not depend on a row's
+position, dim or the number of threads.
 
 accumulator: float[n, ...], a variable.
-rows, grad, indices, use_locking: as of AscApplyGradientDescent.
+rows, grad, indices, use_locking: See AscApplyGradientDescent.
 )doc");
 
 REGISTER_OP("AscApplyLazyAdam")
@@ -82,13 +82,14 @@ REGISTER_OP("AscApplyLazyAdam")
 Lazy Adam: m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * (g * g);
 w -= (rate * sqrt(1 - beta2_power) / (1 - beta1_power)) * m / (sqrt(v) + epsilon).
 
-The roots are exact, and each operation is rounded as written: the same bits at any place, dim and number of threads.
+Square roots are exact, and each operation is rounded as written. The result therefore does not depend on a row's
+position, dim or the number of threads.
 
 m: float[n, ...], a variable.
 v: float[n, ...], a variable.
 beta1_power: beta1 to the power of the step.
 beta2_power: beta2 to the power of the step.
-rows, grad, indices, use_locking: as of AscApplyGradientDescent.
+rows, grad, indices, use_locking: See AscApplyGradientDescent.
 )doc");
 
 REGISTER_OP("AscApplyFtrl")
@@ -110,14 +111,14 @@ FTRL: shrunk = g + 2 * l2_shrinkage * w; new = accum + g * g; p = -power;
 linear += shrunk - (new^p - accum^p) / rate * w; accum = new;
 w = (min(max(linear, -l1), l1) - linear) / (new^p / rate + 2 * l2).
 
-With power -0.5 the roots are exact.  Each operation is rounded as written: the same bits at any place, dim and number
-of threads.
+If power is -0.5, square roots are exact. Each operation is rounded as written. The result therefore does not depend
+on a row's position, dim or the number of threads.
 
 accum: float[n, ...], a variable.
 linear: float[n, ...], a variable.
-rate: more than 0.
-power: at most 0.
-rows, grad, indices, use_locking: as of AscApplyGradientDescent.
+rate: Greater than 0.
+power: At most 0.
+rows, grad, indices, use_locking: See AscApplyGradientDescent.
 )doc");
 
 // Not stateful: a session caches kernels of stateful ops by name, and this op gets a new name for each set of fetches.
@@ -133,15 +134,15 @@ REGISTER_OP("AscUpdate")
     .Attr("Tindices: {int32, int64}")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return tensorflow::Status::OK(); })
     .Doc(R"doc(
-The update of several tables by one formula with the same parameters: one op in place of one for each of them.
+Updates several tables by one formula with the same parameters.
 
-All indices of all tables are examined before a row is changed.
+The op replaces one update op per table. All indices of all tables are validated before a row is changed.
 
-states: of each table the variables of the formula's op, in its order.
-numbers: the parameters of the formula's op, scalars.
-grads: of each table.
-indices: of each table.
-rule: the op that updates one table: AscApplyAdagrad, for instance.
+states: The variables of each table, in the order of the formula's op.
+numbers: The parameters of the formula's op, scalars.
+grads: The gradient of each table.
+indices: The indices of each table.
+rule: The op that updates one table, for example AscApplyAdagrad.
 )doc");
 
 namespace ascpipe {

@@ -24,20 +24,20 @@ REGISTER_OP("AscAttach")
     .SetAllowsUninitializedInput()
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return tensorflow::Status::OK(); })
     .Doc(R"doc(
-Lets the variable of a table lie over the rows of its instance, and notes where its optimizer slots are.
+Attaches the variables of a table and its optimizer slots to the table's state in this process.
 
-Does what a training step does first, for a session that restores a table before its first training step. Also selects
-the rows that evaluations of the session read.
+A training step does this first. The op is for sessions that restore a table before their first training step. It also
+selects the rows that evaluations of the session read.
 
-instance: int64 scalar, a read-only instance of the table, or 0: the live table.  An instance without the table means
-  the live one, too.
-state: the table variable float[rows, dim], then each of its optimizer slot variables float[rows, width].  Those that
-  are not initialised get what this process has of them, else the initial value.
-table: number of the table.
-n_state: number of state variables.
-training: whether the graph trains the table: its session then drives it.
-slot_widths: width of each optimizer slot.
-slot_initial: what each element of an optimizer slot begins with.
+instance: int64 scalar, a read-only instance of tables, or 0 for the live table. The live table is also used if the
+  instance does not contain the table.
+state: The table variable float[rows, dim], then each of its optimizer slot variables float[rows, width]. An
+  uninitialized slot variable gets the values that this process has, or the initial value if there are none.
+table: Number of the table.
+n_state: Number of state variables.
+training: If true, the graph trains the table, and its session becomes the one that trains it.
+slot_widths: Width of each optimizer slot.
+slot_initial: Initial value of the elements of each optimizer slot.
 )doc");
 
 REGISTER_OP("AscTableInit")
@@ -55,18 +55,17 @@ REGISTER_OP("AscTableInit")
       return tensorflow::Status::OK();
     })
     .Doc(R"doc(
-Gives a table variable the rows of the table in this process.
+Returns the device rows of a table of this process, as the initial value of its variable.
 
-With training = true a table that is not empty is emptied first, so running a training graph's initializer
-starts from scratch.  With training = false the variable is attached and nothing changes; a session that read the table
-from a checkpoint reads the live one from then on.  The content of rows that
-belong to no key is not defined.
+If training is true, a table that is not empty is reset first, so the initializer of a training graph starts from
+scratch. If training is false, the table does not change, and a session that read the table from a checkpoint reads
+the live table afterwards. The content of rows without a key is undefined.
 
-device_rows: float[rows, dim]; the first Assign keeps its memory instead of copying it.
-table: number of the table.
-rows: device rows of the table.
-dim: length of a row.
-training: whether the graph trains the table.
+device_rows: float[rows, dim]. The first Assign keeps this memory and does not copy it.
+table: Number of the table.
+rows: Number of device rows of the table.
+dim: Length of a row.
+training: If true, the graph trains the table.
 )doc");
 
 REGISTER_OP("AscReadsLive")
@@ -75,10 +74,10 @@ REGISTER_OP("AscReadsLive")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
     .Doc(R"doc(
-Whether this session reads the live state of all these tables, and none of them from a checkpoint.
+Returns true if this session reads the live state of all these tables, and none of them from a checkpoint.
 
 live: bool scalar.
-tables: numbers of the tables.
+tables: Numbers of the tables.
 )doc");
 
 REGISTER_OP("AscCut")
@@ -91,16 +90,16 @@ REGISTER_OP("AscCut")
       return c->WithRank(c->input(0), 0, &argument);
     })
     .Doc(R"doc(
-Changes a table exactly between two trained steps; returns when the change is applied.
+Changes a table exactly between two trained steps, and returns when the change is applied.
 
-It holds the lease alone until the end of its step, so it first waits for training steps and evaluations under way.
-A step that trains a batch may not run it.
+The op holds the lease exclusively until the end of its step. It therefore waits first for running training steps and
+evaluations. A step that trains a batch must not run this op.
 
-argument: int64 scalar, 0 or more.  Of kind 2: a new access threshold, or 0: occurrences are no longer counted;
-  without effect on a table that admits every key.  Of kind 3: the age, in the unit of the timestamps, from which on
-  a key is dropped; a dropped key that comes back gets a new row.
-table: number of the table.
-kind: 2 access threshold, 3 feature eviction.
+argument: int64 scalar, at least 0. For kind 2, the new access threshold; 0 means that occurrences are no longer
+  counted. A table that admits every key ignores the threshold. For kind 3, a key is evicted if its age in units of the
+  timestamps is at least this value. An evicted key that occurs again gets a new row.
+table: Number of the table.
+kind: 2 for the access threshold, 3 for feature eviction.
 )doc");
 
 namespace ascpipe {

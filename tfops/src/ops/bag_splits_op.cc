@@ -20,11 +20,14 @@ REGISTER_OP("AscBagSplits")
       return tensorflow::Status::OK();
     })
     .Doc(R"doc(
-The row splits of bags.  All of `places` must be equal: those of the ids come first, then those of their weights.
+Computes the row splits of bags.
 
-places: with a shape int64[n, 2], the indices of SparseTensors: rows do not fall; else int64[bags + 1], row splits.
-shape: int64[2], of the SparseTensors: as many bags.
-splits: int64[bags + 1]: bag b has the ids [splits[b], splits[b + 1]).
+All tensors of `places` must be equal. The first one belongs to the ids, the next one to their weights.
+
+places: With `shape`, int64[n, 2], the indices of SparseTensors in ascending order of rows. Without it,
+  int64[bags + 1], row splits.
+shape: int64[2], the dense shapes of the SparseTensors; the first element is the number of bags.
+splits: int64[bags + 1]. Bag b contains the ids [splits[b], splits[b + 1]).
 )doc");
 
 namespace ascpipe {

@@ -50,16 +50,18 @@ REGISTER_OP("AscCombine")
     .Attr("max_norm: float = 0")
     .SetShapeFn(ShapeOfBags)
     .Doc(R"doc(
-Combines the rows of each bag to one, in the order of sums of embedding_lookup_sparse; zeros for an empty bag.  If the
-rows are the output of a lookup, AscRead replaces both ops in the graph of a step.
+Combines the rows of each bag into one row.
 
-rows: float[n, dim], of the positions.
-splits: int64[bags + 1], of AscBagSplits.
-weights: float[n]; without them each is 1.
+Sums are computed in the order of embedding_lookup_sparse. An empty bag gives zeros. If the rows are the output of a
+lookup, AscRead replaces both ops in the graph of a step.
+
+rows: float[n, dim], a row per position.
+splits: int64[bags + 1], from AscBagSplits.
+weights: float[n]. Without this input, each weight is 1.
 combined: float[bags, dim].
-w: 1 with weights, else 0.
+w: 1 with weights, otherwise 0.
 combiner: sum, mean or sqrtn.
-max_norm: rows are cut to this length before; 0: they are not.
+max_norm: Rows are clipped to this norm before they are combined; 0 for no clipping.
 )doc");
 
 REGISTER_OP("AscCombineWeightsGrad")
@@ -77,16 +79,16 @@ REGISTER_OP("AscCombineWeightsGrad")
     .Attr("table: int = -1")
     .SetShapeFn(ShapeOfWeights)
     .Doc(R"doc(
-The gradient of AscCombine with respect to the weights.
+Computes the gradient of AscCombine with respect to the weights.
 
-rows: float[n, dim], of the positions; or, with slots, the table variable or the rows of one batch.
-slots, restore, default_row: as of AscLookup, of one feature: position i has rows[slots[restore[i]]].
-splits, combiner, max_norm: as of AscCombine.
+rows: float[n, dim], a row per position. With slots, the table variable or the rows of one batch.
+slots, restore, default_row: See AscLookup; one feature. Position i has the row rows[slots[restore[i]]].
+splits, combiner, max_norm: See AscCombine.
 weights: float[n].
-grad: float[bags, dim], of what AscCombine gave.
+grad: float[bags, dim], the gradient of the output of AscCombine.
 of_weights: float[n].
-f: 1 with slots, else 0.
-table: as of AscLookup.
+f: 1 with slots, otherwise 0.
+table: See AscLookup.
 )doc");
 
 REGISTER_OP("AscCombineRowsGrad")
@@ -101,15 +103,16 @@ REGISTER_OP("AscCombineRowsGrad")
     .Attr("max_norm: float = 0")
     .SetShapeFn(ShapeOfRows)
     .Doc(R"doc(
-The gradient of AscCombine with respect to the rows of positions.  Where a table's rows were combined, AscSum stands
-for it and for AscLookupGrad in the graph of a step.
+Computes the gradient of AscCombine with respect to the rows of positions.
 
-grad: float[bags, dim], of what AscCombine gave.
-splits, weights, combiner, max_norm: as there.
-rows: float[n, dim], needed with max_norm.
+If the combined rows were looked up in a table, AscSum replaces this op and AscLookupGrad in the graph of a step.
+
+grad: float[bags, dim], the gradient of the output of AscCombine.
+splits, weights, combiner, max_norm: See AscCombine.
+rows: float[n, dim], required with max_norm.
 of_rows: float[n, dim].
-w: 1 with weights, else 0.
-r: 1 with rows, else 0.
+w: 1 with weights, otherwise 0.
+r: 1 with rows, otherwise 0.
 )doc");
 
 namespace ascpipe {

@@ -32,19 +32,19 @@ REGISTER_OP("AscGate")
     .Attr("shapes: list(shape) = []")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) { return ascpipe::SetKnownShapes(c, 0); })
     .Doc(R"doc(
-Of several ranks: hands a batch on when every rank has one and its keys are where they belong.
+With several ranks, returns a batch when every rank has one and the keys have arrived at their owners.
 
-Ends with OUT_OF_RANGE where the data of a rank is over, on all ranks at the same step.
+If a rank has no more data, the op fails with OUT_OF_RANGE on all ranks in the same step.
 
-has_batch: bool scalar; false: the data of this rank is over.
-components: of the batch.
-batch: the same.
-owned: int64 scalar, the ticket of what all ranks ask of this one.
-stream: number of the stream.
-ticket: which component is the ticket of AscSubmit.
-training: whether this is the training channel.
-tables: a number for the tables that the step uses, equal on all ranks.
-shapes: what is known of the shapes of the batch's components; [] = nothing.
+has_batch: bool scalar, false if this rank has no more data.
+components: The batch.
+batch: The same tensors.
+owned: int64 scalar, the ticket of the keys that all ranks request from this rank for this batch.
+stream: Number of the stream.
+ticket: Index of the component that is the ticket of AscSubmit.
+training: True for the training channel.
+tables: A number that identifies the tables of the step; equal on all ranks.
+shapes: Known shapes of the components; [] for none.
 )doc");
 
 REGISTER_OP("AscChoose")
@@ -54,7 +54,7 @@ REGISTER_OP("AscChoose")
     .Output("chosen: variant")
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
     .Doc(R"doc(
-The first value, or the second one where `choose` is false.
+Returns the first value if `choose` is true, otherwise the second value.
 )doc");
 
 REGISTER_OP("AscNothing")
@@ -62,7 +62,7 @@ REGISTER_OP("AscNothing")
     .Attr("T: list(type) >= 1")
     .SetShapeFn(tensorflow::shape_inference::UnknownShape)
     .Doc(R"doc(
-A tensor without elements of each type.
+Returns an empty tensor of each type.
 )doc");
 
 // Not stateful, for the same reason as AscPlans.
@@ -77,16 +77,16 @@ REGISTER_OP("AscLocalKeys")
     .Attr("shapes: list(shape) = []")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) { return ascpipe::SetKnownShapes(c, 0); })
     .Doc(R"doc(
-Of several ranks: the restore indexes of this rank's own batch in one table.
+With several ranks, returns the restore indexes of this rank's own batch in one table.
 
-ticket: int64 scalar of AscSubmit, out of AscGate.
+ticket: int64 scalar of AscSubmit, from the output of AscGate.
 owned: int64 scalar of AscGate.
-restore: int32, one per feature of the table, of the shape of its ids: index into the rows that AscForward gives.
-stream: number of the stream.
-table: number of the table.
-k: features of the table in this stream.
-send_count: distinct keys of the batch that a rank owns at most, for each feature; 0 = any number.
-shapes: what is known of the shape of each restore index; [] = nothing.
+restore: int32 per feature of the table, with the shape of its ids: indexes into the rows of AscForward.
+stream: Number of the stream.
+table: Number of the table.
+k: Number of features of the table in this stream.
+send_count: Maximum number of distinct keys of the batch per feature and owner; 0 for no limit.
+shapes: Known shapes of the restore indexes; [] for none.
 )doc");
 
 namespace ascpipe {

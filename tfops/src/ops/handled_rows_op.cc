@@ -32,16 +32,15 @@ REGISTER_OP("AscLocalRows")
       return tensorflow::Status::OK();
     })
     .Doc(R"doc(
-Copies the rows of the distinct ids of a batch out of an expansion table, and names them for AscReadRows and
-AscWriteRows.
+Copies the rows of a batch's distinct ids from an expansion table, and returns handles for these rows.
 
-slots: int32[n], n distinct ids, of AscNextPlan in training: codes of home rows.
-ticket: int64 scalar, as given to AscNextPlan.
-handles: int64[n], valid until the end of this step; 0 of a key without a row.
-places: int32[n], i for row i of local, of a padding key with 2^30 added; -1 of a key without a row.
-local: float[n, dim], the embeddings; zeros of a key without a row.
-table: number of the table, at most 254.
-dim: length of an embedding.
+slots: int32[n], from AscNextPlan in training: codes of home rows of n distinct ids.
+ticket: int64 scalar, the ticket of this AscNextPlan.
+handles: int64[n], for AscReadRows and AscWriteRows, valid until the end of this step. 0 for a key without a row.
+places: int32[n]. i for row i of `local`; 2^30 is added for a padding key. -1 for a key without a row.
+local: float[n, dim], the embeddings. Zeros for a key without a row.
+table: Number of the table, at most 254.
+dim: Length of an embedding.
 )doc");
 
 // Not stateful, for the same reason as AscPlans.
@@ -57,7 +56,7 @@ REGISTER_OP("AscNameRows")
       return tensorflow::Status::OK();
     })
     .Doc(R"doc(
-Names rows as AscLocalRows does, without a copy of them.
+Returns the handles and places of AscLocalRows without copying rows.
 )doc");
 
 REGISTER_OP("AscReadRows")
@@ -76,9 +75,9 @@ REGISTER_OP("AscReadRows")
     .Doc(R"doc(
 Reads rows of an expansion table: the embedding, then each optimizer slot.
 
-handles: int64[m] of AscLocalRows in the same step, all of one table, repeats allowed; 0 gives zeros.
+handles: int64[m] of AscLocalRows in the same step, all of one table. They may repeat. Handle 0 gives zeros.
 rows: float[m, width], the first `width` floats of each row.
-width: 1 to the floats of a whole row.
+width: At least 1, at most the length of a whole row.
 )doc");
 
 REGISTER_OP("AscWriteRows")
@@ -96,12 +95,12 @@ REGISTER_OP("AscWriteRows")
     .Doc(R"doc(
 Writes rows of an expansion table, from their beginning.
 
-All handles are examined before the first row is written.  A row that is named more than once is written in the order
-of the handles, at any number of threads: the last value stays, or all are added one after the other.
+All handles are validated before the first row is written. If a handle occurs more than once, its values are written or
+added in the order of the handles, with any number of threads.
 
-handles: int64[m] of AscLocalRows in the same step, all of one table; what belongs to 0 is left out.
-rows: float[m, width], for the first `width` floats of each row, at most the floats of a whole row.
-add: whether to add to what the rows hold.
+handles: int64[m] of AscLocalRows in the same step, all of one table. Values of handle 0 are ignored.
+rows: float[m, width], for the first `width` floats of each row, at most the length of a whole row.
+add: If true, values are added to the rows.
 )doc");
 
 namespace {
@@ -128,10 +127,10 @@ REGISTER_OP("AscApplyGradientDescentByAddress")
     .SetIsStateful()
     .SetShapeFn(ShapesOfUpdateByAddress<ascpipe::GradientDescent>)
     .Doc(R"doc(
-AscApplyGradientDescent for rows of an expansion table, where they lie.
+AscApplyGradientDescent for rows of an expansion table, in place.
 
-handles: int64[m] of AscLocalRows in the same step, all of one table, no repeats; what belongs to 0 is left out. All are
-  examined before a row is changed.
+handles: int64[m] of AscLocalRows in the same step, all of one table and distinct. Gradients of handle 0 are ignored.
+  All handles are validated before a row is changed.
 grad: float[m, dim].
 )doc");
 
@@ -142,10 +141,12 @@ REGISTER_OP("AscApplyAdagradByAddress")
     .SetIsStateful()
     .SetShapeFn(ShapesOfUpdateByAddress<ascpipe::AdagradByAddress>)
     .Doc(R"doc(
-Adagrad for rows of an expansion table, where they lie: a row is [w | accumulator], and
+Adagrad for rows of an expansion table, in place.
+
+A row is [w | accumulator]. The formula is
 accumulator += g * g; w -= rate * g / sqrt(accumulator + 1e-7).
 
-handles, grad: as of AscApplyGradientDescentByAddress.
+handles, grad: See AscApplyGradientDescentByAddress.
 )doc");
 
 REGISTER_OP("AscApplyLazyAdamByAddress")
@@ -160,9 +161,9 @@ REGISTER_OP("AscApplyLazyAdamByAddress")
     .SetIsStateful()
     .SetShapeFn(ShapesOfUpdateByAddress<ascpipe::LazyAdam>)
     .Doc(R"doc(
-AscApplyLazyAdam for rows of an expansion table, where they lie: a row is [w | m | v].
+AscApplyLazyAdam for rows of an expansion table, in place. A row is [w | m | v].
 
-handles, grad: as of AscApplyGradientDescentByAddress.
+handles, grad: See AscApplyGradientDescentByAddress.
 )doc");
 
 namespace ascpipe {

@@ -32,30 +32,28 @@ REGISTER_OP("AscNextPlan")
       return ascpipe::SetKnownShapes(c, 1);
     })
     .Doc(R"doc(
-Claims the plan of a batch for one table, moves its rows, and returns where they are.
+Claims the plan of a batch for one table, moves its rows, and returns their slots.
 
-When training, the step holds the lease alone from its first claim to its end; rows that make room go home with their
-optimizer slots, missing rows come from there, and rows of new keys get their initial values.  When evaluating
-(training = false), keys are resolved as after the last trained step, nothing is changed, and keys without a row have
-slot -1.
+In training, the step holds the lease exclusively from its first claim to its end. Evicted rows move home with their
+optimizer slots, missing rows move from home to the device, and rows of new keys get their initial values. In
+evaluation, the op reads the state after the last trained step and changes nothing.
 
 ticket: int64 scalar of AscSubmit, fetched in the same step.
-state: the table variable float[rows, dim], then each of its optimizer slot variables float[rows, width].
-  An uninitialised variable is attached to the state of the table in this process.
-slots: int32[distinct ids of the batch], -1 where a key has no row; when training, 2^30 is added to the slots of
-  padding keys, whose rows are not to be updated; when evaluating, -2 - h stands for home row h.  Of an expansion
-  table always -2 - h, and when training, of a padding key, 2^30 more than that.  In a session that reads
-  a checkpoint, -2 - h stands for row h of the checkpoint.
-restore: int32, one per feature of the table, of the shape of its ids: index into slots.
-table: number of the table.
-stream: number of the stream.
-k: features of the table in this stream.
-n_state: number of state variables.
-training: whether this is the training channel.
-slot_initial: initial value of each optimizer slot: of n_state - 1 variables, or one for each of slot_widths.
-send_count: distinct keys of the batch at most, for each feature; with several ranks, of each owner. 0 = any number.
-shapes: what is known of the shape of each restore index; [] = nothing.
-slot_widths: of an expansion table, whose n_state is 1: floats of each optimizer slot within a home row.
+state: The table variable float[rows, dim], then each of its optimizer slot variables float[rows, width]. An
+  uninitialized variable is attached to the state of the table in this process.
+slots: int32[distinct ids of the batch]. -1 for a key without a row. In training, 2^30 is added to the slots of padding
+  keys, whose rows are not updated. -2 - h is home row h: in evaluation, and always for an expansion table, where 2^30
+  is also added for padding keys. In a session that reads a checkpoint, -2 - h is row h of the checkpoint.
+restore: int32 per feature of the table, with the shape of its ids: indexes into slots.
+table: Number of the table.
+stream: Number of the stream.
+k: Number of features of the table in this stream.
+n_state: Number of state variables.
+training: True for the training channel.
+slot_initial: Initial value of each optimizer slot: of n_state - 1 variables, or one per element of slot_widths.
+send_count: Maximum number of distinct keys of the batch per feature and, with several ranks, per owner; 0 for no limit.
+shapes: Known shapes of the restore indexes; [] for none.
+slot_widths: For an expansion table, whose n_state is 1: the length of each optimizer slot in a home row.
 )doc");
 
 // Not stateful: sessions cache kernels of stateful ops by name, and this op gets a new name for each set of fetches.
@@ -80,21 +78,22 @@ REGISTER_OP("AscPlans")
       return c->WithRank(c->input(0), 0, &ticket);
     })
     .Doc(R"doc(
-AscNextPlan for several tables of one stream: one op in place of one for each of them.
+AscNextPlan for several tables of one stream.
 
-Their plans are claimed as they come; the op ends when all have been, or with the first error.
+The op replaces one plan op per table. It claims each plan when the plan is ready, and ends when all plans are claimed
+or with the first error.
 
 ticket: int64 scalar of AscSubmit, fetched in the same step.
-state: of each table its variable, then its optimizer slot variables.
-slots: of each table.
-restore: of each table its features.
-tables: numbers of the tables; none is an expansion table.
-stream: number of the stream.
-features: how many each table has in this stream; k in all.
-states: how many state variables each table has; n_state in all.
-training: whether this is the training channel.
-slot_initial: of each table the initial value of each optimizer slot.
-send_counts: of each table.
+state: For each table its variable, then its optimizer slot variables.
+slots: The slots of each table.
+restore: For each table, a restore index per feature.
+tables: Numbers of the tables; none is an expansion table.
+stream: Number of the stream.
+features: Number of features of each table in this stream; the sum is k.
+states: Number of state variables of each table; the sum is n_state.
+training: True for the training channel.
+slot_initial: For each table, the initial value of each optimizer slot.
+send_counts: The send_count of each table.
 )doc");
 
 REGISTER_OP("AscProvisionalPlan")
@@ -113,17 +112,17 @@ REGISTER_OP("AscProvisionalPlan")
       return tensorflow::Status::OK();
     })
     .Doc(R"doc(
-Stands for the plan of a table until the pipeline is started, which puts AscNextPlan in its place.
+Placeholder of a table's plan, which is replaced by AscNextPlan when the pipeline starts.
 
-A lookup is built before the optimizer has made its slot variables, so the op that moves rows cannot be
-built with it.  Running this op is an error that says how to start the pipeline.
+A lookup is built before the optimizer has created its slot variables, so the op that moves rows cannot be built with
+it. This op fails with an error that explains how to start the pipeline.
 
 ticket: int64 scalar of AscSubmit.
-slots: int32[distinct ids], as of AscNextPlan.
-restore: int32, one per feature of the table, of the shape of its ids.
-table: number of the table.
-stream: number of the stream.
-k: features of the table in this stream.
+slots: int32[distinct ids]; see AscNextPlan.
+restore: int32 per feature of the table, with the shape of its ids.
+table: Number of the table.
+stream: Number of the stream.
+k: Number of features of the table in this stream.
 )doc");
 
 namespace ascpipe {

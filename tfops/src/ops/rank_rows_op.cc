@@ -38,21 +38,21 @@ REGISTER_OP("AscForward")
       return tensorflow::Status::OK();
     })
     .Doc(R"doc(
-Of several ranks: sends each rank the rows that it asks for, of all tables of a step in one exchange.
+With several ranks, sends each rank the rows that it requests, for all tables of a step in one exchange.
 
 owned: int64 scalar of AscGate.
-slots: int32[union of what all ranks ask of this one], of AscNextPlan.
-restore: int32[all that they ask, in rank order], index into slots.
-rows: float[all that they ask, dim], of AscLookup.
-places: int32[distinct ids of this rank's batch], row i of local, or -1 of a key without a row.
-local: float[distinct ids of this rank's batch, dim]; of keys without a row any values.
-n: number of tables.
-tables: numbers of the tables.
-stream: number of the stream.
-training: whether this is the training channel; then claims count from here on.
-has_backward: whether gradients follow.
-used: a number for the tables that the step uses, equal on all ranks.
-facts: what all ranks must have alike in the step, lines of FactsOf.
+slots: int32[union of the keys that all ranks request from this rank], from AscNextPlan.
+restore: int32[number of requested keys, in rank order], indexes into slots.
+rows: float[number of requested keys, dim], from AscLookup.
+places: int32[distinct ids of this rank's batch]: i for row i of `local`, or -1 for a key without a row.
+local: float[distinct ids of this rank's batch, dim]. Undefined for keys without a row.
+n: Number of tables.
+tables: Numbers of the tables.
+stream: Number of the stream.
+training: True for the training channel. The claims of the step become final in this exchange.
+has_backward: True if AscBackward follows in this step.
+used: A number that identifies the tables of the step; equal on all ranks.
+facts: Properties of the step that must be equal on all ranks: the lines of FactsOf.
 )doc");
 
 REGISTER_OP("AscBackward")
@@ -68,22 +68,24 @@ REGISTER_OP("AscBackward")
     .Attr("used: int")
     .SetShapeFn(tensorflow::shape_inference::UnknownShape)
     .Doc(R"doc(
-Of several ranks: sends gradients of rows to their owners, of all tables of a step in one exchange.
+With several ranks, sends the gradients of rows to their owners, for all tables of a step in one exchange.
 
 owned: int64 scalar of AscGate.
-restore: int32[all that ranks ask of this one, in rank order], index into the slots of AscNextPlan.
-values: float[valid, dim], of AscLookupGrad: a sum for each of `indices`, which rise.
+restore: int32[number of keys requested from this rank, in rank order], indexes into the slots of AscNextPlan.
+values: float[valid, dim] of AscLookupGrad: a sum for each of `indices`, which ascend.
 indices: int32[valid], rows of `local` of AscForward.
-asked: restore, but -1 where the rank that asked sends no gradient.
-grads: float[all that ranks ask of this one, dim].
-n: number of sums; a table may have several.
-tables: the number of the table of each.
-stream: number of the stream.
-used: a number for the tables that the step uses, equal on all ranks.
+asked: `restore`, with -1 where the requesting rank sends no gradient.
+grads: float[number of keys requested from this rank, dim].
+n: Number of sums; a table may have several.
+tables: Number of the table of each sum.
+stream: Number of the stream.
+used: A number that identifies the tables of the step; equal on all ranks.
 )doc");
 
 REGISTER_OP("AscApplied").SetIsStateful().SetShapeFn(tensorflow::shape_inference::NoOutputs).Doc(R"doc(
-Of several ranks: comes after all that reads the gradients of AscBackward; a step that fails before is half a step.
+With several ranks, reports that the gradients of AscBackward are applied.
+
+The op runs after all readers of these gradients. A step that fails before it may have been applied only in part.
 )doc");
 
 namespace ascpipe {

@@ -45,14 +45,14 @@ REGISTER_OP("AscLookup")
 Looks up the rows of all features of one table: embeddings_j[...] = rows[slots[restore_j[...]]].
 
 rows: float[device rows, dim], the table variable.
-slots: int32[distinct ids] of AscNextPlan, each in [0, device rows), of a padding key with 2^30 added, or -1 for
-  the default row; in evaluation also -2 - h for home row h of the table.
-restore: int32 of any shape, one per feature, each value in [0, distinct ids), or -1 for the default row where a
-  position has no id.
+slots: int32[distinct ids] of AscNextPlan. Each is in [0, device rows), with 2^30 added for a padding key, or -1 for
+  the default row. In evaluation, -2 - h is home row h of the table.
+restore: int32 of any shape, one per feature, each value in [0, distinct ids), or -1 for the default row if a position
+  has no id.
 default_row: float[dim], or a float scalar for all columns.
 embeddings: float, the shape of restore_j followed by dim.
-k: number of features.
-table: number of the table, needed where slots may name home rows; they are read where they lie, or in the rows of a
+k: Number of features.
+table: Number of the table, required if slots may be codes of home rows. These rows are read in place, or in the
   checkpoint that the session reads instead.
 )doc");
 
@@ -68,9 +68,9 @@ REGISTER_OP("AscRestoreRows")
 AscLookup over the rows of one batch: embeddings_j[...] = local[places[restore_j[...]]].
 
 local: float[distinct ids, dim] of AscLocalRows.
-places: int32[distinct ids] of AscLocalRows: a row of local, of a padding key with 2^30 added, or -1 for the default
+places: int32[distinct ids] of AscLocalRows: a row of `local`, with 2^30 added for a padding key, or -1 for the default
   row.
-restore, default_row, embeddings, k: as of AscLookup.
+restore, default_row, embeddings, k: See AscLookup.
 )doc");
 
 // Not stateful, for the same reason as AscPlans.
@@ -99,30 +99,32 @@ REGISTER_OP("AscRead")
     .Attr("pieces: list(int)")
     .SetShapeFn(ascpipe::ShapesOfRead)
     .Doc(R"doc(
-Looks up rows of several tables: what AscLookup, AscCombine and a concat of columns give, in one pass.
+Looks up rows of several tables in one pass, and combines bags and concatenates columns.
 
-rows: float[any, dim], table variables, or the rows of one batch that AscForward or AscLocalRows gives.
-slots: int32[distinct ids], one for each of `rows`, as AscLookup takes them.
-default_row: one for each of `rows`, as of AscLookup.
-restore: int32, one for each feature, as of AscLookup.
-splits: int64[bags + 1], of AscBagSplits.
+The op replaces AscLookup, AscRestoreRows, AscCombine, and a concat of columns.
+
+rows: float[any, dim], table variables, or the rows of one batch from AscForward or AscLocalRows.
+slots: int32[distinct ids], one tensor per tensor of `rows`; see AscLookup.
+default_row: One tensor per tensor of `rows`; see AscLookup.
+restore: int32, one tensor per feature; see AscLookup.
+splits: int64[bags + 1], from AscBagSplits.
 weights: float[ids].
-others: float[batch, columns], copied.
-embeddings: float.  An output of one feature that is not combined has the shape of restore followed by dim.  All other
-  outputs are [batch, width]; a feature that is not combined then has restore of shape [batch] or [batch, side by side],
-  and the rows of a combined one are bags.
-n: number of sources of rows.
-k: number of features.
-m: number of other tensors.
-o: number of outputs.
-tables: of each of `rows`, as `table` of AscLookup.
-sources: of each feature, which of `rows` it reads.
-bags: of each feature, which of `splits` it has; -1: its rows are not combined.
-weighted: of each feature, which of `weights` it has; -1: none.
-combiners: of each feature sum, mean or sqrtn; ignored if it is not combined.
-max_norms: of each feature, as of AscCombine.
-order: the pieces of all outputs, one output after the other: i for feature i, k + i for other input i; each once.
-pieces: of each output, how many of `order` it has.
+others: float[batch, columns], copied to the output.
+embeddings: float. An output of one feature that is not combined has the shape of its restore index followed by dim.
+  All other outputs are [batch, width]. In these, a feature that is not combined has a restore index of shape [batch] or
+  [batch, side by side], and a combined feature has one bag per row.
+n: Number of sources of rows.
+k: Number of features.
+m: Number of other tensors.
+o: Number of outputs.
+tables: For each of `rows`, the attribute `table` of AscLookup.
+sources: For each feature, the index of its source in `rows`.
+bags: For each feature, the index of its splits; -1 if its rows are not combined.
+weighted: For each feature, the index of its weights; -1 for none.
+combiners: For each feature, sum, mean or sqrtn; ignored if the feature is not combined.
+max_norms: For each feature, the attribute `max_norm` of AscCombine.
+order: The pieces of all outputs in order: i for feature i, k + i for other tensor i. Each occurs once.
+pieces: For each output, the number of its pieces in `order`.
 )doc");
 
 namespace ascpipe {

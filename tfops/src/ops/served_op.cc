@@ -21,10 +21,10 @@ REGISTER_OP("AscServedTable")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
     .Doc(R"doc(
-Names a table that is looked up in a file; AscOpenServedTable opens it.
+Returns the handle of a table that is looked up in a file. AscOpenServedTable opens the file.
 
-table: scalar handle.
-shared_name: the same for lookups that share the table, another for each other file.
+table: Scalar handle.
+shared_name: Lookups with the same name share the table. Each file needs its own name.
 )doc");
 
 REGISTER_OP("AscOpenServedTable")
@@ -34,11 +34,11 @@ REGISTER_OP("AscOpenServedTable")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(R"doc(
-Maps a table file and verifies all of it. Does nothing if the table is open already.
+Maps a table file and verifies all of it. Does nothing if the table is already open.
 
-table: of AscServedTable.
+table: Handle of AscServedTable.
 path: string scalar, a local file.
-seal: CRC-32 of the sums of the file that is wanted, in [0, 2^32).
+seal: CRC-32 of the checksums of the expected file, in [0, 2^32).
 )doc");
 
 namespace {
@@ -68,11 +68,11 @@ REGISTER_OP("AscServedLookup")
     .Doc(R"doc(
 Looks up the rows of keys in a table that AscOpenServedTable has opened.
 
-table: of AscServedTable.
-keys: of any shape.
-default_row: float[dim], or a float scalar for all columns: what a key without a row gives.
+table: Handle of AscServedTable.
+keys: A tensor of any shape.
+default_row: float[dim], or a float scalar for all columns: the row of a key that has none.
 rows: float, the shape of the keys followed by dim.
-dim: floats of a row of the table.
+dim: Length of a row of the table.
 )doc");
 
 // A separate op and not an output of AscServedLookup: TensorFlow cannot load a graph that has shapes for fewer outputs
@@ -89,8 +89,8 @@ REGISTER_OP("AscServedLookupFound")
     .Doc(R"doc(
 AscServedLookup that also returns which keys have a row in the table.
 
-table, keys, default_row, rows, dim: as of AscServedLookup.
-found: of the shape of the keys.
+table, keys, default_row, rows, dim: See AscServedLookup.
+found: bool, with the shape of the keys: true if the key has a row.
 )doc");
 
 namespace ascpipe {

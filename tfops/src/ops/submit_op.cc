@@ -19,16 +19,16 @@ REGISTER_OP("AscSubmit")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
     .Doc(R"doc(
-Hands the ids of one batch to the pipeline and returns the ticket of the batch.
+Passes the ids of one batch to the pipeline and returns the ticket of the batch.
 
-Never waits: the ids are kept by reference until there is room for them in the ring.  When the last
-reference to the ticket tensor is gone, the batch can no longer be trained and its frame is given back.
+The op never waits: it keeps references to the ids until the ring has room for them. When the last reference to the
+ticket tensor is released, the batch can no longer be trained, and its frame is freed.
 
-ids: one int32 or int64 tensor of at most 6 dimensions per feature, in the order in which the stream was declared.
-timestamp: none, or one int64 scalar greater than 0: the time of the batch.
-ticket: int64 scalar; travels with the batch to the plan ops of the same step.
+ids: One int32 or int64 tensor of at most 6 dimensions per feature, in the order in which the stream declares them.
+timestamp: None, or one int64 scalar greater than 0: the time of the batch.
+ticket: int64 scalar. It travels with the batch to the plan ops of the same step.
 n_stamps: 0 or 1.
-stream: number of the stream, as declared when the pipeline was started.
+stream: Number of the stream, as declared when the pipeline was started.
 )doc");
 
 REGISTER_OP("AscCycleEnd")
@@ -40,13 +40,15 @@ REGISTER_OP("AscCycleEnd")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
     .Doc(R"doc(
-Says whether sums of gradients are applied after a batch: its plan then has the rows of all batches of the cycle.
+Returns true if the accumulated gradients are applied after this batch.
 
-ticket: int64 scalar of AscSubmit, fetched in the same step, whose plan was claimed.
-batches: int64 scalar, the number of batches whose gradients were added since sums were applied last.
+The plan of such a batch contains the rows of all batches of the cycle.
+
+ticket: int64 scalar of AscSubmit, fetched in the same step; its plan must be claimed.
+batches: int64 scalar, the number of batches whose gradients were accumulated since the last application.
 is_end: bool scalar.
-table: number of a table that is trained.
-steps: batches of a cycle.
+table: Number of a table that is trained.
+steps: Number of batches of a cycle.
 )doc");
 
 namespace ascpipe {

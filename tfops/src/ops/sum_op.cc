@@ -59,18 +59,19 @@ REGISTER_OP("AscLookupGrad")
     .Doc(R"doc(
 Sums the gradients of all features of a table per row, in canonical order.
 
-The order of the additions of a row is: feature 0 to k-1, then position in the batch.  So the sum is
-bit-equal to unsorted_segment_sum over the concatenated gradients, at any number of threads.
+The gradients of a row are added by feature from 0 to k - 1, then by position in the batch. With any number of threads,
+the sum is bit-identical to unsorted_segment_sum over the concatenated gradients.
 
-slots: int32[distinct ids], as given to AscLookup.
-restore: int32, one per feature, as given to AscLookup.
+slots: int32[distinct ids], the input of AscLookup.
+restore: int32, one tensor per feature, the inputs of AscLookup.
 grads: float, the shape of restore_j followed by dim.
-values: float[valid, dim], sums of the distinct ids whose slot is neither -1 nor frozen, in the order of slots.
-indices: int32[valid], their slots: no repeats, none negative.
-k: number of features.
-dim: length of a row.
-partial: whether slots holds ids of other features too; those that none of these features has are left out,
-  since a row without a gradient is not trained.
+values: float[valid, dim], the sums of the distinct ids whose slot is a row that may be updated: neither -1, nor of a
+  padding key. They are in the order of slots.
+indices: int32[valid], the slots of these ids, distinct and not negative.
+k: Number of features.
+dim: Length of a row.
+partial: True if `slots` also has ids of other features. Ids that no feature of this op has are then left out, because
+  a row without a gradient is not trained.
 )doc");
 
 // Not stateful, for the same reason as AscPlans.
@@ -101,35 +102,35 @@ REGISTER_OP("AscSum")
     .Attr("max_norms: list(float)")
     .SetShapeFn(ShapesOfTables)
     .Doc(R"doc(
-AscLookupGrad of several tables in one op.  Gradients may be those of combined rows, as AscCombine combines them: then
-there is no gradient for each id.  Gradients may also be columns of one tensor.
+AscLookupGrad for several tables, with gradients of ids, of combined bags, or of columns of a matrix.
 
-The order of the additions of a row is that of AscLookupGrad.  For rows that max_norm cut, the gradient of the cut is
-computed once per feature, from the sum over the bags of the feature.
+The gradients of a row are added in the order of AscLookupGrad. Combined bags need no gradient tensor with a row per
+id. If a row was clipped by max_norm, the gradient of the clipping is computed once per feature, from the sum over all
+bags of the feature.
 
-rows: float[any, dim], the rows that the slots of a table name; needed with a max_norm.
-slots: int32[distinct ids], one for each table, as given to AscLookup.
-restore: int32, one for each feature, as given to AscLookup.
-grads: float; see columns.
-splits: int64[bags + 1], of AscBagSplits.
+rows: float[any, dim], the rows of a table's slots; required with a max_norm.
+slots: int32[distinct ids], one tensor per table; see AscLookup.
+restore: int32, one tensor per feature; see AscLookup.
+grads: float; see `columns`.
+splits: int64[bags + 1], from AscBagSplits.
 weights: float[ids].
-values: float[valid, dim], of each table as of AscLookupGrad.
-indices: int32[valid], of each table as of AscLookupGrad.
-n: number of tables.
-k: number of features.
-dims: length of a row of each table.
-partial: of each table, as of AscLookupGrad.
-rows_of: of each table, which of `rows` it has; -1: none.
-tables: of each feature, which table it belongs to.  The sums of a table are made in the order of its features.
-sources: of each feature, which of `grads` has its gradient.
-columns: of each feature, where its gradient begins in a matrix.  Of a feature that is not combined, restore has the
-  shape [batch] or [batch, side by side], and rows of the matrix beyond the batch are not read; of a combined one, the
-  matrix has a row for each bag.  -1: the gradient is the whole tensor, which has the shape of restore followed by dim,
-  or [bags, dim].
-bags: of each feature, which of `splits` it has; -1: its rows are not combined.
-weighted: of each feature, which of `weights` it has; -1: none.
-combiners: of each feature sum, mean or sqrtn; ignored if it is not combined.
-max_norms: of each feature, as of AscCombine.
+values: float[valid, dim], one tensor per table; see AscLookupGrad.
+indices: int32[valid], one tensor per table; see AscLookupGrad.
+n: Number of tables.
+k: Number of features.
+dims: Length of a row of each table.
+partial: For each table, the attribute `partial` of AscLookupGrad.
+rows_of: For each table, the index of its tensor in `rows`; -1 for none.
+tables: For each feature, the index of its table. Sums are computed in the order of the table's features.
+sources: For each feature, the index of its gradient in `grads`.
+columns: For each feature, the first column of its gradient in a matrix. A feature that is not combined then has a
+  restore index of shape [batch] or [batch, side by side], and further rows of the matrix are ignored; for a combined
+  feature, the matrix has one row per bag. -1 if the gradient is the whole tensor. Its shape is then the shape of the
+  restore index followed by dim, or [bags, dim].
+bags: For each feature, the index of its splits; -1 if its rows are not combined.
+weighted: For each feature, the index of its weights; -1 for none.
+combiners: For each feature, sum, mean or sqrtn; ignored if the feature is not combined.
+max_norms: For each feature, the attribute `max_norm` of AscCombine.
 )doc");
 
 namespace ascpipe {

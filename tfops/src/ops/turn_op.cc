@@ -15,13 +15,14 @@ REGISTER_OP("AscTurn")
       return c->WithRank(c->input(0), 0, &ticket);
     })
     .Doc(R"doc(
-Waits until AscNextPlan could claim the plan of a training batch for a table, and takes the lease for this step alone.
+Waits until AscNextPlan can claim the plan of a training batch for a table, and takes the lease exclusively.
 
-Put into steps that evaluate and train, before their evaluations: no other step trains between these and the claim.
+Steps that evaluate and train run this op before their evaluations. No other step can then train between the evaluations
+and the claim.
 
 ticket: int64 scalar of AscSubmit, fetched in the same step.
-table: number of the table.
-stream: number of the training stream.
+table: Number of the table.
+stream: Number of the training stream.
 )doc");
 
 namespace ascpipe {

@@ -46,21 +46,21 @@ REGISTER_OP("AscWithInitialRows")
     .Attr("table: int = -1")
     .SetShapeFn(ShapeOfRows<2>)
     .Doc(R"doc(
-The rows of keys, where a key without a row has the one that it would begin training with.
+Replaces the rows of keys without a row by their initial rows.
 
-An initial row is a function of a seed and the key alone.
+An initial row is a pure function of a seed and the key. Training would start with the same row.
 
-rows: float, the shape of the keys followed by dim; of keys without a row, whatever it is.
-keys: of any shape.
-found: whether each key has a row, of the shape of the keys.
-parameters: double[3]: a and b of the kind of initial rows, and the scale that multiplies each value.
-pool: float[pool rows, dim], from which keys pick by hash; [0, dim] where the kind is no pool.
-completed: float, of the shape of rows.
-dim: floats of a row.
+rows: float, the shape of the keys followed by dim. Rows of keys without a row are ignored.
+keys: A tensor of any shape.
+found: bool, with the shape of the keys: true if the key has a row.
+parameters: double[3]: a and b of the kind of initial rows, and the factor of each value.
+pool: float[pool rows, dim], from which keys select a row by hash; [0, dim] if the kind is not a pool.
+completed: float, with the shape of rows.
+dim: Length of a row.
 seed: 64 bits, as a signed number.
-kind: of the initial rows, of ascpipe/layout/initial_kinds.py.
-table: number of a table of the running pipeline: its seed, kind, parameters and pool hold, which those of a checkpoint
-  may have replaced, and those that are given are without effect; -1: those that are given.
+kind: Kind of initial rows, from ascpipe/layout/initial_kinds.py.
+table: Number of a table of the running pipeline, or -1. The seed, kind, parameters and pool of this table then replace
+  the inputs and attributes; a restored checkpoint may have changed them.
 )doc");
 
 // As above, for the inputs of a lookup. A boolean tensor of existing keys would take longer to compute than this op
@@ -80,14 +80,14 @@ REGISTER_OP("AscLookupWithInitialRows")
     .Attr("table: int = -1")
     .SetShapeFn(ShapeOfRows<3>)
     .Doc(R"doc(
-Rows as they were looked up, where a key without a row has the one that it would begin training with.
+Replaces the looked-up rows of keys without a row by their initial rows.
 
-rows: float, the shape of the keys followed by dim; of keys without a row, whatever it is.
-keys: of any shape.
-slots: int32[distinct keys], of the plan; -1 for a key without a row.
-restore: of the shape of the keys, places in slots; -1 where there is no key: what rows has stays.
-parameters, pool, dim, seed, kind, table: as AscWithInitialRows has them.
-completed: float, of the shape of rows.
+rows: float, the shape of the keys followed by dim. Rows of keys without a row are ignored.
+keys: A tensor of any shape.
+slots: int32[distinct keys] of the plan; -1 for a key without a row.
+restore: int32, with the shape of the keys: indexes into slots. -1 if the position has no key; its row does not change.
+parameters, pool, dim, seed, kind, table: See AscWithInitialRows.
+completed: float, with the shape of rows.
 )doc");
 
 namespace ascpipe {
