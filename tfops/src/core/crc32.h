@@ -8,7 +8,7 @@
 
 namespace ascpipe {
 
-// Lookup tables of a reflected polynomial.  after[k][b]: the checksum of byte b followed by k zero bytes.
+// Lookup tables of a reflected polynomial. after[k][b] is the checksum of byte b followed by k zero bytes.
 struct CrcTables {
   static constexpr int kLanes = 8;  // bytes per step; four times as fast as one byte per step
 
@@ -29,7 +29,7 @@ struct CrcTables {
   std::uint32_t after[kLanes][256];
 };
 
-// Returns the CRC of bytes that follow bytes with the CRC `before`.
+// Continues a checksum: returns the CRC of the earlier bytes, whose CRC is `before`, followed by `bytes`.
 template <std::uint32_t kPolynomial>
 std::uint32_t CrcByTables(const void* bytes, std::size_t count, std::uint32_t before) {
   static const CrcTables tables(kPolynomial);
