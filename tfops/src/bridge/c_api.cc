@@ -221,8 +221,9 @@ ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_
   });
 }
 
-// Returns the row capacity of a table in *rows: its home rows if it has any.  For expansion tables, only home rows with
-// memory count.
+// Sets *rows to the row capacity of a table.  The capacity of a table with rows on disk includes these rows.  Otherwise
+// it is the number of home rows, or the number of device rows if there are no home rows.  An expansion table counts
+// only home rows with memory.
 ASC_EXPORT int asc_table_capacity(int table, std::int64_t* rows, char* err, int err_bytes) {
   return OnTable(table, err, err_bytes, [rows](Pipeline*, const ascpipe::Table& found) {
     const ascpipe::TableSizes& sizes = found.sizes();

@@ -1,4 +1,4 @@
-// Layout of AscRead: the features that it looks up, and their concatenation into outputs.
+// Layout of AscRead: the features that the op looks up, and the concatenation of features into outputs.
 #ifndef ASCPIPE_BRIDGE_READ_LAYOUT_H_
 #define ASCPIPE_BRIDGE_READ_LAYOUT_H_
 
@@ -23,14 +23,14 @@ struct ReadLayout {
   bool is_combined(int feature) const { return bags[static_cast<std::size_t>(feature)] >= 0; }
 };
 
-// The layout of AscLookup and AscRestoreRows: each feature is an output.
+// Returns the layout of AscLookup and AscRestoreRows, in which each feature is an output.
 ReadLayout LayoutOfTable(int features);
 
-// The layout of AscRead, from its attributes.
+// Returns the layout of AscRead, computed from its attributes.
 tensorflow::Status ReadLayoutOf(tensorflow::OpKernelConstruction* construction, ReadLayout* layout);
 tensorflow::Status ReadLayoutOf(tensorflow::shape_inference::InferenceContext* context, ReadLayout* layout);
 
-// The shape function of AscRead.
+// Shape function of AscRead.
 tensorflow::Status ShapesOfRead(tensorflow::shape_inference::InferenceContext* c);
 
 }  // namespace ascpipe
