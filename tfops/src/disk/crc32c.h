@@ -7,8 +7,8 @@
 
 namespace ascpipe {
 
-// Returns the checksum of bytes that follow bytes with the checksum `before`.  Uses the processor's instruction if
-// it has one.
+// Continues a checksum: returns the CRC-32C of the earlier bytes, whose checksum is `before`, followed by `bytes`.
+// Uses the processor's instruction if the processor has one.
 std::uint32_t Crc32c(const void* bytes, std::size_t count, std::uint32_t before = 0);
 
 // Returns the same checksum by lookup tables, on any processor.

@@ -1,4 +1,4 @@
-// Kind of the file system of a directory.  Some file systems accept O_DIRECT but are not disks.
+// Kind of the file system of a directory.  Some file systems accept O_DIRECT but do not store data on a disk.
 #ifndef ASCPIPE_DISK_FILE_SYSTEM_H_
 #define ASCPIPE_DISK_FILE_SYSTEM_H_
 
@@ -20,7 +20,7 @@ struct FileSystem {
   const char* name;
 };
 
-// `type` is f_type of statfs(2).
+// The argument `type` is f_type of statfs(2).
 FileSystem FileSystemOfType(std::int64_t type);
 FileSystem FileSystemOf(int fd);
 
