@@ -17,7 +17,7 @@ bool All(const Headers& headers, PeerKind kind) {
   return std::all_of(headers.begin(), headers.end(), [kind](const PeerHeader& h) { return h.kind == kind; });
 }
 
-// Return true if a field is equal in all headers.
+// Returns true if a field is equal in all headers.
 template <typename Field>
 bool Agree(const Headers& headers, Field PeerHeader::*field) {
   return std::all_of(headers.begin(), headers.end(),

@@ -33,7 +33,7 @@ struct PeerVerdict {
   bool failed() const { return kind == VerdictKind::kFail || kind == VerdictKind::kPoison; }
 };
 
-// `headers`: in rank order.
+// Computes the verdict. `headers` contains the headers of all ranks in rank order.
 PeerVerdict Decide(const std::vector<PeerHeader>& headers);
 
 }  // namespace ascpipe
