@@ -1,5 +1,5 @@
-// Ops on the home rows of expansion tables. AscLocalRows copies the rows of a batch's keys and returns their handles;
-// AscNameRows returns handles only. AscReadRows and AscWriteRows read and write rows by handle.
+// Ops on the home rows of expansion tables. AscLocalRows copies the rows of a batch's keys and returns their handles.
+// AscNameRows returns only handles. AscReadRows and AscWriteRows read and write rows by handle.
 // AscApplyGradientDescentByAddress, AscApplyAdagradByAddress and AscApplyLazyAdamByAddress are optimizers of such rows.
 #include <algorithm>
 #include <memory>
@@ -44,7 +44,7 @@ table: number of the table, at most 254.
 dim: length of an embedding.
 )doc");
 
-// Not stateful, for the same reason as AscPlans.
+// The op is not stateful, for the same reason as AscPlans.
 REGISTER_OP("AscNameRows")
     .Input("slots: int32")
     .Input("ticket: int64")

@@ -58,7 +58,8 @@ shapes: what is known of the shape of each restore index; [] = nothing.
 slot_widths: of an expansion table, whose n_state is 1: floats of each optimizer slot within a home row.
 )doc");
 
-// Not stateful: sessions cache kernels of stateful ops by name, and this op gets a new name for each set of fetches.
+// The op is not stateful, because a session caches kernels of stateful ops by name. This op has a new name for each set
+// of fetches, so the cache would grow.
 REGISTER_OP("AscPlans")
     .Input("ticket: int64")
     .Input("state: Ref(n_state * float)")
@@ -128,7 +129,7 @@ k: features of the table in this stream.
 
 namespace ascpipe {
 
-// Kernel of both ops: AscNextPlan has one table.
+// Kernel of AscNextPlan and AscPlans. AscNextPlan has one table.
 class NextPlanOp : public tensorflow::AsyncOpKernel {
  public:
   explicit NextPlanOp(tensorflow::OpKernelConstruction* construction) : AsyncOpKernel(construction) {
