@@ -27,7 +27,7 @@ using ascpipe::CoreStatus;
 using ascpipe::Error;
 using ascpipe::Pipeline;
 
-// Calls `work` with the pipeline under construction or the started pipeline, and returns its status.
+// Calls `work` with the pipeline under construction or the started pipeline, and returns the status of `work`.
 template <typename Work>
 int OnOwned(char* err, int err_bytes, const Work& work) {
   const std::shared_ptr<Pipeline> pipeline = ascpipe::OwnedPipeline();
@@ -35,7 +35,7 @@ int OnOwned(char* err, int err_bytes, const Work& work) {
   return Answer(Error(Code::kFailedPrecondition, "asc_pipeline_new comes first"), err, err_bytes);
 }
 
-// Calls `work` with a table of the pipeline that ops use, and returns its status.
+// Calls `work` with a table of the pipeline that ops use, and returns the status of `work`.
 template <typename Work>
 int OnTable(int table, char* err, int err_bytes, const Work& work) {
   std::shared_ptr<Pipeline> pipeline;

@@ -33,7 +33,7 @@ class AskWait : public ascpipe::ThreadWait {
   const std::shared_ptr<const Asking> asking_;
 };
 
-// Calls `work` with the ranks of the pipeline, and returns its status.
+// Calls `work` with the ranks of the pipeline, and returns the status of `work`.
 template <typename Work>
 int OnRanks(char* err, int err_bytes, const Work& work) {
   const std::shared_ptr<Pipeline> pipeline = ascpipe::OwnedPipeline();
@@ -116,8 +116,9 @@ ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_
 }
 
 // Lets a rank other than rank 0 take part in an exchange in which it is idle.  If `begins` is 0, the call continues the
-// last exchange. *seen is 1 if rank 0 sends a request, 0 if it does something else, 2 if it is busy, and -1 after the
-// timeout. *silence_ms is the time since a rank last made progress with a request of rank 0.
+// last exchange.  *seen receives the activity of rank 0: 1 for a request, 2 for a busy rank, and 0 for another
+// activity.  *seen is -1 after the timeout.  *silence_ms is the time since a rank last made progress with a request of
+// rank 0.
 ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, std::int64_t* silence_ms, char* err,
                               int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {

@@ -131,7 +131,7 @@ ASC_EXPORT int asc_load_begin(std::int64_t hold, int table, std::int64_t entries
                  [=](Hold* held, Table* found) { return held->BeginLoad(found, entries, rows); });
 }
 
-// Writes entries from `first` on.  Each array has `count` values.  `rows` is 1 if entry i has row i.
+// Writes entries from `first` on.  Each array has `count` values.  If `rows` is 1, entry i gets row i.
 ASC_EXPORT int asc_load_entries(std::int64_t hold, int table, std::int64_t first, std::int64_t count,
                                 const std::int64_t* keys, const std::int64_t* counts, const std::int64_t* timestamps,
                                 int rows, char* err, int err_bytes) {
@@ -140,7 +140,7 @@ ASC_EXPORT int asc_load_entries(std::int64_t hold, int table, std::int64_t first
   });
 }
 
-// Keeps the row locations in entries valid until asc_disk_end.
+// Keeps the row locations in entries valid until asc_disk_end is called.
 ASC_EXPORT int asc_disk_begin(std::int64_t hold, int table, std::int64_t* epoch, char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) {
     *epoch = held->BeginReading(found);

@@ -18,7 +18,7 @@ inline void FinishClaim(const PartView& part, std::int64_t ticket) {
   Exchange(part.word(), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
 }
 
-// Counts a trained batch in the ring.  Call it after a claim, never before.
+// Counts a trained batch in the ring.  Call CountTrained after a claim, never before.
 inline void CountTrained(const RingView& ring, std::int64_t frame) {
   if (Exchange(&ring.frame(frame)->trained, 1u) == 0) FetchAdd(&ring.header()->trained, std::int64_t{1});
 }

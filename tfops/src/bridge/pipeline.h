@@ -40,8 +40,8 @@ class Pipeline {
   // of `padding_keys` are never updated.
   CoreStatus AddTable(int number, const std::string& name, const TableSizes& sizes,
                       std::vector<std::int64_t> padding_keys, const InitialRows& initial, int fd, std::int64_t bytes);
-  // Copies the pool of initial rows, float[rows, dim].  Call it before the table's streams are added, or between two
-  // steps to replace the pool.
+  // Copies the pool of initial rows, float[rows, dim].  Call SetPool before the table's streams are added, or between
+  // two steps to replace the pool.
   CoreStatus SetPool(int number, const float* pool, std::int64_t rows, std::int64_t dim);
   // Adds a stream.  AddStream may be called after Start; the stream then accepts batches immediately.  A table belongs
   // to at most one training stream.
@@ -53,7 +53,7 @@ class Pipeline {
   // Accumulates gradients of a trained table over `steps` >= 1 batches, starting with the next batch.
   CoreStatus Accumulate(int table, std::int64_t steps);
 
-  // Sets the ranks of a program with several ranks.  Call it before Start.
+  // Sets the ranks of a program with several ranks.  Call SetRanks before Start.
   CoreStatus SetRanks(std::unique_ptr<Ranks> ranks);
   // Averages the gradients of a table over ranks instead of summing them.
   void SetAverages(int table);

@@ -22,8 +22,9 @@ class PlanMoves {
   // Returns true if a background save has memory for images of all home rows that a plan can change.
   static bool ImagesFit(const PartView& part, Table* table);
 
-  // Copies, validates and executes the moves.  Call it after the claim, and again after TakeBack, even for another plan
-  // of the same batch.  It neither waits nor allocates outputs.  It returns an error only if the record is damaged.
+  // Copies, validates and executes the moves.  Call CarryOut after the claim, and again after TakeBack, even for
+  // another plan of the same batch.  It neither waits nor allocates outputs.  It returns an error only if the record is
+  // damaged.
   tensorflow::Status CarryOut(tensorflow::OpKernelContext* ctx);
   // Copies evicted rows back to their slots from their home rows, which are unchanged.
   void TakeBack() const { moves_.Back(0, moves_.outs()); }

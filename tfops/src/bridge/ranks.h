@@ -137,7 +137,7 @@ class Ranks {
   // Abandons a question of rank 0.  The other ranks receive END without success.  `changes` is true if the question
   // changes tables.  In this case this rank has not made the change, so no rank may continue to train.
   void Abandon(std::int64_t number, bool changes, Asking* asking);
-  // Sends the answer of another rank, in one line.
+  // Sends this rank's answer to a question of rank 0, in one line.
   void Answer(std::int64_t number, const std::string& text) { peers_.Answer(Text(number, " ", text)); }
   // Returns true if all other ranks have answered a question of rank 0. *answers contains the answers by rank.  An
   // answer is "" if the rank has not answered yet.
@@ -145,8 +145,8 @@ class Ranks {
   // Drops the current and later answers to a question of rank 0.
   void DropAnswers(std::int64_t number);
 
-  // Begins an exchange in which this rank is idle.  Only ranks other than rank 0 call it.  The exchange ends when rank
-  // 0 sends a request or does something else.
+  // Begins an exchange in which this rank is idle.  Only ranks other than rank 0 call BeginLook.  The exchange ends
+  // when rank 0 sends a request or does something else.
   std::shared_ptr<const Asking> BeginLook();
   std::shared_ptr<const Asking> look() {  // the one that was begun last
     std::lock_guard<std::mutex> lock(mutex_);

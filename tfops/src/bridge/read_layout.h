@@ -10,14 +10,14 @@
 namespace ascpipe {
 
 struct ReadLayout {
-  // Number of the first input of each kind.  `rows` come first, then the `slots` of each source.
+  // Number of the first input of each kind.  The inputs `rows` come first, followed by the `slots` of each source.
   int default_row = 0, restore = 0, splits = 0, weights = 0, others = 0;
   // Number of inputs of each kind.
   int source_count = 0, feature_count = 0, splits_count = 0, weights_count = 0, other_count = 0;
 
   std::vector<int> sources;  // of each feature, which of `rows` it reads
   std::vector<int> bags;     // of each feature, which of `splits` it has; -1: it is not combined
-  // Concatenated pieces of each output: i for feature i, feature_count + i for other input i.
+  // Pieces that each output concatenates.  Piece i is feature i, and piece feature_count + i is other input i.
   std::vector<std::vector<int>> outputs;
 
   bool is_combined(int feature) const { return bags[static_cast<std::size_t>(feature)] >= 0; }

@@ -19,9 +19,9 @@ class RowReading {
   RowReading(const RowReading&) = delete;
   RowReading& operator=(const RowReading&) = delete;
 
-  // Announces the epoch.  Call it while the step holds the lease, before the request to the worker.
+  // Announces the epoch.  Call Begin while the step holds the lease, before the request to the worker.
   void Begin();
-  // Returns true if the requested rows are ready to be copied.  Call it after the worker's answer.
+  // Returns true if the requested rows are ready to be copied.  Call MayCopy after the worker's answer.
   bool MayCopy();
   // Returns true if rows have been copied, and false if the answer was not processed yet.
   bool is_copying() const { return copies_ != nullptr; }

@@ -29,7 +29,7 @@ class BackgroundSave {
 
   // Returns the copy of a state array of the device table.  The copy has no data if the array does not exist.
   CoreStatus Device(int table, int index, StateRows* copy) const;
-  // Copies the entries of a table (core/entry_snapshot.h).  Call it once for each table.
+  // Copies the entries of a table (core/entry_snapshot.h).  Call ReadEntries once for each table.
   CoreStatus ReadEntries(int table, layout::Entry* entries, std::int64_t count);
   // Declares all home rows that will be read with ReadRows.  Each row is read once.  For a table with rows on disk,
   // `numbers` are entry numbers, and each row is in a home row or on disk.

@@ -45,15 +45,15 @@ class StepEnd : public tensorflow::ResourceBase {
   void Cuts() { cuts_ = true; }
   // Records that the step has claimed or read a ticket.  The ticket is closed at the end of the step.
   void Claimed(TicketHold hold);
-  // Stores rows that an evaluation has copied from a table with rows on disk, for the lookups that read its `slots`.
+  // Stores rows that an evaluation has copied from a table with rows on disk, for the lookups that read `slots`.
   void Reads(const std::int32_t* slots, std::shared_ptr<const StepRows> rows);
   std::shared_ptr<const StepRows> RowsOf(const std::int32_t* slots) const;  // null: it has none
   // Records that the step has claimed a ticket for the table.  Handles of the table's rows are valid until the end of
   // the step.
   void BeginHandles(Table* table, std::int64_t ticket);
 
-  // Records an exchange of this batch that the other ranks wait for.  Only programs with several ranks use it.  If the
-  // step ends before the exchange, the other ranks are notified.
+  // Records an exchange of this batch that the other ranks wait for.  Only programs with several ranks use Owes.  If
+  // the step ends before the exchange, the other ranks are notified.
   void Owes(const PeerHeader& header);
   void OwesNothing();
   // Adds a claim that becomes final with Commit.  The end of the step reverts claims that are not final.
@@ -61,7 +61,7 @@ class StepEnd : public tensorflow::ResourceBase {
   void Commit();
   // Reverts the claims and releases the lease.  Later, ClaimAgain claims the same plans again.
   void PutAside();
-  // Adds a table that an evaluation has read.  It is not called for rows of a checkpoint, because these rows do not
+  // Adds a table that an evaluation has read.  Pends is not called for rows of a checkpoint, because these rows do not
   // change.
   void Pends(PendingRead read);
   void HasRead();

@@ -42,14 +42,14 @@ class Table {
   int number() const { return number_; }
   const std::string& name() const { return name_; }
   const InitialRows& initial() const { return initial_; }
-  // Sets the pool of initial rows, float[rows, dim].  Call it before the pipeline starts, or between steps.
+  // Sets the pool of initial rows, float[rows, dim].  Call SetPool before the pipeline starts, or between steps.
   void SetPool(std::vector<float> pool, std::int64_t rows) {
     initial_.pool = std::move(pool);
     initial_.pool_rows = rows;
   }
   // Returns the padding keys in ascending order, without duplicates.
   const std::vector<std::int64_t>& padding_keys() const { return padding_keys_; }
-  // Sets the seed of new rows.  Call it only before or between steps, because readers hold the lease.
+  // Sets the seed of new rows.  Call SetSeed only before or between steps, because readers hold the lease.
   void SetSeed(std::uint64_t seed) { initial_.seed = seed; }
   const DeviceTable& device() const { return *device_; }
   const std::shared_ptr<DeviceTable>& shared_device() const { return device_; }
@@ -66,7 +66,7 @@ class Table {
   // Returns true if the table has rows on disk.  Such a table has two readers: 0 for evaluations, 1 for saves and
   // loads.
   bool is_on_disk() const { return disk_ != nullptr; }
-  // Sets the directories of the row files, for error texts.  Call it before a step uses the table.
+  // Sets the directories of the row files, for error texts.  Call SetDirectories before a step uses the table.
   void SetDirectories(std::string directories) { directories_ = std::move(directories); }
   const std::string& directories() const { return directories_; }
   std::int64_t most_disk_rows() const { return disk_rows_; }  // at home and on disk together; 0: none go to disk
@@ -109,7 +109,7 @@ class Table {
   // it at a time.
   float* CopyMemory(int index, std::int64_t width);
 
-  // Starts storing images of home rows before they change.  A null `log` stops it.
+  // Starts storing images of home rows before they change.  A null `log` stops the storing of images.
   void KeepRows(std::shared_ptr<RowLog> log);
   std::shared_ptr<RowLog> row_log();
   // Returns true if a background save still uses the table's keys to find moving rows.  No key may be removed then.
@@ -120,7 +120,7 @@ class Table {
   void EndHandles() { step_.store(0); }
   int step() const { return step_.load(); }  // 0: no handle is valid
 
-  // The wait whose ticket the table worker was last requested to plan.  Only the waiter thread uses this member.
+  // Wait with the ticket that the table worker was last requested to plan.  Only the waiter thread uses this member.
   Wait* wanter = nullptr;
 
  private:

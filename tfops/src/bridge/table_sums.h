@@ -21,7 +21,7 @@ class TableSums {
   tensorflow::Status Begin(const std::string& op, const tensorflow::Tensor& slots, const tensorflow::Tensor* rows,
                            std::int64_t dim, bool partial, std::vector<BagGradient> lookups);
 
-  // Allocates the outputs number `values` and `indices`.
+  // Allocates the outputs with the numbers `values` and `indices`.
   tensorflow::Status Allocate(tensorflow::OpKernelContext* ctx, int values, int indices);
 
   std::int64_t positions() const { return positions_; }
@@ -31,7 +31,7 @@ class TableSums {
   // is only one part.
   void Add(const SumPart& part);
 
-  // Adds all gradients on all threads.  Call it only if there are no bags.
+  // Adds all gradients on all threads.  Call AddTogether only if there are no bags.
   void AddTogether(tensorflow::OpKernelContext* ctx);
 
   tensorflow::Status Outcome(const std::string& op) const;

@@ -29,8 +29,8 @@ T Exchange(T* word, T value) {
   return __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST);
 }
 
-// Sets the word to `desired` if it is `expected`.  Returns true if it was `expected`.  The operation is a full fence in
-// either case.
+// Sets the word to `desired` if it is `expected`.  Returns true if the word was `expected`.  The operation is a full
+// fence in either case.
 template <typename T>
 bool CompareExchange(T* word, T expected, T desired) {
   return __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);

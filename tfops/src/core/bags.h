@@ -48,7 +48,8 @@ void RowGradients(const float* rows, const Bags& bags, const float* grad, std::i
 
 // The functions below process one bag or one row.
 
-// Sums the values of a row in the same order as Eigen: eight lanes, whose sum is added to the sum of the remainder.
+// Sums the values of a row in the same order as Eigen, in eight lanes.  The sum of the lanes is added to the sum of the
+// remainder.
 template <typename Value>
 ASC_INLINE float LaneSum(std::int64_t dim, const Value& value) {
   float lanes[8] = {0};

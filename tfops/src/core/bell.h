@@ -19,7 +19,7 @@ namespace ascpipe {
 // Increments the futex word and wakes its sleepers.  Sleepers may be other processes, so FUTEX_PRIVATE is not used.
 void FutexBumpAndWake(std::uint32_t* futex);
 
-// Sleeps while *futex is `seen`.  Returns false if it has slept for `slice_ms`.
+// Sleeps while *futex is `seen`.  Returns false if `slice_ms` have passed.
 bool FutexSleep(std::uint32_t* futex, std::uint32_t seen, int slice_ms);
 
 std::int64_t NowNs();  // monotonic
@@ -50,7 +50,8 @@ class BellOwner {
   BellOwner(layout::Bell* bell, int spin_us);
 
   // Waits until `ready()` returns true, but at most one slice, so that the caller can check its stop flags.  `ready`
-  // may do work.  It is not called again after it has returned true, and its last call does not count as waiting time.
+  // may do work.  `ready` is not called again after it has returned true, and its last call does not count as waiting
+  // time.
   template <typename Ready>
   bool WaitSlice(Ready ready, int slice_ms = layout::kSliceMs) {
     if (ready()) return true;

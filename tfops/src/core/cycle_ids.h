@@ -40,13 +40,13 @@ class CycleIds {
   void SetSteps(int table, std::int64_t steps);
   // Returns whether any table has cycles.
   bool Any() const;
-  // Sets the number of batches that were trained before the next batch.  Call it after a checkpoint was restored.
-  // `open` is the last batch that a step may still use, or 0.
+  // Sets the number of batches that were trained before the next batch.  Call SetBefore after a checkpoint was
+  // restored.  `open` is the last batch that a step may still use, or 0.
   void SetBefore(std::int64_t batches, std::int64_t open);
   // Sets the distinct ids of the unfinished cycle of a checkpoint.  These ids replace the ids of used batches.
   void SetIds(int table, std::int64_t open, std::vector<std::int64_t> ids);
-  // Returns true if a later call of SetBefore or SetIds has changed the cycles of a batch that was passed before the
-  // call.  Only tables with cycles of `steps` batches are considered.
+  // Returns true if SetBefore or SetIds was called after Pass has processed the batch, and the call changed the batch's
+  // cycle.  Only tables with cycles of `steps` batches are considered.
   bool IsOfBefore(std::int64_t sequence, std::int64_t steps) const;
 
   // Processes the batches of a stream in order.  Appends the distinct ids of a cycle to its last batch.  `open` is the

@@ -32,7 +32,7 @@ class DealtGradients {
   // first Add.
   void Deal(std::int64_t begin, std::int64_t end);
 
-  // Returns the first restore index outside [-1, place_count).  Call it after Deal.  Do not call Add if there is such
+  // Returns the first restore index outside [-1, place_count).  Call bad after Deal.  Do not call Add if there is such
   // an index.
   BadIndex bad() const;
 

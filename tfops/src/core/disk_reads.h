@@ -25,10 +25,11 @@ class DiskReads {
 
   // Returns true if the disk worker has no unfinished request.
   bool IsIdle() const;
-  // Requests at most kDiskReads rows to be read, or to be written from row(i).  Call it only if IsIdle returns true,
+  // Requests at most kDiskReads rows to be read, or to be written from row(i).  Call Ask only if IsIdle returns true,
   // and ring the disk worker's bell afterwards.
   void Ask(const DiskPlace* places, std::int64_t count, layout::RequestKind kind);
-  // Returns the index of the first failed row and sets *error, or returns -1.  Call it only if IsIdle returns true.
+  // Returns the index of the first failed row and sets *error, or returns -1.  Call FirstFailed only if IsIdle returns
+  // true.
   std::int64_t FirstFailed(std::int32_t* error) const;
 
   std::int64_t count() const { return count_; }

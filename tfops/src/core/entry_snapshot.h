@@ -14,8 +14,8 @@ namespace ascpipe {
 // Returns the number of entries of a table that are or were used.  `opened` is the header as the supervisor wrote it.
 std::int64_t EntriesUsed(const layout::Table& opened, const layout::Table& header);
 
-// Starts a snapshot.  The worker then logs an image of each entry before it changes the entry.  Call it between two
-// steps, when no entry changes.
+// Starts a snapshot.  The worker then logs an image of each entry before it changes the entry.  Call BeginSnapshot
+// between two steps, when no entry changes.
 void BeginSnapshot(const layout::Table& opened, layout::Table* header);
 
 // Ends the snapshot, even if it was not copied.  The worker may be waiting for the end of the snapshot.

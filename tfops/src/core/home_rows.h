@@ -58,9 +58,9 @@ inline std::int64_t HomeOf(std::int32_t code) {
 }
 
 // Computes the handles and places of the rows of a plan.  `codes`, `handles` and `places` have `count` elements.  A
-// handle is 0 if the key has no row.  Place i is kSlotNone if the key has no row, otherwise i, with kSlotFrozen if the
-// code includes it.  Returns the index of the first code of a row without memory, or -1.  Elements after this index are
-// not written.
+// handle is 0 if the key has no row.  Place i is kSlotNone if the key has no row.  Otherwise it is i, plus kSlotFrozen
+// if the code includes kSlotFrozen.  Returns the index of the first code of a row without memory, or -1.  Elements
+// after this index are not written.
 std::int64_t NameRows(const std::int32_t* codes, std::int64_t count, const HandledTable& table, std::int64_t* handles,
                       std::int32_t* places);
 

@@ -38,7 +38,7 @@ class LateWaits {
   LateWaits(const SessionView& session, int supervisor_pid, double wait_timeout_s, const Limits& limits)
       : session_(session), supervisor_pid_(supervisor_pid), wait_timeout_s_(wait_timeout_s), limits_(limits) {}
 
-  // Returns true if a line about the wait that began at `began_ns` is due.  Call it at least once per second, even
+  // Returns true if a line about the wait that began at `began_ns` is due.  Call IsDue at least once per second, even
   // while no wait is pending.  A longer gap between calls does not count as waiting, because it means that this process
   // was stopped.
   bool IsDue(std::int64_t began_ns, std::int64_t now_ns);

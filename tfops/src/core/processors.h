@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <type_traits>
 
-// Compiles another version of a function for processors with wider registers.  Use it for loops whose result does not
-// depend on the register width.  Called functions are multiversioned only if they are ASC_INLINE.  The macro is empty
-// with sanitizers, because their code runs before the loader resolves versions.
+// Compiles another version of a function for processors with wider registers.  Use the macro for loops whose result
+// does not depend on the register width.  Called functions are multiversioned only if they are ASC_INLINE.  The macro
+// is empty with sanitizers, because their code runs before the loader resolves versions.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define ASC_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
 #else

@@ -16,9 +16,9 @@ namespace ascpipe {
 
 // Allocator of contiguous frames in a ring's arena, in FIFO order.
 //
-// Positions always increase.  A frame that does not fit before the end of the arena starts the next lap at the
-// beginning of the arena, and the remaining bytes at the end are skipped.  While all frames are in one lap, the arena
-// can grow at its end without moving frames.
+// Positions always increase.  If a frame does not fit before the end of the arena, it starts the next lap at the
+// beginning of the arena.  The remaining bytes at the end are skipped.  While all frames are in one lap, the arena can
+// grow at its end without moving frames.
 class Arena {
  public:
   explicit Arena(std::int64_t bytes) : bytes_(bytes & ~(layout::kCacheLine - 1)) {}

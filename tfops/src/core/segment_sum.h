@@ -15,7 +15,8 @@ inline bool IsTrained(std::int32_t slot) {
 }
 
 // Numbers the slots of trainable rows, and returns the number of these slots.  `slots` and `places` are int32[n].
-// `places` receives the number of each slot, or -1.  `indices` is int32[n] and receives the slots of trainable rows.
+// `places` receives the number of each slot, or -1 for the slot of another row.  `indices` is int32[n] and receives the
+// slots of trainable rows.
 std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::int32_t* places, std::int32_t* indices);
 
 // Gradients of one lookup.

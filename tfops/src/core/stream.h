@@ -53,8 +53,8 @@ class Batch {
 
 class Stream {
  public:
-  // `run` is the upper bits of every ticket.  `fd` is the ring's segment; the caller owns it.  If `fd` is -1, the ring
-  // never grows.
+  // `run` forms the upper bits of every ticket.  `fd` is the ring's segment; the caller owns it.  If `fd` is -1, the
+  // ring never grows.
   Stream(std::int64_t run, int number, std::unique_ptr<Segment> segment, const RingView& ring,
          const SessionView& session, int fd = -1, std::shared_ptr<RingBudget> budget = nullptr);
   ~Stream();
@@ -82,7 +82,7 @@ class Stream {
   void BeganWith(int table, std::vector<std::int64_t> keys);
   // Returns the number of trained batches, including the batches before a restore.
   std::int64_t TrainedBatches() const;
-  // Returns true if a batch was submitted before a restore that changes its cycle of `steps` batches.
+  // Returns true if a batch was submitted before a restore that has changed the batch's cycle of `steps` batches.
   bool IsOfBefore(std::int64_t ticket, std::int64_t steps) const;
 
   // Acquires a hold on an open ticket, or returns an error.
@@ -103,7 +103,8 @@ class Stream {
     std::unique_ptr<FrameRecord> record;  // without the frame's number and offset
   };
 
-  // Sequence numbers of the first and the last open ticket.  If no ticket is open, they are the next number and 0.
+  // Sequence numbers of the first and the last open ticket.  If no ticket is open, `first` is the next number and
+  // `last` is 0.
   struct Open {
     std::int64_t first, last;
   };

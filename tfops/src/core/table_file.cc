@@ -132,8 +132,8 @@ CoreStatus TableFile::CheckSums(std::uint32_t seal, const Share& share) const {
   return CoreStatus();
 }
 
-// Verifies the checksum of one piece.  It uses pread, because a disk error in the mapping would raise a signal instead
-// of an error.
+// Verifies the checksum of one piece.  The function uses pread, because a disk error in the mapping would raise a
+// signal instead of an error.
 bool TableFile::SumIsRight(std::int64_t piece) const {
   std::int64_t at = piece * kTableFilePiece;
   const std::int64_t end = std::min(at + kTableFilePiece, body_bytes_);

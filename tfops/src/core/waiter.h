@@ -32,7 +32,7 @@ class Wait {
   // wait.
   virtual void Finish(const CoreStatus& status) = 0;
 
-  // Cancels the wait.  Any thread may call it when the step was cancelled.
+  // Cancels the wait.  Any thread may call Cancel when the step was cancelled.
   void Cancel() { cancelled_.store(true); }
 
   layout::WaitsFor waits_for = layout::kWaitNone;
@@ -64,7 +64,7 @@ class Waiter {
   // Ends every wait with CANCELLED, and then ends the thread.  Stop is idempotent.
   void Stop();
 
-  // Adds a wait.  Add is thread-safe.  It never calls `Finish` itself, but the waiter thread does.
+  // Adds a wait.  Add is thread-safe.  Only the waiter thread calls `Finish`.
   void Add(std::shared_ptr<Wait> wait);
   // Polls a wait that was not added, unless other waits are pending.  TryAtOnce is thread-safe.  Returns true and sets
   // *status if the wait is over; `Finish` is then not called.  Otherwise the caller must Add the wait.

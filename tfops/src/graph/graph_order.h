@@ -19,9 +19,9 @@ Nodes Origins(const Nodes& from, const char* type);
 // Set of sides of conditionals. Each element is the node and output of the predicate, and the side.
 using Branch = std::set<std::tuple<int, int, int>>;
 
-// Returns the branches that contain each node, by node. A node that reads or waits for a branch that is not taken does
-// not run either, up to the Merge where branches join. All nodes of the same branches run, or none of them runs, so one
-// op may replace several of these nodes. `order` contains the nodes of the graph in reverse post-order.
+// Returns the branches that contain each node, by node. If a branch is not taken, the nodes that read it or wait for it
+// do not run. The branch ends at the Merge where branches join. All nodes of the same branches run, or none of them
+// runs, so one op may replace several of these nodes. `order` contains the nodes of the graph in reverse post-order.
 std::vector<Branch> BranchesOf(const tensorflow::Graph& graph, const Nodes& order);
 
 // Planned replacements of nodes, which the order takes into account.

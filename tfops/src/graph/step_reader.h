@@ -18,7 +18,7 @@ struct Reading {
   Nodes ops;                 // by item
   std::vector<Port> values;  // by value
   Nodes cuts;                // by index of the cut
-  // Control inputs of the ops between a lookup and its readers, and of the readers.
+  // Control inputs of the readers of a lookup, and of the ops between the lookup and its readers.
   std::vector<Nodes> waits_of_bags;
   std::vector<std::vector<Nodes>> waits_of_pieces;  // by join
   std::vector<Nodes> waits_of_sums;

@@ -197,8 +197,8 @@ class VariableOrder {
   }
 
   // Copies the value before the update, for readers in branches and loops. Such readers may run never or many times, so
-  // no control edge can lead from them to an update outside. If the program makes some of these readers wait for an
-  // update, TensorFlow decides the order.
+  // no control edge can lead from such a reader to an update outside. If the program makes some of these readers wait
+  // for an update, TensorFlow decides the order.
   Status CopyIntoControlFlow(const Uses& uses) {
     const Reached after(graph_, Reached::Way::kAfter, uses.updates);
     std::set<const Node*> seen;

@@ -256,7 +256,7 @@ UpdateRule FindRule(const std::string& op, tensorflow::DataType index) {
 
 }  // namespace
 
-// Kernel of all five ops. For an op other than AscUpdate, the name of the op names the formula, and the op has one
+// Kernel of all five ops. For an op other than AscUpdate, the name of the op selects the formula, and the op has one
 // table.
 class UpdateOp : public tensorflow::OpKernel {
  public:

@@ -16,7 +16,7 @@
 
 namespace ascpipe {
 
-// Data to send, and objects that must live until it is sent.
+// Data to send, and objects that must live until the data is sent.
 struct Outgoing {
   std::vector<tensorflow::Tensor> tensors;
   std::deque<std::vector<float>> filled;

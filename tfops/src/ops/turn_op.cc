@@ -1,4 +1,4 @@
-// AscTurn waits until a batch may be trained, before its step evaluates.
+// AscTurn waits until a batch may be trained. The evaluations of the step run after AscTurn.
 #include "bridge/plan_wait.h"
 #include "bridge/status.h"
 #include "tensorflow/core/framework/op.h"

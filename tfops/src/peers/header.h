@@ -85,7 +85,8 @@ constexpr std::int64_t kHeaderBytes = 512;
 inline std::int64_t FilledUp(std::int64_t bytes) { return (bytes + kSectionUnit - 1) / kSectionUnit * kSectionUnit; }
 
 void WriteHeader(const PeerHeader& header, const SectionSizes& sizes, std::uint8_t* out);  // writes kHeaderBytes
-// Parses and checks the header of a message of `bytes` bytes. All sections are within the message.
+// Parses and checks the header of a message of `bytes` bytes. Returns an error unless all sections are within the
+// message.
 CoreStatus ReadHeader(const std::uint8_t* message, std::int64_t bytes, PeerHeader* header, SectionSizes* sizes);
 
 }  // namespace ascpipe

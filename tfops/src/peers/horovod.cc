@@ -85,7 +85,7 @@ constexpr std::size_t kReasonBytes = 160;     // maximum length of an error text
 constexpr int kProcessor = -1;                // Horovod's device number of the CPU
 constexpr std::int64_t kWords = kSectionUnit / 8;
 
-// Tensor with rows of 64 bytes. The unit is a row, because Horovod counts splits in int32 rows.
+// Tensor with rows of 64 bytes. Horovod counts the rows of a split in int32, so rows are larger than one byte.
 class Rows : public hvd::Tensor {
  public:
   Rows(std::shared_ptr<std::vector<std::uint8_t>> bytes, std::int64_t rows) : bytes_(std::move(bytes)), rows_(rows) {}

@@ -1,4 +1,4 @@
-// Messages of one exchange. A message contains a header and the sections: signature, facts, answer, keys and rows.
+// Messages of one exchange. A message contains a header and five sections: signature, facts, answer, keys and rows.
 #ifndef ASCPIPE_PEERS_MESSAGE_H_
 #define ASCPIPE_PEERS_MESSAGE_H_
 

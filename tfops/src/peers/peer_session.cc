@@ -165,7 +165,7 @@ PeerMove PeerSession::Await(const Around& around) {
 }
 
 PeerMove PeerSession::MoveOfBroken(const Around& around) {
-  // A step that still runs waits in a collective of the program. Only a shutdown of the engine ends it.
+  // A step that still runs waits in a collective of the program. Only a shutdown of the engine ends this wait.
   if (!engine_ended_ && around.has_steps && around.now - broken_since_ > limits_.end_after) {
     engine_ended_ = true;
     return MoveOf(Kind::kEndEngine);

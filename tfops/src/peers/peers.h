@@ -87,12 +87,12 @@ class Peers {
   // Records a change of tables between two steps, with the hash of the change.
   void NoteChange(std::uint64_t hash);
 
-  // Reports that this rank has done its part of a question of rank 0, so that exchanges continue. Call it after on_ask
-  // was called.
+  // Reports that this rank has done its part of a question of rank 0, so that exchanges continue. Call Resume after
+  // on_ask was called.
   void Resume();
   // Sends one line of text to rank 0 with the next exchange.
   void Answer(const std::string& text);
-  // Returns the answers of a rank since the last call, one answer per line. Only rank 0 calls it.
+  // Returns the answers of a rank since the last call, one answer per line. Only rank 0 calls TakeAnswers.
   std::string TakeAnswers(int rank);
   // StateOf returns the state of a rank. SilenceOf returns the seconds since a rank last made progress with a question
   // of rank 0.
@@ -104,9 +104,9 @@ class Peers {
   // comes first.
   bool MayClaim(int stream) const;
 
-  // Returns the reason for which this rank has stopped exchanging messages, or ok if it has not stopped.
+  // Returns the reason for which this rank has stopped exchanging messages, or OK if this rank has not stopped.
   CoreStatus Broken() const;
-  // Returns the reason for which no rank may use its tables any more, or ok if the tables are usable.
+  // Returns the reason for which no rank may use its tables any more, or OK if the tables are usable.
   CoreStatus Poisoned() const;
 
   // Announces that this rank shuts down, and waits for the other ranks until the timeout. While a question of rank 0 is

@@ -71,7 +71,7 @@ class RankedStream {
   bool IsReady(std::int64_t local) const;
   // Returns true if every rank has sent its keys for a batch.
   bool IsKnown(const BatchName& name) const;
-  // Returns a batch whose keys are known, and transfers the hold of its owned ticket to *owned. Call it only once for
+  // Returns a batch whose keys are known, and transfers the hold of its owned ticket to *owned. Call Take only once for
   // each batch.
   CoreStatus Take(std::int64_t local, std::shared_ptr<const RankedBatch>* batch, TicketHold* owned);
   // Closes the owned tickets of batches that this rank has dropped, because later tickets wait for these tickets.
@@ -79,8 +79,8 @@ class RankedStream {
   // Returns the batch of an owned ticket if Take has returned the batch, otherwise null.
   std::shared_ptr<const RankedBatch> Taken(std::int64_t owned) const;
 
-  // Appends the keys of batches that were not sent yet, by owner, oldest batch first. Includes all batches up to
-  // `until`, and at most a few more batches.
+  // Appends the keys of unsent batches by owner, with the oldest batch first. Includes all batches up to `until`, and
+  // at most a few more batches.
   void Pack(const BatchName& until, std::vector<std::vector<Piece>>* to,
             std::vector<std::shared_ptr<const void>>* keeps);
   // Stores the keys that a rank requests. `data` starts after the head.

@@ -160,7 +160,7 @@ class OrderRules {
     return true;
   }
 
-  // Puts each lookup before all changes that it does not come after.
+  // Puts each lookup before all changes, except changes that the lookup already comes after.
   void ReadBeforeSomeChanges() {
     for (const RowReader& evaluation : evaluations_) {
       for (const Item change : step_.changes) {
