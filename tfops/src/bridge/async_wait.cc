@@ -41,7 +41,7 @@ void AsyncWait::WaitForIt() {
     const std::shared_ptr<Pipeline> pipeline = pipeline_;
     token_ = manager->get_cancellation_token();
     const bool registered = manager->RegisterCallback(token_, [self, pipeline] {
-      self->Cancel();  // only this: the thread that ends the wait may be waiting for this callback
+      self->Cancel();  // no other action, because the thread that ends the wait may be waiting for this callback
       pipeline->waiter().Wake();
     });
     if (!registered) {

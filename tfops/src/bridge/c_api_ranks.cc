@@ -57,7 +57,8 @@ CoreStatus Copy(const std::string& text, char* out, int out_bytes) {
 
 }  // namespace
 
-// Sends a request of rank 0 to the other ranks and waits until all have received it.  `changes` is 1 if tables change.
+// Sends a request of rank 0 to the other ranks and waits until all ranks have received the request.  `changes` is 1 if
+// tables change.
 ASC_EXPORT int asc_ranks_ask(int changes, const char* text, std::int64_t* number, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline* pipeline, Ranks* ranks) {
     *number = ranks->NewAsk();
@@ -115,10 +116,10 @@ ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_
   });
 }
 
-// Lets a rank other than rank 0 take part in an exchange in which it is idle.  If `begins` is 0, the call continues the
-// last exchange.  *seen receives the activity of rank 0: 1 for a request, 2 for a busy rank, and 0 for another
-// activity.  *seen is -1 after the timeout.  *silence_ms is the time since a rank last made progress with a request of
-// rank 0.
+// Lets a rank other than rank 0 take part in an exchange in which the rank is idle.  If `begins` is 0, the call
+// continues the last exchange.  *seen receives the activity of rank 0: 1 for a request, 2 for a busy rank, and 0 for
+// another activity.  *seen is -1 after the timeout.  *silence_ms is the time since a rank last made progress with a
+// request of rank 0.
 ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, std::int64_t* silence_ms, char* err,
                               int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {

@@ -1,4 +1,4 @@
-// C interface to save and restore tables (ascpipe/tf/running/native.py): holds, and access to table state.
+// C interface to save and restore tables (ascpipe/tf/running/native.py).  It provides holds and access to table state.
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -44,7 +44,7 @@ int On(Given<Of>* all, std::int64_t number, char* err, int err_bytes, const Work
   return Answer(status.ok() ? work(found.get()) : status, err, err_bytes);
 }
 
-// Calls `work` with a hold and a table of its pipeline, and returns the status of `work`.
+// Calls `work` with a hold and a table of the hold's pipeline, and returns the status of `work`.
 template <typename Work>
 int OnTable(std::int64_t hold, int table, char* err, int err_bytes, const Work& work) {
   return On(&Holds(), hold, err, err_bytes, [&](Hold* held) {
@@ -81,8 +81,8 @@ ASC_EXPORT int asc_table_memory(std::int64_t hold, int table, void** base, std::
   });
 }
 
-// Returns state array `index` of a device table, float[rows, width].  Array 0 contains the embeddings.  The following
-// arrays contain the optimizer slots that a session has attached. *data is null if there is no such array.
+// Returns state array `index` of a device table.  *data is float[rows, width].  Array 0 contains the embeddings.  The
+// following arrays contain the optimizer slots that a session has attached.  *data is null if there is no such array.
 ASC_EXPORT int asc_table_state(std::int64_t hold, int table, int index, float** data, std::int64_t* rows,
                                std::int64_t* width, char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold*, Table* found) {
@@ -102,7 +102,7 @@ ASC_EXPORT int asc_table_set_seed(std::int64_t hold, int table, std::uint64_t se
   });
 }
 
-// Copies the pool of new rows, float[rows, dim].
+// Copies the pool of new rows.  `pool` is float[rows, dim].
 ASC_EXPORT int asc_table_set_pool(std::int64_t hold, int table, const float* pool, std::int64_t rows, std::int64_t dim,
                                   char* err, int err_bytes) {
   return On(&Holds(), hold, err, err_bytes,
@@ -155,7 +155,7 @@ ASC_EXPORT int asc_disk_end(std::int64_t hold, int table, std::int64_t epoch, ch
   });
 }
 
-// Reads rows on disk, or writes them if `writes` is 1: float[count, row floats].  Only loads write rows.
+// Reads rows on disk, or writes them if `writes` is 1.  `rows` is float[count, row floats].  Only loads write rows.
 ASC_EXPORT int asc_disk_rows(std::int64_t hold, int table, int writes, std::int64_t count, const std::int64_t* keys,
                              const std::int32_t* slots, const std::int32_t* generations, float* rows, char* err,
                              int err_bytes) {
@@ -223,14 +223,14 @@ ASC_EXPORT int asc_save_entries(std::int64_t save, int table, void* entries, std
   });
 }
 
-// Declares the home rows that will be read, int32[count].  Other rows need no images.
+// Declares the home rows that will be read.  `homes` is int32[count].  Other rows need no images.
 ASC_EXPORT int asc_save_want(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, char* err,
                              int err_bytes) {
   return On(&Saves(), save, err, err_bytes,
             [=](BackgroundSave* found) { return found->WantRows(table, homes, count); });
 }
 
-// Copies home row homes[i] to out[i], float[count, row floats].  Read each row once.
+// Copies home row homes[i] to out[i].  `out` is float[count, row floats].  Read each row once.
 ASC_EXPORT int asc_save_rows(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, float* out,
                              char* err, int err_bytes) {
   return On(&Saves(), save, err, err_bytes,

@@ -101,7 +101,7 @@ bool CutWait::AllHaveChanged(CoreStatus* status) {
 
 bool CutIsNeedless(const Table& table, const Stream& stream, int index, layout::CutKind kind) {
   const layout::Table* header = table.header();
-  if (kind == layout::kCutThreshold) return LoadAcquire(&header->access_threshold) < 0;  // it admits every key
+  if (kind == layout::kCutThreshold) return LoadAcquire(&header->access_threshold) < 0;  // all keys are admitted
   return LoadAcquire(&stream.ring().table(index)->finished) == 0 && LoadAcquire(&header->retired) == 0 &&
          LoadAcquire(&header->rows) == 0;  // nothing was ever trained
 }

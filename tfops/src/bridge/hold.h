@@ -58,7 +58,8 @@ class Hold {
   // The locations are not reused for other rows.
   std::int64_t BeginReading(Table* table);
   void EndReading(Table* table, std::int64_t epoch);
-  // Reads or writes rows on disk, float[count, row floats], and waits for the disk worker.  Only loads write rows.
+  // Reads or writes rows on disk, and waits for the disk worker.  `rows` is float[count, row floats].  Only loads write
+  // rows.
   CoreStatus MoveRows(Table* table, layout::RequestKind kind, const DiskPlace* places, std::int64_t count, float* rows);
 
   // Changes a table like AscCut, on request of rank 0.  Cut needs an exclusive hold.

@@ -31,7 +31,8 @@ class PendingRead {
   bool IsAnswered() const;
   // Returns true if the ticket was closed.  Its frame may have been reused.
   bool IsClosed() const { return ticket_->state() != part_.frame(); }
-  // Overwrites the old answer, int32[distinct keys of the batch].  Then copies the rows if `reading` is not null.
+  // Overwrites the old answer, which has one int32 per distinct key of the batch.  Then copies the rows if `reading` is
+  // not null.
   tensorflow::Status CopyAgain(RowReading* reading) const;
   // Changes the word from ANSWERED to DONE.
   void Finish() const;

@@ -40,8 +40,8 @@ class Pipeline {
   // of `padding_keys` are never updated.
   CoreStatus AddTable(int number, const std::string& name, const TableSizes& sizes,
                       std::vector<std::int64_t> padding_keys, const InitialRows& initial, int fd, std::int64_t bytes);
-  // Copies the pool of initial rows, float[rows, dim].  Call SetPool before the table's streams are added, or between
-  // two steps to replace the pool.
+  // Copies the pool of initial rows.  `pool` is float[rows, dim].  Call SetPool before the table's streams are added,
+  // or between two steps to replace the pool.
   CoreStatus SetPool(int number, const float* pool, std::int64_t rows, std::int64_t dim);
   // Adds a stream.  AddStream may be called after Start; the stream then accepts batches immediately.  A table belongs
   // to at most one training stream.
@@ -63,7 +63,8 @@ class Pipeline {
   CoreStatus AddLocalStream(int number, int ring_number, int fd, std::int64_t bytes, const std::vector<int>& tables);
 
   void Start();
-  // Ends all waits, the waiter and the pump, and closes all tickets.  The last op that uses the memory frees it.
+  // Ends all waits, the waiter and the pump, and closes all tickets.  The last op that uses the memory frees the
+  // memory.
   void Stop();
 
   int table_count() const;           // numbered 0, 1, ...
@@ -127,7 +128,7 @@ std::shared_ptr<Pipeline> OwnedPipeline();
 void OwnPipeline(std::shared_ptr<Pipeline> pipeline);
 // Makes the owned pipeline visible to ops.
 void PublishPipeline();
-// Removes the pipeline from ops and from its owner, and returns it.
+// Removes the pipeline from ops and from its owner, and returns the pipeline.
 std::shared_ptr<Pipeline> DisownPipeline();
 
 }  // namespace ascpipe

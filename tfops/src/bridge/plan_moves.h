@@ -1,4 +1,4 @@
-// Execution of a claimed plan: copies its slots to the step's outputs and moves the rows of its keys.
+// Executes a claimed plan.  It copies the plan's slots to the step's outputs and moves the rows of the plan's keys.
 #ifndef ASCPIPE_BRIDGE_PLAN_MOVES_H_
 #define ASCPIPE_BRIDGE_PLAN_MOVES_H_
 
@@ -37,7 +37,7 @@ class PlanMoves {
   Table* table_;
   std::vector<StateRows> state_;
   PlanOutputs outputs_;
-  MovedTable moved_;  // its `state` is the one above
+  MovedTable moved_;  // its `state` is state_
   RowMoves moves_;
 };
 

@@ -124,7 +124,7 @@ class FixedPolicy : public PlanPolicy {
   PlanBatch batch_;
 };
 
-// Policy of an evaluation with several ranks that has put its reads aside.  It changes the words of all tables from
+// Policy of an evaluation that has put its reads aside, with several ranks.  It changes the words of all tables from
 // DONE to ASKED, and then proceeds like ReadPolicy.
 class ReadAgainPolicy : public PlanPolicy {
  public:

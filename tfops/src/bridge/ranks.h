@@ -146,15 +146,15 @@ class Ranks {
   void DropAnswers(std::int64_t number);
 
   // Begins an exchange in which this rank is idle.  Only ranks other than rank 0 call BeginLook.  The exchange ends
-  // when rank 0 sends a request or does something else.
+  // when rank 0 sends a request or another message.
   std::shared_ptr<const Asking> BeginLook();
-  std::shared_ptr<const Asking> look() {  // the one that was begun last
+  std::shared_ptr<const Asking> look() {  // the exchange that was begun last
     std::lock_guard<std::mutex> lock(mutex_);
     return look_;
   }
 
   WorkClocks& work() { return work_; }
-  std::atomic<int>& steps() { return steps_; }  // how many there are
+  std::atomic<int>& steps() { return steps_; }  // number of running steps
 
   // Notifies the other ranks that this rank will not make an exchange that they wait for.
   void SayFailed(PeerHeader header, std::string cause) {

@@ -16,7 +16,7 @@ namespace ascpipe {
 // Rows of one table in rank order.
 struct DealtRows {
   const float* rows;            // float[n, dim]
-  const std::uint8_t* present;  // uint8[n], 0: there is no such row; null: all are there
+  const std::uint8_t* present;  // uint8[n], 0: the row is missing; null: all rows are present
   std::int64_t dim;
   const std::vector<std::int64_t>* bounds;  // [ranks + 1]: the rows for each rank
 };

@@ -238,7 +238,7 @@ CoreStatus BackgroundSave::FindLog(int table, const std::int32_t* numbers, std::
                    ". The record is damaged and nothing was saved; restart the program");
     }
   }
-  *log = numbered == logs_.end() ? nullptr : numbered->second.get();  // no log: then there are no home rows either
+  *log = numbered == logs_.end() ? nullptr : numbered->second.get();  // without a log, there are no home rows
   return CoreStatus();
 }
 

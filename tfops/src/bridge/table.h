@@ -42,7 +42,8 @@ class Table {
   int number() const { return number_; }
   const std::string& name() const { return name_; }
   const InitialRows& initial() const { return initial_; }
-  // Sets the pool of initial rows, float[rows, dim].  Call SetPool before the pipeline starts, or between steps.
+  // Sets the pool of initial rows.  `pool` is float[rows, dim].  Call SetPool before the pipeline starts, or between
+  // steps.
   void SetPool(std::vector<float> pool, std::int64_t rows) {
     initial_.pool = std::move(pool);
     initial_.pool_rows = rows;
@@ -54,8 +55,8 @@ class Table {
   const DeviceTable& device() const { return *device_; }
   const std::shared_ptr<DeviceTable>& shared_device() const { return device_; }
   const TableSizes& sizes() const { return sizes_; }
-  // Returns true for an expansion table, which has only home rows.  Its device table has one row, which belongs to no
-  // key; the row exists because the variable needs a row.
+  // Returns true for an expansion table, which has only home rows.  The device table of an expansion table has one row,
+  // because the variable needs a row.  This row belongs to no key.
   bool is_expansion() const { return sizes_.device_rows == 0; }
   // Returns the home rows that have memory now.
   HomeRows home() const;
@@ -69,7 +70,7 @@ class Table {
   // Sets the directories of the row files, for error texts.  Call SetDirectories before a step uses the table.
   void SetDirectories(std::string directories) { directories_ = std::move(directories); }
   const std::string& directories() const { return directories_; }
-  std::int64_t most_disk_rows() const { return disk_rows_; }  // at home and on disk together; 0: none go to disk
+  std::int64_t most_disk_rows() const { return disk_rows_; }  // at home and on disk together; 0: no rows on disk
   bool AwaitsRows(std::int64_t frame) const;  // whether the plan of a training frame waits for rows from disk
   ReaderEpochs& epochs(int reader) { return *epochs_[reader]; }
   DiskReads& disk_reads(int reader) { return *disk_reads_[reader]; }
@@ -79,8 +80,8 @@ class Table {
   void LeaveDiskReads(int reader, const void* owner);
 
   layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
-  // Returns a private copy of the header, made when the table was created.  The header is not read from the segment
-  // again, because any process of the session may overwrite it, for example after memory corruption.
+  // Returns a private copy of the header.  The copy was made when the table was created.  The header is not read from
+  // the segment again, because any process of the session may overwrite it, for example after memory corruption.
   const layout::Table& opened() const { return opened_; }
   layout::Entry* entries() const { return reinterpret_cast<layout::Entry*>(segment_->base() + opened_.entries_offset); }
 
@@ -104,9 +105,9 @@ class Table {
   // contents of the slots later replace the values of the session's initializers.
   void GiveSlots(const OptimizerSlots& slots);
 
-  // Returns memory for a copy of a state array, float[device rows, width], or null if there is not enough memory.  The
-  // memory is kept for the next save, because allocating new memory is slower than filling it.  Only one save may use
-  // it at a time.
+  // Returns memory for a copy of a state array, or null if there is not enough memory.  The memory is float[device
+  // rows, width].  The memory is kept for the next save, because allocating new memory is slower than filling it.  Only
+  // one save may use the memory at a time.
   float* CopyMemory(int index, std::int64_t width);
 
   // Starts storing images of home rows before they change.  A null `log` stops the storing of images.
@@ -138,7 +139,7 @@ class Table {
   const std::unique_ptr<Segment> segment_;
   const layout::Table opened_;
   float* const home_;              // null: no home rows
-  layout::DiskTable* const disk_;  // null: no row goes to disk
+  layout::DiskTable* const disk_;  // null: no rows on disk
   const std::int64_t disk_rows_;
   const std::shared_ptr<DeviceTable> device_;
   InstanceAllocator* const allocator_;

@@ -18,7 +18,7 @@ using tensorflow::TensorShape;
 namespace {
 
 constexpr std::int64_t kLeastThreads = 4;    // with fewer threads, dealing costs more than it gains
-constexpr std::int64_t kLeastShared = 4096;  // positions; a table with fewer is not shared among threads
+constexpr std::int64_t kLeastShared = 4096;  // minimum number of positions of a table that threads share
 constexpr std::int64_t kMostParts = 8;       // of a table; each part reads all positions
 
 bool Clips(const BagGradient& lookup) { return lookup.has_bags && lookup.bags.max_norm != 0; }

@@ -12,7 +12,7 @@ namespace ascpipe {
 
 class TicketAllocator : public tensorflow::Allocator {
  public:
-  static TicketAllocator* Get();  // lives as long as the process: tensors may outlive everything else
+  static TicketAllocator* Get();  // exists until the process exits, because tensors may outlive all other objects
 
   std::string Name() override { return "ascpipe_ticket"; }
   void* AllocateRaw(size_t alignment, size_t num_bytes) override;

@@ -25,7 +25,7 @@ struct SumPart {
   std::int64_t count;
 };
 
-// Zeroes the rows of a part of float[rows, dim].
+// Zeroes the rows of a part.  `sums` is float[rows, dim].
 void ZeroPart(const SumPart& part, std::int64_t rows, std::int64_t dim, float* sums);
 
 // Adds the gradient of position i to sums[places[restore[i]]], for i = 0, 1, ..., n-1 in this order.  Only rows of the

@@ -31,8 +31,8 @@ struct BagRows {
 // Returns the index of the first invalid split, or -1.  Valid splits ascend from 0 to `positions`.
 std::int64_t FirstBadSplit(const std::int64_t* splits, std::int64_t count, std::int64_t positions);
 
-// Writes the combined row of bag b, float[dim], to out[b * stride] for b in [begin, end).  The row of an empty bag
-// contains zeros.  Returns the first position whose restore index is outside [-1, slot_count), or -1.
+// Writes the combined row of bag b to out[b * stride], for b in [begin, end).  A combined row is float[dim].  The row
+// of an empty bag contains zeros.  Returns the first position whose restore index is outside [-1, slot_count), or -1.
 std::int64_t CombineBags(const BagRows& rows, const Bags& bags, std::int64_t begin, std::int64_t end, float* out,
                          std::int64_t stride);
 

@@ -1,4 +1,4 @@
-// Decides whether a step may claim a ticket for a table now.  The functions are pure: their results depend only on
+// Decides whether a step may claim a ticket for a table now.  The functions are pure.  Their results depend only on
 // words in shared memory.
 #ifndef ASCPIPE_CORE_CLAIM_H_
 #define ASCPIPE_CORE_CLAIM_H_
@@ -35,7 +35,7 @@ struct ClaimVerdict {
   enum Kind { kWait, kError, kReady };
   Kind kind;
   layout::WaitsFor waits_for;  // for kWait
-  bool wants;                  // for kWait: tell the table worker which ticket is wanted
+  bool wants;                  // for kWait: publish the wanted ticket to the table worker
   CoreStatus error;            // for kError
 
   static ClaimVerdict Wait(layout::WaitsFor reason, bool wants) { return {kWait, reason, wants, CoreStatus()}; }

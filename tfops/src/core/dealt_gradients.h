@@ -36,7 +36,7 @@ class DealtGradients {
   // an index.
   BadIndex bad() const;
 
-  // Zeroes and sums the rows of hands [begin, end) of float[valid, dim].  Calls may run concurrently.
+  // Zeroes and sums the rows of hands [begin, end).  `sums` is float[valid, dim].  Calls may run concurrently.
   void Add(std::int64_t begin, std::int64_t end, std::int64_t valid, float* sums) const;
 
  private:

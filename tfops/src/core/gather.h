@@ -37,7 +37,7 @@ struct Gathered {
   const std::int32_t* restore;  // int32[n], -1 for a missing position
   std::int64_t n;
   float* out;           // float[n / side_by_side, stride]: the first side_by_side * dim floats of each row
-  std::int64_t stride;  // floats from a row of `out` to the next one
+  std::int64_t stride;  // floats from a row of `out` to the next row
   std::int64_t side_by_side = 1;
 };
 

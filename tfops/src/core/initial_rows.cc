@@ -15,7 +15,7 @@ constexpr double kTwoToMinus53 = kTwoToMinus52 / 2.0;
 constexpr double kLn2 = 0.6931471805599453;
 constexpr double kSqrtHalf = 0.7071067811865476;
 constexpr double kBelowMinusTwo = 0.022750131948179207;  // normal distribution function at -2
-constexpr double kWithinTwo = 0.9544997361036416;        // its mass between -2 and 2
+constexpr double kWithinTwo = 0.9544997361036416;        // mass of the normal distribution between -2 and 2
 
 // Finalizer of splitmix64 (Steele, Lea, Flood 2014).
 std::uint64_t Mix(std::uint64_t x) {

@@ -22,7 +22,7 @@ struct InitialRows {
   std::vector<float> pool{};  // kInitialPool: float[pool_rows, dim], at least one row
   std::int64_t pool_rows = 0;
 
-  // Writes the initial row of a key to `row`, float[dim].
+  // Writes the initial row of a key to `row`, which is float[dim].
   void Fill(std::int64_t key, std::int64_t dim, float* row) const;
 };
 

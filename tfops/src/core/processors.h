@@ -1,4 +1,4 @@
-// Function multiversioning: functions are compiled for several processors, and the loader picks a version.
+// Function multiversioning.  Functions are compiled for several processors, and the loader picks a version.
 #ifndef ASCPIPE_CORE_PROCESSORS_H_
 #define ASCPIPE_CORE_PROCESSORS_H_
 

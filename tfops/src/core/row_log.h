@@ -32,8 +32,8 @@ class RowLog {
   // skipped.  Several threads may call Keep for different ranges.
   void Keep(const std::int32_t* numbers, const std::int32_t* homes, std::int64_t begin, std::int64_t end);
 
-  // Restricts the snapshot to the rows `numbers`, int32[count].  Other rows need no images.  Call WantOnly before the
-  // first Read.
+  // Restricts the snapshot to the rows in `numbers`, which is int32[count].  Other rows need no images.  Call WantOnly
+  // before the first Read.
   void WantOnly(const std::int32_t* numbers, std::int64_t count);
   // Copies row homes[i], as it was at the start of the save, to out[i].  `homes` is int32[count], and `out` is
   // float[count, row_floats].  Read each row once.  The table must have no rows on disk.

@@ -31,7 +31,7 @@ struct MovedTable {
   std::int64_t device_rows = 0;  // for an expansion table: the number of its home rows
   HomeRows home;                 // empty for a table without home rows
   const InitialRows* initial = nullptr;
-  const std::vector<StateRows>* state = nullptr;  // [0] is the table, the others are optimizer slots
+  const std::vector<StateRows>* state = nullptr;  // [0] is the embeddings, the next elements are optimizer slots
 };
 
 // Copies of plan data for the step.  The frame may be reused after DONE.
@@ -85,9 +85,9 @@ class RowMoves {
   // the record.
   CoreStatus Read(const PartView& part, const MovedTable& table, const PlanOutputs::Array& slots);
 
-  std::int64_t outs() const { return static_cast<std::int64_t>(out_slots_.size()); }  // rows that go home
+  std::int64_t outs() const { return static_cast<std::int64_t>(out_slots_.size()); }  // rows that move to home rows
   const std::int32_t* out_homes() const { return out_homes_.data(); }                 // their destinations
-  std::int64_t ins() const { return static_cast<std::int64_t>(in_.size()); }          // new rows, then those from home
+  std::int64_t ins() const { return static_cast<std::int64_t>(in_.size()); }  // new rows, then rows from home rows
 
   // Executes moves [begin, end).
   void Out(std::int64_t begin, std::int64_t end) const;

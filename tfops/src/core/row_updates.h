@@ -11,7 +11,7 @@ constexpr int kMostStates = 3;
 // Rows and their gradients.  All rows are distinct, so several threads may update rows.
 struct UpdatedRows {
   float* states[kMostStates];  // address of row 0 of the embeddings and of each optimizer slot; float[dim] each
-  std::int64_t stride;         // floats from a row to the next one
+  std::int64_t stride;         // floats from a row to the next row
   std::int64_t dim;
   const std::int64_t* rows;  // int64[n], -1 is skipped
   const float* grads;        // float[n, dim]

@@ -24,7 +24,7 @@ struct LookupGradient {
   const std::int32_t* restore;  // int32[n], -1 for a missing position
   const float* grads;           // float[n / side_by_side, stride]: the first side_by_side * dim floats of each row
   std::int64_t n;
-  std::int64_t stride;  // floats from a row of `grads` to the next one
+  std::int64_t stride;  // floats from a row of `grads` to the next row
   std::int64_t side_by_side = 1;
 };
 

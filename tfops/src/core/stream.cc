@@ -193,7 +193,7 @@ bool Stream::PumpAlone() {
     Parked* next = nullptr;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (!parked_.empty()) next = &parked_.front();  // stays: Park appends, and only this thread removes
+      if (!parked_.empty()) next = &parked_.front();  // stays valid, because Park appends and only this thread removes
     }
     if (next == nullptr || !FillOne(next)) return any;
     any = true;

@@ -26,8 +26,8 @@ struct FeatureIds {
   std::int64_t count;
   std::vector<std::int64_t> shape;  // rank at most kMaxSpecRank; unused if the ids are appended
   int table;                        // index of its table in the ring, or -1: the feature is left out
-  // Number of occurrences of each id: int32[count], each at least 0.  The array is valid as long as the Batch.  If it
-  // is null, each id occurs once.
+  // Number of occurrences of each id.  The array is int32[count], and each value is at least 0.  The array is valid as
+  // long as the Batch.  If it is null, each id occurs once.
   const std::int32_t* weights = nullptr;
   bool is_appended = false;  // ids of no feature, whose rows the batch needs
 };
@@ -67,8 +67,8 @@ class Stream {
   int TableIndex(int table) const;  // -1: not in this stream
 
   // Accepts a batch and assigns the next ticket.  The caller owns the first hold and the first reference of the ticket.
-  // Returns an error only if the stream was stopped.  Never waits: if the ring has no space, Submit parks the batch and
-  // rings the bell of the pump.
+  // Returns an error only if the stream was stopped.  Submit never waits.  If the ring has no space, Submit parks the
+  // batch and rings the bell of the pump.
   CoreStatus Submit(std::unique_ptr<Batch> batch, Ticket** ticket);
   CoreStatus Park(std::unique_ptr<Batch> batch, Ticket** ticket);  // the first half of Submit
 
@@ -88,7 +88,8 @@ class Stream {
   // Acquires a hold on an open ticket, or returns an error.
   CoreStatus Hold(std::int64_t number, TicketHold* hold);
 
-  // Executes one round of the pump: frees frames, drops closed tickets, fills frames.  Returns true if it did any work.
+  // Executes one round of the pump, which frees frames, drops closed tickets and fills frames.  Returns true if it did
+  // any work.
   bool Pump();
   // Returns the first ticket that waits for space in the ring, or 0.
   std::int64_t FirstParked() const;

@@ -14,14 +14,14 @@
 namespace ascpipe {
 
 // Header of the file.  All numbers are little-endian.  The header is followed by three sections, each aligned to 64
-// bytes:
-//   `buckets` is int64[2^bucket_bits + 1]: the first entry of each bucket, followed by row_count.
+// bytes.
+//   `buckets` is int64[2^bucket_bits + 1] and contains the first entry of each bucket, followed by row_count.
 //   `entries` is TableFileEntry[row_count], in ascending order of KeyHash(key).  The upper bits of the hash are the
 //   bucket.
 //   `rows` is float[row_count, dim].
-// The sections are followed by two checksums without padding:
-//   `sums` is uint32[]: the CRC-32 of each MiB of the header and the sections.
-//   `seal` is uint32: the CRC-32 of the sums.
+// The sections are followed by two checksums without padding.
+//   `sums` is uint32[] and contains the CRC-32 of each MiB of the header and the sections.
+//   `seal` is uint32 and contains the CRC-32 of the sums.
 struct TableFileHeader {
   char magic[8];
   std::uint32_t version;

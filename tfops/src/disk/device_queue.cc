@@ -12,7 +12,7 @@ namespace ascpipe {
 namespace {
 
 constexpr std::chrono::seconds kIdleSlice(10);
-constexpr std::size_t kMostDelayed = 64;  // a thread that takes work scans all of them
+constexpr std::size_t kMostDelayed = 64;  // a thread that requests work scans all delayed operations
 constexpr std::int64_t kOperationsARing = 128;
 
 // Returns true if the result of an operation is final when the operation ends.  Otherwise the result is final after the
@@ -258,7 +258,7 @@ void DeviceQueue::CancelRest(const std::shared_ptr<DiskJob>& job) {
 
 void DeviceQueue::GiveUp(std::unique_lock<std::mutex>* lock) {
   is_given_up_ = true;
-  while (inside_ > 0) changed_.wait_for(*lock, kIdleSlice);  // a copy of some rows
+  while (inside_ > 0) changed_.wait_for(*lock, kIdleSlice);  // a thread copies some rows
   for (const std::unique_ptr<Worker>& worker : workers_) {
     const std::shared_ptr<DiskJob>& job = worker->operation.job;
     if (worker->has_ended || job == nullptr) continue;

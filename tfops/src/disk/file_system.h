@@ -8,7 +8,7 @@ namespace ascpipe {
 
 enum class FileSystemKind : std::int32_t {
   kDisk = 0,     // ext, XFS, btrfs, F2FS, ZFS
-  kMemory = 1,   // tmpfs, ramfs: rows "on disk" take memory
+  kMemory = 1,   // tmpfs, ramfs: rows "on disk" occupy memory
   kOverlay = 2,  // the layers of a container
   kNetwork = 3,
   kFuse = 4,

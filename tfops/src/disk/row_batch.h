@@ -69,7 +69,7 @@ class RowBatch {
  private:
   struct Place {
     std::int64_t slot;
-    std::int64_t request;  // index of the arrays
+    std::int64_t request;  // index in the arrays
   };
 
   void EndRequest(std::int64_t i) const;

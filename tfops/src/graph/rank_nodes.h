@@ -37,7 +37,8 @@ struct GatedStep {
 tensorflow::Status PutGate(tensorflow::Graph* graph, const GatedStep& step, Port* ticket, Port* owned);
 
 // Replaces an AscLookup by an op that reads rows of AscForward. Afterwards no op reads the lookup. The slots of the
-// lookup are, or will be, positions of its keys in these rows. `local` is the output with the rows of its table.
+// lookup are, or will be, positions of its keys in these rows. `local` is the output with the rows of the lookup's
+// table.
 tensorflow::Status ReadWhatCame(tensorflow::Graph* graph, tensorflow::Node* lookup, const Port& local);
 
 // Divides the values of a sum by the number of ranks.

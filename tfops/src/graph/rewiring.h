@@ -34,7 +34,8 @@ class Rewiring {
   tensorflow::Graph& graph_;
   std::map<Item, tensorflow::Node*> written_;
   std::map<std::pair<tensorflow::Node*, int>, Port> moved_;  // outputs
-  std::map<tensorflow::Node*, tensorflow::Node*> replaced_;  // with the op that their successors wait for instead
+  std::map<tensorflow::Node*, tensorflow::Node*>
+      replaced_;  // replaced nodes, with the op that their successors now wait for
 };
 
 }  // namespace step

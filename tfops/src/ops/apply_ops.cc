@@ -150,7 +150,7 @@ namespace ascpipe {
 
 namespace {
 
-// Part of an update for one table: first the numbers of its inputs, then their contents.
+// Part of an update for one table. The struct contains the numbers and the contents of the inputs.
 template <typename Rule, typename Index>
 struct TableUpdate {
   int state, grad, indices;  // numbers of inputs; `state` is the first state
@@ -232,7 +232,8 @@ tensorflow::Status ApplyRule(tensorflow::OpKernelContext* ctx, int tables, bool 
   return tensorflow::Status::OK();
 }
 
-// A formula: its numbers of variables and parameters, and the function that applies it.
+// A formula. The struct contains the numbers of its variables and parameters, and the function that applies the
+// formula.
 struct UpdateRule {
   int states, numbers;
   tensorflow::Status (*apply)(tensorflow::OpKernelContext* ctx, int tables, bool locked);

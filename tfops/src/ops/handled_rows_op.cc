@@ -183,7 +183,7 @@ class NameRowsOp : public tensorflow::OpKernel {
         ctx, slots.dims() == 1 && ticket.dims() == 0,
         Refuse(Code::kInvalidArgument, type_string(), ": slots and ticket have shapes ", slots.shape().DebugString(),
                " and ", ticket.shape().DebugString(), ", expected a vector and a scalar"));
-    std::shared_ptr<Pipeline> pipeline;  // keeps its memory mapped while rows are read
+    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped while rows are read
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindExpansionTable(table_, &pipeline, &table));
     OP_REQUIRES_OK(ctx, Examine(*pipeline->table(table_)));
@@ -249,7 +249,7 @@ class ReadRowsOp : public tensorflow::OpKernel {
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
-    std::shared_ptr<Pipeline> pipeline;  // keeps its memory mapped while rows are read
+    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped while rows are read
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindHandledRows(ctx, width_, &pipeline, &table));
     const tensorflow::Tensor& handles = ctx->input(0);
@@ -276,7 +276,7 @@ class WriteRowsOp : public tensorflow::OpKernel {
                 Refuse(Code::kInvalidArgument, "AscWriteRows: rows have shape ", rows.shape().DebugString(), " for ",
                        count, " handles, expected [", count, ", width]. Nothing was written"));
     const std::int64_t width = rows.dim_size(1);
-    std::shared_ptr<Pipeline> pipeline;  // keeps its memory mapped while rows are written
+    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped while rows are written
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindHandledRows(ctx, width, &pipeline, &table));
     const RowWrites writes = {table.home, AsInt64(handles), count, width, rows.flat<float>().data(), add_};
@@ -306,7 +306,7 @@ class ApplyByAddressOp : public tensorflow::OpKernel {
                 Refuse(Code::kInvalidArgument, type_string(), ": the gradient has shape ", grad.shape().DebugString(),
                        " for ", count, " handles, expected [", count, ", dim]. Nothing was updated"));
     const std::int64_t dim = grad.dim_size(1);
-    std::shared_ptr<Pipeline> pipeline;  // keeps its memory mapped while rows are updated
+    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped while rows are updated
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindHandledRows(ctx, dim * Rule::kStates, &pipeline, &table));
     if (table.home.data == nullptr) return;  // all handles are 0

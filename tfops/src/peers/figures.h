@@ -36,7 +36,7 @@ class PeerFigures {
   layout::Exchanges own_{};
   layout::Exchanges* const record_;
   SpanRing* const spans_;
-  layout::ExchangeSpan span_{};  // exchange under way, or the last one
+  layout::ExchangeSpan span_{};  // exchange in flight, or the last exchange
   bool is_pulse_ = false;
   Clock::time_point begun_, over_;
   Clock::time_point ended_;               // end of the last exchange without a heartbeat, or zero

@@ -27,7 +27,7 @@ struct Received {
 
 // Sections of the messages to each rank.
 struct Sections {
-  std::string signature;  // these three are the same for all ranks; empty: not sent
+  std::string signature;  // like the next two members, equal for all ranks; empty: not sent
   std::string facts;      // of the step; empty: not sent
   std::string answer;     // to a question of rank 0; empty: none
   std::vector<std::vector<Piece>> keys, rows;

@@ -168,7 +168,7 @@ class PeerSession {
   bool MayClaim(int stream) const { return !DoesItsPart() && (state_ != PeerState::kTurn || turn_ == stream); }
 
  private:
-  enum class Exchange { kNone, kAwaited, kLate };  // kLate: under way, without a waiting request
+  enum class Exchange { kNone, kAwaited, kLate };  // kLate: in flight, without a waiting request
   enum class Departure { kStays, kLeaves, kLeft };
 
   bool DoesItsPart() const { return state_ == PeerState::kSaves || state_ == PeerState::kChanges; }

@@ -159,7 +159,7 @@ class Peers {
   std::vector<std::string> heard_;  // rank 0: answers by rank
   std::int64_t changes_ = 0;
   std::uint64_t change_hash_ = 0;
-  std::shared_ptr<Reply> reply_;  // of the exchange under way, or null
+  std::shared_ptr<Reply> reply_;  // of the exchange in flight, or null
 
   // Only the thread uses the members below.
   PeerFigures figures_;

@@ -138,7 +138,7 @@ void RankedStream::Pack(const BatchName& until, std::vector<std::vector<Piece>>*
     const auto hold = std::make_shared<TicketHold>();
     if (entry->local->TryHold()) *hold = TicketHold(entry->local);  // keeps its frame while the message is built
     const std::int64_t frame = hold->get() == nullptr ? Ticket::kClosed : entry->local->state();
-    if (!IsDeduplicated(frame)) return;  // batches are sent in order, so later ones wait for this one
+    if (!IsDeduplicated(frame)) return;  // batches are sent in order, so later batches wait for this batch
     entry->shares.resize(static_cast<std::size_t>(local_->ring().tables()));
     std::vector<FrameKeys> keys;
     if (frame >= 0) entry->status = Deal(entry, &keys);

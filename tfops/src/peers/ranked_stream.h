@@ -108,7 +108,7 @@ class RankedStream {
   std::map<std::int64_t, std::pair<std::shared_ptr<const RankedBatch>, Ticket*>> taken_;  // by ticket in the owned ring
 };
 
-// Streams of a process that several ranks train. Peers sends their keys with its messages.
+// Streams of a process that several ranks train. Peers sends the keys of these streams with its messages.
 class RankedStreams : public PeerKeys {
  public:
   // Adds a stream, and passes to it the keys that other ranks have sent before. Returns an error if these keys are

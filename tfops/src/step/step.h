@@ -197,11 +197,12 @@ struct Layout {
   std::vector<bool> in_place;  // by sum: gradients are read as columns of the whole
   std::vector<Group> plans;
   std::vector<Group> updates;
-  std::vector<std::pair<Item, Item>> order;   // control edges, from and to
-  Items evaluations_first;                    // these come before every change
-  int turn = -1;                              // training plan whose turn is taken before evaluations; -1: none
-  Items before_turn, after_turn;              // predecessors of the turn, and evaluation plans after it
-  std::pair<Item, Item> conflict = {-1, -1};  // evaluation and change: it waits for the change, the change for its plan
+  std::vector<std::pair<Item, Item>> order;  // control edges, from and to
+  Items evaluations_first;                   // evaluations that come before every change
+  int turn = -1;                             // training plan whose turn is taken before evaluations; -1: none
+  Items before_turn, after_turn;             // predecessors of the turn, and evaluation plans after it
+  std::pair<Item, Item> conflict = {
+      -1, -1};  // an evaluation that waits for a change, and the change, which waits for the plan of the evaluation
   std::vector<Apart> apart;
 };
 

@@ -11,7 +11,7 @@ namespace step {
 
 namespace {
 
-using Key = std::tuple<int, int, Items, std::string>;  // device, branch, waits, what else must be equal
+using Key = std::tuple<int, int, Items, std::string>;  // device, branch, waits, and a text that must be equal
 
 class Groups {
  public:
