@@ -20,7 +20,7 @@ class Blocks {
   // `work` must stay valid until Await has returned.  A thread that calls Take later finds no block.
   Blocks(std::int64_t total, std::int64_t block, const Work* work) : total_(total), block_(block), work_(work) {}
 
-  // Processes blocks until all are taken.  Any thread may call Take.
+  // Processes blocks until none is left.  Any thread may call Take.
   void Take() {
     std::int64_t begin;
     while ((begin = next_.fetch_add(block_)) < total_) {

@@ -1,4 +1,5 @@
-// Tickets of batches.  A ticket exists from AscSubmit to the end of the step that trained its batch.
+// Tickets of batches.  AscSubmit creates a ticket.  The ticket is closed when its batch was trained or can no longer be
+// trained.
 #ifndef ASCPIPE_CORE_TICKET_H_
 #define ASCPIPE_CORE_TICKET_H_
 

@@ -124,7 +124,7 @@ std::set<std::string> DeviceQueue::EndStop(Clock::time_point deadline) {
     if (is_late) directories.insert(worker->operation.job->file->file->directory());
     if (!worker->thread.joinable()) continue;
     if (worker->has_ended) {
-      lock.unlock();  // the thread needs the lock for its last action
+      lock.unlock();  // the thread is joined without the lock
       worker->thread.join();
       lock.lock();
     } else {

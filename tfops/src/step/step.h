@@ -201,8 +201,8 @@ struct Layout {
   Items evaluations_first;                   // evaluations that come before every change
   int turn = -1;                             // training plan whose turn is taken before evaluations; -1: none
   Items before_turn, after_turn;             // predecessors of the turn, and evaluation plans after it
-  std::pair<Item, Item> conflict = {
-      -1, -1};  // an evaluation that waits for a change, and the change, which waits for the plan of the evaluation
+  // An evaluation and a change. The evaluation waits for the change, and the change waits for the evaluation's plan.
+  std::pair<Item, Item> conflict = {-1, -1};
   std::vector<Apart> apart;
 };
 
