@@ -32,7 +32,7 @@ bool CutWait::Poll(CoreStatus* status) {
 void CutWait::Left() {
   Ranks* const ranks = pipeline().ranks();
   if (asking_ == nullptr || ending_ != nullptr) return;
-  // After the request to the table worker, the worker also changes this rank's table.
+  // If the request was already sent to the table worker, the worker changes this rank's table, too.
   ranks->Abandon(number_, asked_ == 0, asking_.get());
 }
 

@@ -48,7 +48,7 @@ class Asks {
   std::deque<PeerAsk> asks_;
 };
 
-// Result of a request of rank 0, or of an exchange in which an idle rank looks for such a request.
+// Result of a request of rank 0, or of an exchange in which an idle rank waits for a request.
 class Asking {
  public:
   bool IsOver(CoreStatus* status) const { return IsOver(0, status); }

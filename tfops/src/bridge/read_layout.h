@@ -17,7 +17,7 @@ struct ReadLayout {
 
   std::vector<int> sources;  // of each feature, which of `rows` it reads
   std::vector<int> bags;     // of each feature, which of `splits` it has; -1: it is not combined
-  // Pieces that each output concatenates.  Piece i is feature i, and piece feature_count + i is other input i.
+  // Numbers of the pieces of each output: number i for feature i, and feature_count + i for other input i.
   std::vector<std::vector<int>> outputs;
 
   bool is_combined(int feature) const { return bags[static_cast<std::size_t>(feature)] >= 0; }

@@ -45,8 +45,8 @@ class CycleIds {
   void SetBefore(std::int64_t batches, std::int64_t open);
   // Sets the distinct ids of the unfinished cycle of a checkpoint.  These ids replace the ids of used batches.
   void SetIds(int table, std::int64_t open, std::vector<std::int64_t> ids);
-  // Returns true if SetBefore or SetIds was called after Pass has processed the batch, and the call changed the batch's
-  // cycle.  Only tables with cycles of `steps` batches are considered.
+  // Returns true if a call of SetBefore or SetIds has changed the cycle of a batch that Pass had already processed.
+  // Only tables with cycles of `steps` batches are considered.
   bool IsOfBefore(std::int64_t sequence, std::int64_t steps) const;
 
   // Processes the batches of a stream in order.  Appends the distinct ids of a cycle to its last batch.  `open` is the

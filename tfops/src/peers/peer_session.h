@@ -130,7 +130,7 @@ class PeerSession {
   void NoteLeft() { departure_ = Departure::kLeft; }
   void Stop() { stopped_ = true; }
 
-  // ---- events of the thread that exchanges
+  // ---- events of the exchanging thread
 
   PeerMove Next(const Around& around);
   // Ends the gate in current() without an exchange, because the keys of the gate have arrived.

@@ -132,7 +132,8 @@ class RankedStreams : public PeerKeys {
 
   mutable std::mutex mutex_;  // guards the members below
   std::map<std::int64_t, std::unique_ptr<RankedStream>> streams_;
-  // Early keys, by the number of a stream that was not added yet. A rank sends at most one ring's worth of batches.
+  // Early keys by the number of their stream, which was not added yet. A rank sends at most one ring's worth of
+  // batches.
   std::map<std::int64_t, std::vector<Early>> early_;
 };
 

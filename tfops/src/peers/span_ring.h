@@ -14,7 +14,7 @@ namespace ascpipe {
 // One thread writes the ring. ascpipe/shm/exchange_spans.py reads the file concurrently.
 class SpanRing {
  public:
-  // Maps the file. The caller keeps ownership of `fd`. This process is rank `rank` of `ranks`.
+  // Maps the file. The caller keeps ownership of `fd`. `rank` is the rank of this process.
   static CoreStatus Map(int fd, std::int64_t bytes, int rank, int ranks, std::shared_ptr<SpanRing>* spans);
 
   void Add(const layout::ExchangeSpan& span);
