@@ -136,7 +136,8 @@ class ClaimPolicy : public PlanPolicy {
   std::unique_ptr<PlanOutputs> outputs_;  // null: not allocated yet
 };
 
-// Policy of a step that has put its claims aside, with several ranks.  One object claims the plans of all tables again.
+// Policy of a step that has put its claims aside.  This happens only with several ranks.  One object claims the plans
+// of all tables again.
 class ClaimAgainPolicy : public PlanPolicy {
  public:
   explicit ClaimAgainPolicy(int stream) : stream_(stream) {}

@@ -124,8 +124,8 @@ class FixedPolicy : public PlanPolicy {
   PlanBatch batch_;
 };
 
-// Policy of an evaluation that has put its reads aside, with several ranks.  It changes the words of all tables from
-// DONE to ASKED, and then proceeds like ReadPolicy.
+// Policy of an evaluation that has put its reads aside.  This happens only with several ranks.  The policy changes the
+// words of all tables from DONE to ASKED, and then proceeds like ReadPolicy.
 class ReadAgainPolicy : public PlanPolicy {
  public:
   explicit ReadAgainPolicy(int stream) : stream_(stream) {}

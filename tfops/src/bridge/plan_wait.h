@@ -129,12 +129,12 @@ std::shared_ptr<PlanWait> MakePlanWait(std::shared_ptr<Pipeline> pipeline, StepE
 void BeginTurnWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                    tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 
-// Claims the same plans again for a step that has put its claims aside, with several ranks.  Takes ownership of one
-// reference to `step`.
+// Claims the same plans again for a step that has put its claims aside.  This happens only with several ranks.  Takes
+// ownership of one reference to `step`.
 void ClaimAgain(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended,
                 int stream);
-// Reads the same tables again for a step that has put its reads aside, with several ranks.  All reads are answered when
-// the wait ends.
+// Reads the same tables again for a step that has put its reads aside.  This happens only with several ranks.  All
+// reads are answered when the wait ends.
 void ReadAgain(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended,
                int stream);
 

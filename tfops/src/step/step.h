@@ -161,8 +161,8 @@ struct Step {
 
 // ---- the layout
 
-// An output of AscRead. It replaces the output of a join, a bag or a feature; the members of the other two kinds are
-// -1. Pieces with a feature or a bag are read from tables.
+// An output of AscRead. It replaces the output of a join, a bag or a feature. Only one of `join`, `bag` and `feature`
+// is not -1. Pieces with a feature or a bag are read from tables.
 struct Output {
   int join = -1, bag = -1, feature = -1;
   std::vector<Piece> pieces;
