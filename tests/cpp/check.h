@@ -1,4 +1,4 @@
-// A test is a function; CHECK says where something is not as expected.  check_main.cc runs them.
+// Test framework.  A test is a function, and CHECK reports a failed expectation. check_main.cc runs the tests.
 #ifndef ASCPIPE_TESTS_CPP_CHECK_H_
 #define ASCPIPE_TESTS_CPP_CHECK_H_
 

@@ -1,4 +1,5 @@
-// Runs all tests, or those of the files whose name contains the first argument; exit code 1 if any failed, or none ran.
+// Runs all tests, or the tests of the files whose names contain the first argument.  The exit code is 1 if a test
+// failed or if no test ran.
 #include <cstring>
 
 #include "check.h"

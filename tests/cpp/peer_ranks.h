@@ -1,4 +1,4 @@
-// Ranks that are threads of one process, and what each of them is told.
+// Ranks that are threads of one process, and the verdicts that they receive.
 #ifndef ASCPIPE_TESTS_CPP_PEER_RANKS_H_
 #define ASCPIPE_TESTS_CPP_PEER_RANKS_H_
 
@@ -24,7 +24,7 @@ using namespace ascpipe;
 constexpr double kLong = 30.0;
 constexpr double kShort = 0.05;
 
-// Keys that say what rank they are of, and notes what came.
+// Keys that contain the number of their rank.  The object also records the received keys.
 class TestKeys : public PeerKeys {
  public:
   explicit TestKeys(int rank) : mine_(Text("keys of ", rank)) {}
@@ -104,7 +104,7 @@ class Ranks {
           new Peers(std::unique_ptr<Transport>(new RankTransport(meeting, rank)), keys.back().get(), settings));
     }
   }
-  // What Peers is destroyed with.
+  // The destructor destroys the Peers of all ranks.
   ~Ranks() {
     for (auto& one : peers) one.reset();
   }
@@ -130,7 +130,7 @@ class Ranks {
   Future Send(int rank, PeerKind kind, int stream = 1, std::int64_t ticket = 1) {
     return Send(rank, Header(kind, stream, ticket));
   }
-  // Each rank sends the same: what they are told, and that it is equal.
+  // Each rank sends the same header.  Returns the verdict, which must be equal on all ranks.
   VerdictKind All(const PeerHeader& header) {
     std::vector<Future> told;
     for (std::size_t rank = 0; rank < peers.size(); ++rank) told.push_back(Send(static_cast<int>(rank), header));
@@ -139,7 +139,7 @@ class Ranks {
     return first;
   }
 
-  // The next thing that a rank was asked for.
+  // Returns the next question that a rank has received.
   std::pair<int, PeerAsk> Asked() {
     std::unique_lock<std::mutex> lock(mutex_);
     CHECK(changed_.wait_for(lock, std::chrono::seconds(30), [this] { return !asked_.empty(); }));
@@ -147,7 +147,8 @@ class Ranks {
     asked_.pop_front();
     return first;
   }
-  // A rank has done what it was asked for, and so was asked: rank 0 may be told earlier than it.
+  // Reports that a rank has done its part of a question.  Waits until the rank has received the question, because rank
+  // 0 may get its verdict earlier.
   void Resume(int rank) {
     int* const pauses = &pauses_[static_cast<std::size_t>(rank)];
     {
@@ -157,7 +158,7 @@ class Ranks {
     }
     peers[static_cast<std::size_t>(rank)]->Resume();
   }
-  // Rank 0 asks the others.
+  // Sends a question of rank 0 to the other ranks.
   Future Ask(AskPhase phase, const std::string& text = "", std::int64_t number = 1) {
     PeerRequest request;
     request.header.kind = PeerKind::kAsk;
@@ -172,15 +173,15 @@ class Ranks {
   std::shared_ptr<RankMeeting> meeting;
   std::vector<std::unique_ptr<TestKeys>> keys;
   std::vector<layout::Exchanges> figures;       // by rank
-  std::vector<std::atomic<std::int64_t>> work;  // likewise
-  std::atomic<bool> has_steps{false};           // of each rank
+  std::vector<std::atomic<std::int64_t>> work;  // by rank
+  std::atomic<bool> has_steps{false};           // for all ranks
   std::vector<std::unique_ptr<Peers>> peers;
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::pair<int, PeerAsk>> asked_;
-  std::vector<int> pauses_;  // by rank: how often it was asked and has not resumed
+  std::vector<int> pauses_;  // by rank: number of questions after which the rank has not resumed
 };
 
 inline bool Is(Future* told, VerdictKind kind) { return told->get().verdict.kind == kind; }

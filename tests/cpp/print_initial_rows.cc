@@ -1,5 +1,5 @@
-// Prints the bits of initial rows: for each line "seed kind a b scale key dim pool_rows pool..." on stdin, whose pool
-// is pool_rows * dim hexadecimal words, `dim` hexadecimal words.
+// Prints the bits of initial rows.  Each line on stdin is "seed kind a b scale key dim pool_rows pool...", in which the
+// pool is pool_rows * dim hexadecimal words.  For each line, `dim` hexadecimal words are printed.
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>

@@ -1,5 +1,4 @@
-// Reads steps as numbers and words (test_step_rules.py writes them), and prints
-// their layouts, a line each.
+// Reads steps as numbers and words, which test_step_rules.py writes, and prints one line with the layout of each step.
 #include <iostream>
 #include <string>
 #include <vector>
@@ -37,7 +36,7 @@ Uses ReadUses() {
   return uses;
 }
 
-// Each field in the order of the struct in tests/reference/step.py.
+// Each function below reads the fields in the order of the struct in tests/reference/step.py.
 void Take(Op *op) {
   op->name = Word();
   op->device = Number();
@@ -169,7 +168,7 @@ void PrintOutput(const Output &output) {
   std::cout << ']';
 }
 
-// As JSON: the fields of Layout in tests/reference/step.py.
+// Prints the layout as JSON, with the fields of Layout in tests/reference/step.py.
 void Print(const Layout &layout) {
   std::cout << '[';
   PrintAll(layout.reads, [](const ascpipe::step::Read &read) {

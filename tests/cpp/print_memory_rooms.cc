@@ -1,4 +1,5 @@
-// Prints what memory there is: "free_bytes text" for each limit, of the files and the folder of the arguments.
+// Prints the available memory: "free_bytes text" for each limit.  The arguments name the files and the folder of
+// MemoryPlaces.
 #include <cinttypes>
 #include <cstdio>
 

@@ -1,5 +1,5 @@
-// Reads lines "ranks, then of each rank: kind stream run ticket exists changes has_cause" and prints what follows:
-// the number of the verdict, its stream, and its cause.
+// Reads lines "ranks, then for each rank: kind stream run ticket exists changes has_cause".  For each line, prints the
+// number of the verdict, its stream, and its cause.
 #include <iostream>
 
 #include "peers/verdict.h"

@@ -1,4 +1,4 @@
-// Exchanges among threads of one process.
+// Exchanges between threads of one process.
 #ifndef ASCPIPE_TESTS_CPP_RANK_TRANSPORT_H_
 #define ASCPIPE_TESTS_CPP_RANK_TRANSPORT_H_
 
@@ -11,7 +11,7 @@
 
 #include "peers/transport.h"
 
-// Where ranks meet: when each of them has begun exchange n, that of each one is done.
+// Meeting point of the ranks.  Exchange n ends on all ranks when every rank has started exchange n.
 class RankMeeting {
  public:
   explicit RankMeeting(int ranks) : ranks_(ranks), begun_(static_cast<std::size_t>(ranks)) {}
@@ -54,7 +54,7 @@ class RankMeeting {
     }
   }
 
-  // All exchanges end with an error, those under way and later ones.
+  // Ends all pending and later exchanges with an error.
   void End(const ascpipe::CoreStatus& why) {
     std::vector<Begun> all;
     {
@@ -68,7 +68,7 @@ class RankMeeting {
       if (one.has) one.done(why, {});
     }
   }
-  // A rank has ended the engine.
+  // Records that a rank has ended the engine.
   void NoteEnd() {
     std::lock_guard<std::mutex> lock(mutex_);
     is_ended_ = true;
@@ -78,7 +78,7 @@ class RankMeeting {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return is_ended_; });
   }
-  // What a rank gets in this exchange, the first is 1, is damaged.
+  // Damages the bytes that a rank receives in this exchange.  The first exchange has number 1.
   void Damages(int exchange, int rank) {
     std::lock_guard<std::mutex> lock(mutex_);
     damaged_exchange_ = exchange;
@@ -88,7 +88,7 @@ class RankMeeting {
     std::lock_guard<std::mutex> lock(mutex_);
     shortened_ = true;
   }
-  // Ranks that have begun the next exchange.
+  // Returns the number of ranks that have started the next exchange.
   int Waiting() {
     std::lock_guard<std::mutex> lock(mutex_);
     return waiting_;

@@ -1,4 +1,4 @@
-// Ranks with rings in memory, whose key workers are played.
+// Ranks with rings in memory.  The tests play the key workers.
 #ifndef ASCPIPE_TESTS_CPP_RANKED_RINGS_H_
 #define ASCPIPE_TESTS_CPP_RANKED_RINGS_H_
 
@@ -35,7 +35,7 @@ inline RingPlan Plan(int channel) {
   return plan;
 }
 
-// One rank: its rings, and a key worker that deduplicates when it is told to.
+// One rank: its rings, and a key worker that deduplicates on request.
 struct Rank {
   Rank(int number, int ranks) : number(number), ranks(ranks), local(Plan(layout::kLocal)), owned(Plan(layout::kTrain)) {
     stream = new RankedStream(kStream, local.stream.get(), owned.stream.get(), number, ranks);
@@ -43,7 +43,7 @@ struct Rank {
     run = stream->NewRun();
   }
 
-  // Table 0 has the ids, table 1 has them negated.
+  // Submits a batch.  The ids of table 1 are the negated ids of table 0.
   Ticket* Submit(const Keys& ids, std::int64_t timestamp = 0) {
     std::unique_ptr<TestBatch> batch(new TestBatch(kTables, ids, &Alive()));
     negated.emplace_back(new Keys);
@@ -55,7 +55,7 @@ struct Rank {
     return ticket;
   }
 
-  // Distinct keys by owner, then by value, and how often each occurs.
+  // Writes the distinct keys, ordered by owner and then by value, and the number of occurrences of each key.
   void Deduplicate(std::int64_t frame) {
     for (int table = 0; table < kTables; ++table) {
       layout::Part* const part = local.part(frame, table);
@@ -84,7 +84,7 @@ struct Rank {
   }
   bool IsKnown(Ticket* ticket) const { return stream->IsKnown(NameOf(ticket)); }
 
-  // What this rank says to each other one.
+  // Returns the keys that this rank sends to each rank.
   std::vector<Bytes> Say(const PeerHeader& header = PeerHeader()) {
     std::vector<std::vector<Piece>> pieces(static_cast<std::size_t>(ranks));
     std::shared_ptr<const void> keeps;
@@ -119,7 +119,7 @@ struct Rank {
 
   const int number, ranks;
   std::vector<std::unique_ptr<Keys>> negated;
-  TestRing local, owned;  // before what lies over them
+  TestRing local, owned;  // before the members that use the rings
   RankedStreams streams;
   RankedStream* stream;
   std::int64_t run;

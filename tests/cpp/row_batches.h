@@ -1,4 +1,4 @@
-// Batches of rows for tests of row files: arrays, and a directory that is empty again afterwards.
+// Batches of rows for tests of row files: arrays, and a directory that must be empty at the end.
 #ifndef ASCPIPE_TESTS_CPP_ROW_BATCHES_H_
 #define ASCPIPE_TESTS_CPP_ROW_BATCHES_H_
 
@@ -22,7 +22,7 @@ using namespace ascpipe;
 
 constexpr std::int64_t kSmallStep = 1 << 20;
 
-// A new directory on the disk of temporary files, or another file system.
+// New directory in the folder of temporary files, or in another file system.
 class Directory {
  public:
   explicit Directory(const char* parent = nullptr) {
@@ -55,7 +55,7 @@ class Directory {
   std::string path_;
 };
 
-// Rows of a batch.  The bytes of a row follow from a number, so that no oracle has to keep them.
+// Rows of a batch.  The bytes of a row are computed from a number, so that no oracle has to store the bytes.
 class Rows {
  public:
   explicit Rows(std::int64_t row_bytes) : row_bytes_(row_bytes) {}
@@ -71,7 +71,8 @@ class Rows {
     return static_cast<std::uint8_t>(key * 31 + generation * 7 + at * 13 + (at >> 8) + 1);
   }
 
-  // Rows as their keys and generations have them; or, to be read, filled with something else.
+  // Returns the batch.  For a write, the rows are filled according to their keys and generations.  For a read, they are
+  // filled with other bytes.
   DiskBatch Batch(bool writes) {
     const std::size_t n = slots.size();
     memory_.assign(n * static_cast<std::size_t>(row_bytes_), 0xEE);
@@ -93,7 +94,8 @@ class Rows {
             nullptr};
   }
 
-  bool Has(std::size_t i) const {  // whether row i is what its key and generation say
+  // Returns true if row i has the bytes of its key and generation.
+  bool Has(std::size_t i) const {
     const std::uint8_t* const row = static_cast<const std::uint8_t*>(rows_[i]);
     for (std::int64_t at = 0; at < row_bytes_; ++at) {
       if (row[at] != ByteOf(keys[i], generations[i], at)) return false;
@@ -142,7 +144,7 @@ inline void Read(RowEngine* engine, int file, Rows* rows) {
   }
 }
 
-// A file of that many slots.
+// Adds a file with at least `slots` slots, and returns its number.
 inline int Open(RowEngine* engine, const std::string& directory, std::int64_t row_bytes, bool buffered,
                 std::int64_t slots) {
   std::unique_ptr<RowFile> file;

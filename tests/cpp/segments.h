@@ -1,4 +1,4 @@
-// Segments as the supervisor makes them, for one process.
+// Segments for one process, in the form in which the supervisor creates segments.
 #ifndef ASCPIPE_TESTS_CPP_SEGMENTS_H_
 #define ASCPIPE_TESTS_CPP_SEGMENTS_H_
 
@@ -13,7 +13,7 @@
 #include "core/segment.h"
 #include "core/stream.h"
 
-// A sealed-off piece of shared memory with the version and magic number of the layout.
+// Returns a segment of shared memory with the version and magic number of the layout.
 inline std::unique_ptr<ascpipe::Segment> MakeSegment(std::int64_t bytes, void (*fill)(std::uint8_t*, const void*),
                                                      const void* argument) {
   const int fd = memfd_create("ascpipe-test", MFD_CLOEXEC);
@@ -38,7 +38,7 @@ struct RingPlan {
   int look_ahead = 0;
 };
 
-// A session, one ring of `tables` tables with one feature each, and the trainer's stream over it.
+// A session, one ring of `tables` tables with one feature each, and the trainer's stream of the ring.
 class TestRing {
  public:
   explicit TestRing(const RingPlan& plan)
@@ -67,7 +67,7 @@ class TestRing {
     stream.reset(new Stream(3, 0, std::move(segment), view, session));
   }
 
-  // A part and an array of it, as workers see them.
+  // Returns a part, or an array of a part, in the memory that workers see.
   ascpipe::layout::Part* part(std::int64_t number, int index) const {
     return reinterpret_cast<ascpipe::layout::Part*>(view.base() + view.frame(number)->offset) + index;
   }
@@ -77,7 +77,7 @@ class TestRing {
   }
 
  private:
-  std::unique_ptr<ascpipe::Segment> session_;  // before what lies over it
+  std::unique_ptr<ascpipe::Segment> session_;  // before the members that use the segment
 
  public:
   ascpipe::SessionView session;
@@ -86,7 +86,7 @@ class TestRing {
   std::unique_ptr<ascpipe::Stream> stream;
 };
 
-// A batch whose features all have the same ids, and that says when it is let go.
+// A batch whose features all have the same ids.  It counts the batches that are alive.
 class TestBatch : public ascpipe::Batch {
  public:
   TestBatch(int feature_count, std::vector<std::int64_t> ids, std::atomic<int>* alive)

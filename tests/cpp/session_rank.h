@@ -1,4 +1,4 @@
-// A rank's decisions with a clock of their own, without threads.
+// Decisions of a rank with a simulated clock, without threads.
 #ifndef ASCPIPE_TESTS_CPP_SESSION_RANK_H_
 #define ASCPIPE_TESTS_CPP_SESSION_RANK_H_
 
@@ -22,7 +22,7 @@ using std::chrono::seconds;
 
 constexpr seconds kTimeout{60}, kIdle{1}, kWarn{5}, kEnds{5};
 
-// A session with a clock of its own, and the verdicts that its requests were told.
+// A session with a simulated clock, and the verdicts that its requests have received.
 class Rank {
  public:
   explicit Rank(int number = 1)
@@ -48,14 +48,14 @@ class Rank {
     around.now = now;
     const PeerMove move = session.Next(around);
     if (move.kind == Kind::kSend) {
-      CHECK(!is_busy);  // one exchange after the other
+      CHECK(!is_busy);  // there is only one exchange at a time
       is_busy = true;
       if (!session.current().was_sent) session.current().since = now;
       session.current().was_sent = true;
     }
     return move;
   }
-  // The header that is sent next.
+  // Returns the header that is sent next.
   PeerHeader Sends() {
     const PeerMove move = Next();
     CHECK(move.kind == Kind::kSend);
@@ -65,7 +65,7 @@ class Rank {
     is_busy = false;
     CarryOut(session.Conclude(headers, Decide(headers), now));
   }
-  // Sends what is next to a rank 0 or 1 that says `other`.
+  // Sends the next header, and concludes the exchange of two ranks in which the other header is `other`.
   void Meet(const PeerHeader& other) {
     const PeerHeader mine = Sends();
     Conclude({other, mine});
@@ -93,7 +93,7 @@ class Rank {
   PeerSession::Time now;
   PeerSession session;
   PeerSession::Around around{};
-  bool is_busy = false;  // an exchange is under way
+  bool is_busy = false;  // an exchange is in flight
   int entered = 0;
   std::map<int, std::vector<PeerVerdict>> told;
   std::vector<PeerAsk> heard;

@@ -6,7 +6,7 @@ using ascpipe::Arena;
 
 namespace {
 
-// Position of a new frame, or -1.
+// Places a frame and returns its position, or -1.
 std::int64_t Place(Arena* arena, std::int64_t length) {
   std::int64_t position;
   if (!arena->Find(length, &position)) return -1;
@@ -29,9 +29,9 @@ TEST(AFrameThatDoesNotFitBeforeTheEndStartsAtTheBeginning) {
   CHECK_EQ(Place(&arena, 512), 0);
   CHECK_EQ(Place(&arena, 256), 512);
   arena.Free();
-  CHECK_EQ(Place(&arena, 320), 1024);  // 768 to 1024 are skipped
+  CHECK_EQ(Place(&arena, 320), 1024);  // the bytes 768 to 1024 are skipped
   CHECK_EQ(Place(&arena, 192), 1344);
-  CHECK_EQ(Place(&arena, 64), -1);  // the frame at 512 is still there
+  CHECK_EQ(Place(&arena, 64), -1);  // the frame at 512 still occupies its bytes
   arena.Free();
   CHECK_EQ(arena.head(), 1024);
   CHECK_EQ(Place(&arena, 512), 1536);
@@ -39,7 +39,7 @@ TEST(AFrameThatDoesNotFitBeforeTheEndStartsAtTheBeginning) {
 
 TEST(AFrameAsLargeAsTheArenaFitsWheneverItIsEmpty) {
   Arena arena(1024);
-  arena.StartAt(640);  // skipping to 1024 and 1024 bytes more would be too much for an arena in use
+  arena.StartAt(640);  // in a used arena, there is not enough space to skip to 1024 and place 1024 bytes
   CHECK_EQ(Place(&arena, 1024), 1024);
   CHECK_EQ(arena.head(), 1024);
   arena.Free();
@@ -101,7 +101,7 @@ TEST(AnArenaGrowsBehindItsNewestFrameAndFramesStayWhereTheyAre) {
   CHECK_EQ(arena.OffsetOf(second), 640);
   arena.Free();
   const std::int64_t third = Place(&arena, 320);
-  CHECK_EQ(third, 1280);  // the next lap begins behind what was added
+  CHECK_EQ(third, 1280);  // the next lap begins after the added bytes
   CHECK_EQ(arena.OffsetOf(third), 0);
 }
 
@@ -113,7 +113,7 @@ TEST(AnArenaDoesNotGrowWhileFramesLieAtItsEndAndAtItsBeginning) {
   CHECK_EQ(Place(&arena, 256), 1024);
   CHECK_EQ(Place(&arena, 512), -1);
   CHECK_EQ(arena.BytesFor(512), 0);
-  arena.Free();  // the one at the end
+  arena.Free();  // frees the frame at the end
   CHECK_EQ(arena.BytesFor(1024), 1280);
 }
 
@@ -151,7 +151,7 @@ TEST(EveryOrderOfSizesAndGrowthsKeepsFramesApart) {
         ++growths;
       }
       if (position < 0) {
-        CHECK(newest > oldest);  // else it would wait for ever
+        CHECK(newest > oldest);  // otherwise the test would wait forever
         arena.Free();
         ++oldest;
         continue;

@@ -1,4 +1,4 @@
-// Where bags end: what is no list of ends is found before anything is read by it.
+// Splits of bags.  Invalid splits are detected before any value is read with them.
 #include <cstdint>
 
 #include "check.h"

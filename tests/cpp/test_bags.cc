@@ -1,4 +1,4 @@
-// Bags and their gradients against plain loops, which sum in the order that the headers state.
+// Bags and their gradients, compared with plain loops.  The loops sum in the order that the headers describe.
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -30,7 +30,7 @@ const std::int64_t kDims[] = {1, 8, 10, 16};
 const Combiner kCombiners[] = {Combiner::kSum, Combiner::kMean, Combiner::kSqrtn};
 constexpr std::int64_t kRows = 50, kHomes = 20, kHomeExtra = 3, kSlots = 40;
 
-// Bags of random ids: of every size up to 27, and empty ones at both ends and in between.
+// Bags of random ids.  The bags have every size up to 27, and there are empty bags at both ends and in between.
 struct Given {
   explicit Given(std::int64_t given_dim) : dim(given_dim) {
     splits = {0, 0};
@@ -65,13 +65,13 @@ struct Given {
     }
   }
 
-  // Rows that lie in a table and at home.
+  // Returns rows that are in a table and in home rows.
   BagRows InTable() const {
     return {
         {table.data(), kRows, dim, slots.data(), kSlots, default_row.data(), homes.data(), kHomes, dim + kHomeExtra},
         restore.data()};
   }
-  // The same rows, one for each position.
+  // Returns the same rows in an array with one row for each position.
   BagRows InPlace() const { return {{rows.data(), positions, dim, nullptr, 0, nullptr}, nullptr}; }
 
   std::int64_t dim, count, positions;
@@ -84,7 +84,7 @@ bool Same(const Floats& a, const Floats& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Rows of `dim` as the first columns of wider ones, beside sevens.
+// Copies rows of `dim` floats to the first columns of wider rows.  The other columns contain 7.
 Floats Spread(const Floats& rows, std::int64_t dim, std::int64_t stride) {
   Floats made(rows.size() / dim * stride, 7.0f);
   for (std::size_t i = 0; i < rows.size(); ++i) made[i / dim * stride + i % dim] = rows[i];
@@ -114,7 +114,7 @@ Floats PlainClip(Floats row, float max_norm) {
   return row;
 }
 
-// The loops for one setting of bags.
+// Plain loops for one setting of bags.
 struct Plain {
   const Given& given;
   const Bags& bags;
@@ -128,7 +128,7 @@ struct Plain {
     return Floats(first, first + given.dim);
   }
 
-  // Rows without weights are summed in groups of eight, of which the first has what is left over, too.
+  // Sums rows without weights in groups of eight.  The first group also contains the remainder.
   Floats Sum(std::int64_t bag) const {
     const std::int64_t begin = bags.splits[bag], end = bags.splits[bag + 1];
     Floats sum(static_cast<std::size_t>(given.dim), 0.0f), group;
@@ -204,7 +204,7 @@ struct Plain {
     return out;
   }
 
-  // Of a row as it was combined; of the row itself where it was not clipped.
+  // Returns the gradient of a combined row.  This is the gradient of the row itself if the row was not clipped.
   Floats OfRow(std::int64_t bag, std::int64_t position) const {
     Floats made = Scaled(bag);
     for (float& value : made) {
@@ -214,7 +214,7 @@ struct Plain {
   }
 };
 
-// Calls check(bags) for every combiner, with and without weights and a limit that some rows exceed.
+// Calls check(bags) for every combiner, with and without weights, and with and without a limit that some rows exceed.
 void EachSetting(const Given& given, const std::function<void(const Bags&)>& check) {
   const float some = std::sqrt(static_cast<float>(given.dim)) * 0.9f;
   for (const Combiner combiner : kCombiners) {
@@ -226,7 +226,7 @@ void EachSetting(const Given& given, const std::function<void(const Bags&)>& che
   }
 }
 
-// Calls work(begin, end) for parts of [0, total), each in a thread of its own.
+// Calls work(begin, end) for parts of [0, total).  Each part has a separate thread.
 void InThreads(std::int64_t total, std::int64_t parts, const std::function<void(std::int64_t, std::int64_t)>& work) {
   std::vector<std::thread> threads;
   for (std::int64_t part = 0; part < parts; ++part) {

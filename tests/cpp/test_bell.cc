@@ -1,4 +1,4 @@
-// How long the owner of a bell looks again before it sleeps; the twin of tests/unit/shm/test_spinning.py.
+// Spin time of the owner of a bell before it sleeps. tests/unit/shm/test_spinning.py has the same tests for Python.
 #include <atomic>
 #include <thread>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kUs = 1000;
 constexpr std::int64_t kMost = 200 * kUs;
 
-// How often an owner looks in a slice of 1 ms, where nothing comes.
+// Returns the number of checks of an owner during a slice of 1 ms in which nothing is published.
 int Looks(BellOwner* bell) {
   int looks = 0;
   bell->WaitSlice([&looks] { return ++looks < 0; }, 1);
@@ -46,9 +46,9 @@ TEST(WhoMayNotSpinNeverDoes) {
 
 TEST(AWaitInVainIsFollowedByOneThatSleepsAtOnce) {
   layout::Bell bell{};
-  BellOwner owner(&bell, 100000);  // so long that it looks more than three times on any machine
+  BellOwner owner(&bell, 100000);  // so long that the owner checks more than three times on any machine
   CHECK(Looks(&owner) > 3);
-  CHECK_EQ(Looks(&owner), 3);  // when it comes, when it has said that it waits, and when it wakes
+  CHECK_EQ(Looks(&owner), 3);  // at the begin, after `waiting` is set, and after the wake-up
 }
 
 TEST(APauseIsEndedByOneThatWaitsAndNotByOneThatBringsWork) {

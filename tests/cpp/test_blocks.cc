@@ -1,4 +1,4 @@
-// Work that threads share: each item once, and no thread waits for one that never comes.
+// Blocks that threads share.  Each item is processed once, and no thread waits for a thread that never starts.
 #include <memory>
 #include <thread>
 #include <vector>
@@ -10,9 +10,10 @@ using namespace ascpipe;
 
 namespace {
 
-// How often each of `total` items was worked on, by `threads` of which the last come when all may be done.
+// Returns how often each of `total` items was processed by `threads` threads.  The last threads may start after all
+// items are processed.
 std::vector<int> Visits(std::int64_t total, std::int64_t block, int threads) {
-  std::vector<int> visits(total, 0);  // plain: two threads never have the same item
+  std::vector<int> visits(total, 0);  // not atomic, because two threads never process the same item
   std::vector<std::thread> helpers;
   {
     const Blocks::Work work = [&visits](std::int64_t begin, std::int64_t end) {
@@ -23,7 +24,7 @@ std::vector<int> Visits(std::int64_t total, std::int64_t block, int threads) {
     blocks->Take();
     blocks->Await();
   }
-  const std::vector<int> seen = visits;  // the work is done now, even if threads are still about
+  const std::vector<int> seen = visits;  // the work is done, even if threads still run
   for (std::thread& helper : helpers) helper.join();
   return seen;
 }
@@ -51,6 +52,6 @@ TEST(AThreadThatComesLateFindsNoBlock) {
     blocks->Take();
     blocks->Await();
   }
-  blocks->Take();  // the work has gone
+  blocks->Take();  // the work does not exist any more
   CHECK_EQ(calls, 4);
 }

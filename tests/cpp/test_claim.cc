@@ -1,4 +1,4 @@
-// The claim's decision, word by word.
+// Decision about a claim, for each value of the words.
 #include "check.h"
 #include "core/claim.h"
 
@@ -6,7 +6,7 @@ using namespace ascpipe;
 
 namespace {
 
-// A plan that may be claimed.
+// Returns the words of a plan that may be claimed.
 ClaimWords Good() {
   ClaimWords words;
   words.table = "user";
@@ -19,7 +19,7 @@ ClaimWords Good() {
   return words;
 }
 
-// A plan that could not be made; the table has 50 home rows at most.
+// Returns the words of a plan that could not be made.  The table has at most 50 home rows.
 ClaimWords Unplanned(layout::PlanStatus status, std::int64_t need, std::int64_t device_rows) {
   ClaimWords words = Good();
   words.status = status;
@@ -82,7 +82,7 @@ TEST(APlanOnAnotherTicketIsWantedAnew) {
 
 TEST(APlanOnATicketThatIsNotFinishedWaits) {
   ClaimWords words = Good();
-  words.finished = 3;  // ticket 4 was dropped, and the worker has not taken the plan back yet
+  words.finished = 3;  // ticket 4 was dropped, and the worker has not revoked the plan yet
   CheckWaits(words, layout::kWaitPlan, true);
 }
 

@@ -25,7 +25,7 @@ WITH_THREADS = ("test_bags", "test_bell", "test_blocks", "test_exchange_spans", 
                 "test_stream", "test_table_file", "test_waiter")
 FLAGS = ["-std=c++14", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", str(build.SOURCES),
          "-I", str(build.GENERATED), "-I", str(HERE)]
-SHIPPED = ["-O0", "-DNDEBUG"]  # of the tests themselves; the core is as in the library
+SHIPPED = ["-O0", "-DNDEBUG"]  # for the tests; the objects of the core are those of the library
 SANITIZERS = {
     "address": ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
     "thread": ["-O1", "-g", "-fsanitize=thread", "-Wno-tsan"],
@@ -40,7 +40,7 @@ def run(command):
 
 
 def compiled(source, flags):
-    """The object of a source, compiled once per content of what it may be made from."""
+    """Return the object of a source. Recompile it only if a source, header or flag has changed."""
     digest = hashlib.sha256(" ".join(flags).encode())
     headers = [sorted(folder.glob("*.h")) for folder in (HERE, *FOLDERS)]
     for path in [source, *sum(headers, []), *sorted(build.GENERATED.glob("*/*.h"))]:
@@ -55,9 +55,9 @@ def compiled(source, flags):
 
 
 def together(sources):
-    """One source with the text of all, each in a namespace of its own.
+    """Return one source with the texts of all sources, each in a separate namespace.
 
-    They use the same templates, so compiling them one by one takes four times as long.
+    The sources use the same templates, so compiling them one by one takes four times as long.
     """
     includes, texts = set(), []
     for source in sources:
@@ -73,7 +73,7 @@ def together(sources):
 
 
 def linked(name, sources, flags, objects):
-    """A program of the given sources and objects."""
+    """Link a program from the given sources and objects, and return its path."""
     with ThreadPoolExecutor(build.JOBS) as pool:
         parts = [*pool.map(lambda source: compiled(source, flags), sources), *objects]
     program = FOLDER / "{}-{}".format(name, os.getpid())
@@ -82,12 +82,12 @@ def linked(name, sources, flags, objects):
 
 
 def objects():
-    """Those of our libraries that do without TensorFlow."""
+    """Return the objects of the libraries that do not need TensorFlow."""
     return [path for part in build.WITHOUT_TENSORFLOW for path in sorted(build.OBJECTS.glob(part + "-*.o"))]
 
 
 def shipped(name, sources):
-    """A program over the very objects of the op library."""
+    """Build a program from the given sources and the objects of the op library."""
     build.build(verbose=False)
     abi = [flag for flag in build.tensorflow_flags()["compile"] if flag.startswith("-D")]
     return linked(name, sources, SHIPPED + abi, objects())
@@ -101,7 +101,7 @@ def all_tests():
 
 
 @pytest.mark.parametrize("name", TESTS)
-@pytest.mark.timeout_s(240)  # the first one compiles
+@pytest.mark.timeout_s(240)  # the first test compiles
 def test_the_core_does_what_its_tests_say(all_tests, name):
     assert "ok " in run([all_tests, name])
 
@@ -124,7 +124,7 @@ def test_the_core_is_clean_under_the_sanitizers(name, sanitizer):
 def test_each_source_compiles_without_the_others_of_its_unit(source):
     unit = units.Unit("alone", (source,), "")
     flags = units.flags_of(unit, build.tensorflow_flags()["compile"], {})
-    if unit.needs_tensorflow:  # nor with the headers that all of them include first
+    if unit.needs_tensorflow:  # nor with the headers that all sources include first
         del flags[flags.index("-include"):flags.index("-include") + 2]
     run(["g++", *flags, "-I", build.SOURCES, "-I", build.GENERATED, "-fsyntax-only", build.SOURCES / source])
 
@@ -145,7 +145,7 @@ def hexadecimal(row):
 
 
 def require_equal_rows(program, cases):
-    """``cases``: arguments of the twin's ``row``, the pool with them."""
+    """Compare the printed rows with the reference. ``cases`` are the arguments of its ``row``, including the pool."""
     lines = []
     for *fields, pool in cases:
         words = [word for row in pool for word in hexadecimal(row)]
@@ -170,7 +170,7 @@ def test_initial_rows_are_bit_equal_to_their_twin(print_initial_rows):
 
 
 def whole_numbers(low, bits):
-    """All of them, those at both ends more often."""
+    """Return a strategy for all integers of the range, with both ends more often."""
     high = low + (1 << bits) - 1
     return st.one_of(st.integers(low, high), st.sampled_from([low, high, 0, 1]))
 

@@ -1,4 +1,5 @@
-// Cycles of gradient accumulation: the last batch of a cycle has the ids of the others behind its own.
+// Cycles of gradient accumulation.  The last batch of a cycle contains its own ids and then the ids of the other
+// batches.
 #include <deque>
 
 #include "check.h"
@@ -9,13 +10,13 @@ using namespace ascpipe;
 
 namespace {
 
-std::atomic<int> alive{0};  // batches whose ids are still kept
+std::atomic<int> alive{0};  // number of batches whose ids are still kept
 
-// Ids and weights of one table in the frame of a batch.  Ids of features come first.
+// Ids and weights of one table in the frame of a batch.  The ids of features come first.
 struct Framed {
   std::vector<std::int64_t> ids;
   std::vector<std::int32_t> weights;
-  std::int64_t features;  // in the frame
+  std::int64_t features;  // number of features in the frame
   bool ends;
 };
 
@@ -56,7 +57,7 @@ TEST(TheLastBatchOfACycleHasTheIdsOfTheOthersWhichDoNotCount) {
   CHECK(last.weights == Weights({1, 1, 0, 0, 0}));
   CHECK_EQ(last.features, 1);
   CHECK(last.ends);
-  // The next cycle begins with nothing.
+  // The next cycle begins without ids.
   Submitted(&ring, {1}, 1);
   Submitted(&ring, {2}, 1);
   CHECK(Submitted(&ring, {3}, 1).ids == Ids({3, 1, 2}));
@@ -110,13 +111,13 @@ TEST(WithoutCyclesNothingIsKept) {
   CHECK(last.ends && last.ids == Ids({4, 3}));
 }
 
-// Batches of iterators, as a program submits and uses them.
+// Batches of iterators that a program submits and uses.
 class Iterators {
  public:
   explicit Iterators(std::int64_t steps) : ring({64, 1, 1 << 16}) { ring.stream->Accumulate(0, steps); }
   ~Iterators() { DropAll(); }
 
-  // The ids of the batch's frame; it stays open.
+  // Submits a batch and returns the ids in its frame.  The ticket stays open.
   Ids Submit(std::int64_t source, Ids ids) {
     Ticket* ticket = nullptr;
     std::unique_ptr<Batch> batch(new TestBatch(1, std::move(ids), &alive));
@@ -127,7 +128,7 @@ class Iterators {
     const std::int64_t* const first = ring.array<std::int64_t>(ticket->state(), part->ids);
     return Ids(first, first + part->id_count);
   }
-  // The first open batch is used by a step, or let go.
+  // A step uses the first open batch (Use), or the batch is dropped without a step (LetGo).
   void Use() {
     TicketHold hold;
     CHECK(ring.stream->Hold(open_.front()->number(), &hold).ok());
@@ -143,7 +144,7 @@ class Iterators {
     while (!open_.empty()) LetGo();
   }
 
-  // Of cycles of three batches.
+  // Checks a batch in cycles of three batches.
   bool IsOfBefore(std::int64_t sequence) const { return ring.stream->IsOfBefore(TicketNumber(3, sequence), 3); }
 
   TestRing ring;
@@ -218,7 +219,7 @@ TEST(ABatchThatIsOpenWhenACheckpointIsRestoredSaysIfItsCycleWouldBeAnother) {
   CHECK(all.IsOfBefore(2));
   all.Submit(1, {3});
   CHECK(!all.IsOfBefore(3));
-  all.ring.stream->BeganWith(0, {30});  // batches 2 and 3 might have got them
+  all.ring.stream->BeganWith(0, {30});  // batches 2 and 3 might have got these ids
   CHECK(all.IsOfBefore(3));
   CHECK(!all.ring.stream->IsOfBefore(TicketNumber(3, 3), 4));
 }
@@ -232,7 +233,7 @@ TEST(TrainedBatchesAreCountedFromACheckpointOn) {
   CHECK_EQ(ring.stream->TrainedBatches(), 102);
 }
 
-// Otherwise the memory of a program that reads batches and trains by none of them grows without limit.
+// Without this, a program that reads batches but does not train would use more and more memory.
 TEST(IdsOfCyclesThatNobodyUsesAreLetGo) {
   CycleIds cycles;
   cycles.SetSteps(0, 2);
@@ -257,7 +258,7 @@ TEST(BatchesOfALongCycleThatWereUsedAreKeptAsOne) {
     if (sequence <= 99) cycles.Use(sequence);
   }
   CHECK(cycles.kept(0) <= 12);
-  cycles.Drop(0);  // two were not used
+  cycles.Drop(0);  // two batches were not used
   TestBatch batches_left[] = {{1, {20}, &batches}, {1, {21}, &batches}};
   cycles.Pass(102, 102, &batches_left[0]);
   cycles.Pass(103, 103, &batches_left[1]);

@@ -1,4 +1,4 @@
-// Keys of batches that cannot be right: a damaged frame, a damaged message, a stream that ended.
+// Invalid keys of batches: a damaged frame, a damaged message, and a stream that has ended.
 #include <cstring>
 
 #include "ranked_rings.h"
@@ -7,7 +7,7 @@ using namespace ranked_rings;
 
 namespace {
 
-// The head and the count of table 0 in what a rank says; docs/internals/protocol.md.
+// Positions of the head and of the count of table 0 in the message of a rank (docs/internals/protocol.md).
 enum Word : std::size_t { kBytes, kStreamWord, kRun, kIndex, kTimestamp, kClosed, kTablesWord, kCount = 8, kKeys = 10 };
 
 void Set(Bytes* said, std::size_t word, std::int64_t value) {
@@ -89,7 +89,7 @@ TEST(EveryFieldOfKeysThatCannotBeRightIsRefused) {
     CHECK(Has(Refusal(kCount, count).text(), "E301"));
   }
   CHECK(Has(Refusal(kKeys, 2).text(), "asks rank 1 for key 2 of table 0, which rank 0 owns"));
-  CHECK(Has(Refusal(kKeys + 2, -1).text(), "occurs -1 times"));  // two keys, then their weights
+  CHECK(Has(Refusal(kKeys + 2, -1).text(), "occurs -1 times"));  // the weights follow the two keys
 }
 
 TEST(KeysThatAreCutShortAreRefused) {

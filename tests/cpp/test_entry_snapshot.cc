@@ -1,4 +1,4 @@
-// The entries of a snapshot: what was copied, with the images of what changed before it was.
+// Entries of a snapshot: the copied entries, overwritten by the images of entries that changed before the copy.
 #include <cstring>
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kUsed = 40000;  // several blocks
 
-// A table's segment with entries and a log; entry i has key i.
+// Segment of a table with entries and a log.  Entry i has key i.
 struct Fixture {
   Fixture() : memory(512 + (kUsed + 10) * sizeof(layout::Entry) + 100 * sizeof(layout::Image)) {
     header()->entries_offset = 512;
@@ -27,7 +27,7 @@ struct Fixture {
   layout::Entry* entries() { return reinterpret_cast<layout::Entry*>(memory.data() + 512); }
   layout::Image* images() { return reinterpret_cast<layout::Image*>(memory.data() + header()->log_offset); }
 
-  // What a worker does.
+  // Changes an entry like a worker.
   void Change(std::int64_t entry) {
     if (entry >= header()->snapshot_copied) {
       images()[header()->snapshot_logged] = {entry, entries()[entry]};
@@ -74,8 +74,8 @@ TEST(EntriesThatChangeBeforeOrAfterTheyAreCopiedAreAsTheyWere) {
   std::int64_t block = 0;
   std::vector<layout::Entry> out;
   const CoreStatus status = Copied(&at, &out, [&] {
-    at.Change(block);              // is copied
-    at.Change(kUsed - 2 - block);  // in the last block: is not, but in the last round
+    at.Change(block);              // this entry is already copied
+    at.Change(kUsed - 2 - block);  // this entry of the last block is not copied, except in the last round
     ++block;
   });
   CHECK(status.ok());

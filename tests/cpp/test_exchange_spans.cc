@@ -1,4 +1,4 @@
-// The spans of a rank's exchanges: what each says, and that a file which is no ring of spans is refused.
+// Spans of a rank's exchanges: the content of each span, and the error for a file that is no ring of spans.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kCapacity = 4;
 
-// What the daemon makes, and a second look at its bytes.
+// File in the form in which the daemon creates it, and a second mapping of its bytes.
 class SpanFile {
  public:
   explicit SpanFile(std::int64_t capacity = kCapacity)
@@ -77,7 +77,7 @@ TEST(ASpanSaysWhenAnExchangeWasAndWhatWasInIt) {
   figures.Begin(Busy(0), At(1000));
   figures.Sent({10, 20, 40});
   figures.End({1, 2, 4}, At(1500));
-  CHECK_EQ(file.header->count, 0);  // it is not known yet which rank was the last
+  CHECK_EQ(file.header->count, 0);  // the last rank is not known yet
   figures.Compare({Busy(100), Busy(300), Busy(700)});
   CHECK_EQ(file.header->count, 1);
   const layout::ExchangeSpan& span = file.spans[0];
@@ -88,7 +88,7 @@ TEST(ASpanSaysWhenAnExchangeWasAndWhatWasInIt) {
   CHECK_EQ(span.kind, static_cast<std::int32_t>(PeerKind::kBackward));
   CHECK_EQ(span.stream, 3);
   CHECK_EQ(span.ticket, 17);
-  CHECK_EQ(span.bytes_sent, 50);  // not what it sends itself
+  CHECK_EQ(span.bytes_sent, 50);  // without the bytes that the rank sends to itself
   CHECK_EQ(span.bytes_received, 5);
   CHECK_EQ(span.waited_us, 400);
   CHECK_EQ(span.last, 2);

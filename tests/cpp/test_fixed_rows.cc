@@ -1,4 +1,4 @@
-// Keys of a checkpoint are found with their rows, and no others.
+// The rows of a checkpoint's keys are found.  Other keys have no row.
 #include <memory>
 #include <vector>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kDim = 3;
 
-// Key i of many that lie close together, far apart, and below zero.
+// Returns key i.  The keys are close together or far apart, and some are negative.
 std::int64_t Key(std::int64_t i) { return i % 2 == 0 ? i : -(i << 40); }
 
 std::shared_ptr<FixedRows> Filled(std::int64_t count) {

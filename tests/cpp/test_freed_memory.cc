@@ -1,4 +1,4 @@
-// What malloc does with memory that a step frees: kept for the next one, unless the user says otherwise.
+// Memory that a step frees. malloc keeps the memory for the next step, unless the user's settings forbid it.
 #include <sys/resource.h>
 
 #include <cstdlib>
@@ -14,11 +14,11 @@ using namespace ascpipe;
 #ifndef __SANITIZE_ADDRESS__  // which has a malloc of its own
 namespace {
 
-// Together more than two heaps of a thread, which have 64 MB each.
+// The blocks together are larger than two heaps of a thread, which have 64 MB each.
 constexpr std::size_t kBlockBytes = std::size_t{18} << 20;
 constexpr int kBlocks = 8, kSteps = 20;
 
-// Pages that a thread has to take from the system in steps that write some large blocks and free them.
+// Returns the page faults of a thread whose steps write some large blocks and free them.
 long FaultsOfSteps() {
   long faults = 0;
   std::thread thread([&faults] {
@@ -55,7 +55,7 @@ TEST(MallocIsLeftAloneWhereTheUserHasSetIt) {
 
 #ifndef __SANITIZE_ADDRESS__
 TEST(StepsFaultInTheirMemoryOnce) {
-  CHECK(FaultsOfSteps() > kSteps * 100);  // as glibc does it
+  CHECK(FaultsOfSteps() > kSteps * 100);  // with the default settings of glibc
   setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=4", 1);
   CHECK(KeepFreedMemory());
   unsetenv("GLIBC_TUNABLES");

@@ -1,4 +1,4 @@
-// Home rows that are used in place: handles name them, nothing else gets at them, repeats are written in order.
+// Home rows that are used in place.  Only valid handles access the rows, and repeated handles are written in order.
 #include <cstring>
 #include <vector>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kFloats = 3;
 constexpr std::int64_t kRows = 40;
 
-// Table 2 in step 7; float i of its memory holds i.
+// Table 2 in step 7.  Float i of its memory contains i.
 struct Fixture {
   Fixture() : memory(kRows * kFloats) {
     for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<float>(i);

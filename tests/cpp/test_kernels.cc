@@ -1,4 +1,4 @@
-// Sums and gathers against the plain loops.
+// Sums and gathers, compared with plain loops.
 #include <cstring>
 #include <vector>
 
@@ -63,7 +63,7 @@ TEST(GradientsThatAreDealtOutGiveTheSameSumsInAnyOrderOfTheWork) {
       for (auto& grad : grads[which]) grad = RandomFloat();
       const std::int64_t positions = static_cast<std::int64_t>(restores[which].size());
       lookups.push_back({restores[which].data(), grads[which].data(), positions, dim});
-      if (which == 1) {  // three ids side by side
+      if (which == 1) {  // three ids in each row
         lookups.back().side_by_side = 3;
         lookups.back().stride = 3 * dim;
       }

@@ -1,4 +1,4 @@
-// A step that waits for long is told on stderr, with what it waits for; also that the supervisor is stopped.
+// Messages on stderr about a step that waits for a long time.  They name the reason, and a stopped supervisor.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kMs = 1000000, kSecond = 1000 * kMs;
 constexpr std::int64_t kBegan = 1000 * kSecond;
 
-// A process that sleeps, is stopped, or has ended and was reaped.
+// A process that sleeps, that is stopped, or that has exited and was reaped.
 class Child {
  public:
   Child() : pid_(fork()) {
@@ -53,7 +53,7 @@ struct Fixture {
       : segment(MakeSegment(layout::kSessionBytes, nullptr, nullptr)),
         session(segment->base()),
         late(session, supervisor_pid, 600, LateWaits::Usual()) {}
-  // Looks every 50 ms, as the waiter does, up to a time after the begin; how many lines were due.
+  // Checks every 50 ms, like the waiter, until `end` after the begin.  Returns the number of lines that were due.
   int Until(std::int64_t end) {
     int due = 0;
     for (; now < kBegan + end; now += 50 * kMs) due += late.IsDue(kBegan, now) ? 1 : 0;
@@ -177,7 +177,7 @@ TEST(AReaderOfStderrThatReadsNoMoreHoldsUpNothing) {
   CHECK_EQ(fcntl(ends[1], F_SETFL, 0), 0);
   const int before = dup(STDERR_FILENO);
   dup2(ends[1], STDERR_FILENO);
-  SayLine("this is not read");  // returns
+  SayLine("this is not read");  // returns although the pipe is full
   dup2(before, STDERR_FILENO);
   for (int fd : {ends[0], ends[1], before}) close(fd);
 }

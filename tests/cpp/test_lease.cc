@@ -1,4 +1,4 @@
-// Which steps may have the lease at the same time.
+// Steps that may hold the lease at the same time.
 #include "check.h"
 #include "core/lease.h"
 
@@ -37,7 +37,7 @@ TEST(AStepThatWaitsToTrainHoldsNoShare) {
   CHECK(lease.TryShare(1));
   CHECK(lease.TryShare(2));
   CHECK(!lease.TryExclusive(1));
-  CHECK(lease.TryExclusive(2));  // 1 has given up what it shared, or both would wait for ever
+  CHECK(lease.TryExclusive(2));  // step 1 has released its share; otherwise both steps would wait forever
   lease.Release(2);
   CHECK(lease.TryExclusive(1));
 }
@@ -45,8 +45,8 @@ TEST(AStepThatWaitsToTrainHoldsNoShare) {
 TEST(AStepThatWaitsForAnEarlierBatchHoldsNoShare) {
   Lease lease;
   CHECK(lease.TryShare(2));
-  CHECK(!lease.TryExclusive(1));  // the earlier batch's step
-  lease.GiveUpShare(2);           // 2 waits for 1 to be trained, long before it asks for the lease
+  CHECK(!lease.TryExclusive(1));  // the step of the earlier batch
+  lease.GiveUpShare(2);           // step 2 waits until step 1 has trained, long before step 2 requests the lease
   CHECK(lease.TryExclusive(1));
 }
 
@@ -61,8 +61,8 @@ TEST(NobodyNewReadsBeforeAStepThatWaitsToTrain) {
   CHECK(lease.TryShare(1));
   CHECK(!lease.TryExclusive(2));
   CHECK(!lease.TryShare(3));
-  CHECK(lease.TryShare(1));  // a reader may go on reading
-  lease.Release(2);          // the step that waited was cancelled
+  CHECK(lease.TryShare(1));  // a reader may continue to read
+  lease.Release(2);          // the waiting step was cancelled
   CHECK(lease.TryShare(3));
 }
 

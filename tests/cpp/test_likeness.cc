@@ -1,4 +1,4 @@
-// What ranks must have alike is compared item by item.
+// Properties that must be equal on all ranks are compared item by item.
 #include "check.h"
 #include "peers/likeness.h"
 

@@ -1,4 +1,4 @@
-// Local rings and weights: what a batch with weights is in its frame, when frames come back, and which bells ring.
+// Local rings and weights: the frame of a batch with weights, the release of frames, and the bells that are rung.
 #include "check.h"
 #include "core/atomics.h"
 #include "segments.h"
@@ -91,7 +91,7 @@ TEST(AFrameOfALocalRingComesBackWhenItIsClosedAndDeduplicatedForEveryTable) {
   CHECK_EQ(ring.view.header()->head, 1);
   Store(&ring, 1, 0, layout::kDeduped);
   Store(&ring, 1, 1, layout::kDeduped);
-  CHECK(!ring.stream->Pump());  // open: the step needs its restore index
+  CHECK(!ring.stream->Pump());  // the ticket is open, because the step needs the restore index
   second->DropHold();
   CHECK(ring.stream->Pump());
   CHECK_EQ(ring.view.header()->head, 2);
@@ -132,7 +132,7 @@ TEST(AKeyWorkerThatPausesIsRungForALocalBatchOnlyWhileFewAreBeforeIt) {
     tickets[number]->DropHold();
   }
   ring.stream->Pump();
-  tickets.push_back(Submit(&ring, BatchOf(ring, {1})));  // the third of those in use
+  tickets.push_back(Submit(&ring, BatchOf(ring, {1})));  // the third frame in use
   CHECK_EQ(bell->futex, 2u);
   Asleep(&ring, layout::kBellKeyWorkers);
   tickets.push_back(Submit(&ring, BatchOf(ring, {1})));

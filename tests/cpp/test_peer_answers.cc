@@ -6,7 +6,7 @@ using namespace ascpipe;
 
 namespace {
 
-// The answers to a question of three ranks, joined; "?" if not all have come.
+// Returns the joined answers of three ranks to a question, or "?" if some answers are missing.
 std::string Taken(Answers* answers, std::int64_t number) {
   std::vector<std::string> found;
   if (!answers->Take(number, 3, &found)) return "?";
@@ -47,7 +47,7 @@ TEST(AnswersToAQuestionThatWasGivenUpAreDropped) {
   answers.Hear(1, "2 +a\n");
   answers.Hear(2, "2 +b\n");
   CHECK_EQ(Taken(&answers, 2), ",+a,+b");
-  CHECK_EQ(Taken(&answers, 2), "?");  // it is closed
+  CHECK_EQ(Taken(&answers, 2), "?");  // the question is closed
 }
 
 TEST(LinesThatAreNoAnswersAreDropped) {

@@ -1,4 +1,4 @@
-// What rank 0 asks the other ranks for, between two steps, and what ranks say that have nothing to exchange.
+// Questions of rank 0 to the other ranks between two steps, and messages of ranks that have nothing to exchange.
 #include <thread>
 
 #include "peer_ranks.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kSoon = 0.001;
 
-// Whether a rank is asked for this.
+// Returns true if the next question has this rank, phase and text.
 bool IsAsked(Ranks* ranks, int rank, AskPhase phase, const std::string& text) {
   const std::pair<int, PeerAsk> asked = ranks->Asked();
   return asked.first == rank && asked.second.phase == phase && asked.second.text == text;
@@ -24,7 +24,7 @@ TEST(ARankAtItsGateDoesWhatIsAskedForAndGoesOnByItself) {
   CHECK(IsAsked(&ranks, 1, AskPhase::kSave, "save 7"));
   CHECK(!ranks.peers[1]->MayClaim(1));
   Future other = ranks.Send(0, PeerKind::kGate);
-  ranks.meeting->AwaitWaiting(1);  // of rank 0: rank 1 says nothing before it resumes
+  ranks.meeting->AwaitWaiting(1);  // rank 0 waits; rank 1 sends nothing before it resumes
   ranks.Resume(1);
   CHECK(ranks.peers[1]->MayClaim(1));
   CHECK(Is(&other, VerdictKind::kBegin));
@@ -115,7 +115,7 @@ TEST(ARankThatLeavesStaysAlthoughAnotherQuestionHasEnded) {
   CHECK(Is(ranks.Send(0, PeerKind::kGate), VerdictKind::kBegin));
   CHECK(Is(&gate, VerdictKind::kBegin));
   std::future<void> leaves = std::async(std::launch::async, [&ranks] { ranks.peers[1]->Leave(50); });
-  // Four times as long as it would stay by itself.
+  // Four times the timeout of Leave.
   CHECK(leaves.wait_for(std::chrono::milliseconds(200)) == std::future_status::timeout);
   CHECK(Is(ranks.Ask(AskPhase::kEnd, "", 1), VerdictKind::kAsked));
   leaves.get();
@@ -176,15 +176,16 @@ TEST(AnIdleRankDoesNotHearOfAFailureInPlaceOfItsStep) {
 
 TEST(AnIdleRankThatIsNotAnsweredGivesUpWhatItWouldExchange) {
   Ranks ranks(2, {kLong, kShort}, {}, kSoon);
-  ranks.meeting->AwaitWaiting(1);  // rank 1 is idle; that alone has no limit
+  ranks.meeting->AwaitWaiting(1);  // rank 1 is idle, which has no timeout
   const Told told = ranks.Send(1, PeerKind::kGate, 1, 5).get();
   CHECK(told.verdict.kind == VerdictKind::kFail);
   CHECK(Has(told.verdict.cause, "rank 1 takes batch 5 and has waited"));
-  CHECK(Is(ranks.Send(0, PeerKind::kForward, 1, 5), VerdictKind::kFail));  // what it sent last may be under way
+  CHECK(
+      Is(ranks.Send(0, PeerKind::kForward, 1, 5), VerdictKind::kFail));  // the last message of rank 1 may be in flight
 }
 
 TEST(ABrokenRankIsHeardAlthoughAnotherOneIsIdle) {
   Ranks ranks(3, {kLong, kLong, kShort}, {}, kSoon);
-  CHECK(Is(ranks.Send(2, PeerKind::kForward), VerdictKind::kFail));  // gives up
+  CHECK(Is(ranks.Send(2, PeerKind::kForward), VerdictKind::kFail));  // rank 2 gives up
   CHECK(Is(ranks.Send(0, PeerKind::kForward), VerdictKind::kFail));
 }

@@ -1,4 +1,4 @@
-// Exchanges that fail: given up, ended, damaged, poisoned, stopped.
+// Exchanges that fail because they are given up, ended, damaged, poisoned or stopped.
 #include <thread>
 
 #include "peer_ranks.h"
@@ -11,12 +11,12 @@ TEST(AnExchangeThatIsGivenUpFailsAtOnceAndTheOthersWhenTheyCome) {
   CHECK(told.verdict.kind == VerdictKind::kFail);
   CHECK(Has(told.verdict.cause, "E310"));
   CHECK(!ranks.peers[1]->Broken().ok());
-  CHECK(Is(ranks.Send(1, PeerKind::kGate), VerdictKind::kFail));  // refused, without an exchange
-  // The message of rank 1 is under way: the others meet it, and go on.
+  CHECK(Is(ranks.Send(1, PeerKind::kGate), VerdictKind::kFail));  // fails without an exchange
+  // The message of rank 1 is in flight.  The other ranks receive it and continue.
   Future zero = ranks.Send(0, PeerKind::kGate), two = ranks.Send(2, PeerKind::kGate);
   CHECK(Is(&zero, VerdictKind::kBegin));
   CHECK(Is(&two, VerdictKind::kBegin));
-  // Then it says that it is broken, as often as they exchange.
+  // Then rank 1 sends that it is broken in every exchange of the other ranks.
   for (int round = 0; round < 3; ++round) {
     zero = ranks.Send(0, PeerKind::kForward);
     two = ranks.Send(2, PeerKind::kForward);
@@ -43,7 +43,7 @@ TEST(RanksThatHaveAllGivenUpSayNoMore) {
   CHECK(Is(&two, VerdictKind::kBegin));
   ranks.keys[2]->refusal = Error(Code::kDataLoss, "damaged");
   CHECK(Is(ranks.Send(2, PeerKind::kForward), VerdictKind::kFail));
-  // Now all are broken: one exchange more, in which all say so, and no other one.
+  // Now all ranks are broken.  In one more exchange all ranks send this, and no other exchange follows.
   ranks.meeting->AwaitExchanges(3);
   for (auto& peers : ranks.peers) peers->Stop();
   CHECK_EQ(ranks.meeting->Exchanges(), 3);
@@ -60,7 +60,7 @@ TEST(ATransportThatEndsBreaksTheRankWithItsReason) {
 
 TEST(ADamagedMessageBreaksTheRankThatReadsItAndTheOthersLearnIt) {
   Ranks ranks(2);
-  ranks.meeting->Damages(1, 0);  // what rank 0 receives in exchange 1
+  ranks.meeting->Damages(1, 0);  // damages the bytes that rank 0 receives in exchange 1
   Future zero = ranks.Send(0, PeerKind::kGate), one = ranks.Send(1, PeerKind::kGate);
   const Told told = zero.get();
   CHECK(told.verdict.kind == VerdictKind::kFail);
@@ -86,7 +86,7 @@ TEST(KeysThatCannotBeReadBreakTheRank) {
   CHECK_EQ(zero.get().verdict.cause, "keys of no stream");
   CHECK(Is(&one, VerdictKind::kGo));
   CHECK(Is(ranks.Send(1, PeerKind::kBackward), VerdictKind::kPoison));
-  // The gradients that rank 0 owed never came: its tables may not be saved either.
+  // Rank 0 has never sent its gradients, so its tables may not be saved either.
   CHECK(Is(ranks.Send(0, PeerKind::kBackward), VerdictKind::kPoison));
   CHECK(!ranks.peers[0]->Poisoned().ok());
 }
@@ -111,7 +111,7 @@ TEST(WhatDiffersInTheSignaturesIsNamed) {
   const std::string said = "E313: the ranks differ: dim is 8 on rank 0 and 9 on rank 1. Nothing";
   CHECK(Has(zero.get().verdict.cause, said));
   CHECK(Has(one.get().verdict.cause, said));
-  CHECK(Has(ranks.Send(0, PeerKind::kGate).get().verdict.cause, said));  // refused at once, from then on
+  CHECK(Has(ranks.Send(0, PeerKind::kGate).get().verdict.cause, said));  // fails immediately from now on
 }
 
 TEST(SignaturesThatDifferInHowTheyEndHaveACauseToo) {
@@ -175,7 +175,7 @@ TEST(AStopEndsAWaitAndWhatIsInTheQueue) {
   CHECK(Is(&sent, VerdictKind::kFail));
   CHECK(Is(&queued, VerdictKind::kFail));
   ranks.peers[0]->Stop();
-  ranks.peers[0]->Leave(30000);  // neither waits
+  ranks.peers[0]->Leave(30000);  // Stop and Leave do not wait
   CHECK(Is(ranks.Send(0, PeerKind::kForward), VerdictKind::kFail));
 }
 

@@ -1,4 +1,4 @@
-// What a rank shows of its exchanges: sums, what is under way, and the rank that others wait for.
+// Statistics of a rank's exchanges: sums, the exchange in flight, and the rank that other ranks wait for.
 #include "check.h"
 #include "peers/figures.h"
 
@@ -26,7 +26,7 @@ TEST(SumsAndTheExchangeUnderWayAreShown) {
   PeerFigures figures(&shown, nullptr, 1, 2);
   CHECK_EQ(shown.rank, 1);
   CHECK_EQ(shown.ranks, 2);
-  CHECK_EQ(figures.Begin(Busy(0), At(1000)), 0);  // ranks do not start together
+  CHECK_EQ(figures.Begin(Busy(0), At(1000)), 0);  // ranks do not start at the same time
   CHECK_EQ(shown.since_us, 1000);
   CHECK_EQ(shown.ticket, 17);
   CHECK_EQ(shown.stream, 3);
@@ -40,7 +40,7 @@ TEST(SumsAndTheExchangeUnderWayAreShown) {
   figures.End({1, 2}, At(1800));
   CHECK_EQ(shown.exchanges, 2);
   CHECK_EQ(shown.bytes_sent, 20);
-  CHECK_EQ(shown.bytes_received, 2);  // not what it sends itself
+  CHECK_EQ(shown.bytes_received, 2);  // without the bytes that the rank sends to itself
   CHECK_EQ(shown.time_us, 600);
 }
 
@@ -74,11 +74,11 @@ TEST(TheOthersWaitForTheRankThatWasBusyForLongest) {
   layout::Exchanges shown{};
   PeerFigures figures(&shown, nullptr, 0, 3);
   figures.Compare({Busy(100), Busy(700), Busy(400)});
-  CHECK_EQ(shown.waited_us, 600);  // this rank, for rank 1
+  CHECK_EQ(shown.waited_us, 600);  // this rank has waited for rank 1
   CHECK_EQ(shown.slowest, 1);
-  CHECK_EQ(shown.slowest_us, 300);  // all others, for it alone
+  CHECK_EQ(shown.slowest_us, 300);  // time that all other ranks have waited only for rank 1
   figures.Compare({Busy(900), Busy(100), Busy(200)});
-  CHECK_EQ(shown.waited_us, 600);  // it was the last
+  CHECK_EQ(shown.waited_us, 600);  // this rank was the last rank
   CHECK_EQ(shown.slowest, 0);
   CHECK_EQ(shown.slowest_us, 700);
   figures.Compare({Busy(100), Busy(800), Busy(200)});

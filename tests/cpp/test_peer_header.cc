@@ -1,4 +1,4 @@
-// Headers of messages among ranks: what is written is read, and what is damaged is refused.
+// Headers of messages between ranks.  Written headers are read, and damaged headers are rejected.
 #include <cstring>
 #include <random>
 
@@ -12,7 +12,7 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-// Where fields lie; docs/internals/protocol.md.
+// Offsets of fields (docs/internals/protocol.md).
 constexpr std::size_t kMagicAt = 0, kVersionAt = 4, kKindAt = 16, kStreamAt = 20, kSizesAt = 72, kExistsAt = 96;
 constexpr std::size_t kCauseBytesAt = 100, kDoingAt = 116;
 constexpr std::size_t kMostCause = 344;
@@ -38,7 +38,7 @@ PeerHeader Some() {
   return header;
 }
 
-// A message whose sections have these bytes.
+// Returns a message with sections of these sizes.
 Bytes Message(const PeerHeader& header, const SectionSizes& sizes) {
   Bytes bytes(static_cast<std::size_t>(kHeaderBytes + FilledUp(sizes.signature) + FilledUp(sizes.facts) +
                                        FilledUp(sizes.answer) + FilledUp(sizes.keys) + FilledUp(sizes.rows)));
@@ -157,10 +157,10 @@ TEST(ALongCauseIsCutBetweenTwoCharacters) {
   CHECK_EQ(CauseOf(head), head);
   CHECK_EQ(CauseOf(head + "bc"), head + "bc");
   CHECK_EQ(CauseOf(head + "bcd"), head + "bc");
-  CHECK_EQ(CauseOf(head + "\xc3\xa9" + "d"), head + "\xc3\xa9");  // two bytes, whole
+  CHECK_EQ(CauseOf(head + "\xc3\xa9" + "d"), head + "\xc3\xa9");  // a complete character of two bytes
   CHECK_EQ(CauseOf(head + "b\xc3\xa9"), head + "b");
-  CHECK_EQ(CauseOf(head + "\xe2\x82\xac"), head);      // three bytes
-  CHECK_EQ(CauseOf(head + "\xf0\x9f\x98\x80"), head);  // four
+  CHECK_EQ(CauseOf(head + "\xe2\x82\xac"), head);      // a character of three bytes
+  CHECK_EQ(CauseOf(head + "\xf0\x9f\x98\x80"), head);  // a character of four bytes
 }
 
 TEST(ACauseThatIsNoTextIsACauseNevertheless) { CHECK_EQ(CauseOf(std::string(2 * kMostCause, '\x80')).empty(), false); }

@@ -5,7 +5,7 @@ using namespace session_rank;
 
 namespace {
 
-// A rank between GO and the gradients of batch 1.
+// Brings a rank to the state between GO and the gradients of batch 1.
 void BeginStep(Rank* rank, const std::string& facts = "") {
   const int forward = rank->Enter(Header(PeerKind::kForward), true, false, facts);
   rank->Meet(Header(PeerKind::kForward));
@@ -119,7 +119,7 @@ TEST(AnExchangeThatIsGivenUpIsToldOnceAndThenTheRankSaysThatItIsBroken) {
   CHECK(rank.Next().kind == Kind::kGiveUpExchange);
   rank.GiveUp();
   CHECK(rank.Is(gate, VerdictKind::kFail) && rank.Is(next, VerdictKind::kFail));
-  CHECK(Waits(rank.Next()));  // its message is under way
+  CHECK(Waits(rank.Next()));  // the message of the rank is in flight
   rank.EndLate(false);
   for (int round = 0; round < 2; ++round) {
     CHECK(rank.Sends().kind == PeerKind::kBroken);
@@ -149,7 +149,7 @@ TEST(AStepThatUsesNoProcessorIsGivenUpIfItHasCollectives) {
     const bool is_watched = rank.session.WatchesStep();
     CHECK_EQ(is_watched, std::string(facts).find("collective") == 0);
     rank.around.processor_ns = 1000000000;
-    for (int part = 0; part < 300; ++part) {  // it computes
+    for (int part = 0; part < 300; ++part) {  // the step computes
       if (rank.Next().kind == Kind::kSend) rank.Conclude({Header(PeerKind::kGate), rank.session.current().header});
       CHECK(!rank.is_busy);
       rank.now += seconds(1);
@@ -191,5 +191,5 @@ TEST(ARankThatHasLeftSendsNoHeartbeats) {
   asked.Meet(Ask(AskPhase::kSave));
   asked.session.BeginLeave();
   asked.now += kIdle;
-  CHECK(asked.Sends().kind == PeerKind::kBusy);  // others wait for its part
+  CHECK(asked.Sends().kind == PeerKind::kBusy);  // other ranks wait for the part of this rank
 }

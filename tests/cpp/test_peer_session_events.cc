@@ -8,13 +8,13 @@ using namespace session_rank;
 
 namespace {
 
-// Random events to one rank.  What must hold is checked after each.
+// Random events of one rank.  The invariants are checked after each event.
 class RandomEvents {
  public:
   explicit RandomEvents(unsigned seed) : numbers_(seed) {
     rank_.around.has_steps = Below(2) == 0;
     rank_.on_told = [this](int id, const PeerVerdict& verdict) {
-      CHECK_EQ(rank_.told[id].size(), 1u);  // nothing is concluded twice
+      CHECK_EQ(rank_.told[id].size(), 1u);  // each request gets only one verdict
       if (verdict.kind == VerdictKind::kPoison) CHECK(!rank_.session.poisoned().ok());
     };
   }
@@ -59,7 +59,7 @@ class RandomEvents {
       case 1: {
         PeerHeader header = RandomHeader();
         if (header.kind == PeerKind::kBusy) header.kind = PeerKind::kIdle;
-        // Gradients come once, after GO, as steps of the program send them.
+        // Gradients are sent once, after GO, as by the steps of a program.
         if (header.kind == PeerKind::kBackward && rank_.session.state() != PeerState::kStep) return;
         if (header.kind == PeerKind::kIdle) looks_.insert(rank_.entered);
         const int id = rank_.Enter(header, Below(2) == 0, Below(4) == 0);
@@ -142,10 +142,10 @@ class RandomEvents {
     const bool paused = rank_.session.state() == PeerState::kSaves || rank_.session.state() == PeerState::kChanges;
     const PeerState before = rank_.session.state();
     rank_.Conclude(headers);
-    if (paused) CHECK(rank_.session.state() == before);  // until it has done its part
+    if (paused) CHECK(rank_.session.state() == before);  // until the rank has done its part
   }
 
-  // No other rank answers: each wait that is for them ends.
+  // No other rank answers.  Each wait for other ranks must end.
   void LetTimePass() {
     for (int move = 0; move < 500 && !rank_.session.is_broken(); ++move) {
       const PeerMove next = rank_.Next();
@@ -168,7 +168,7 @@ class RandomEvents {
   std::mt19937 numbers_;
   const int number_ = Below(3);
   Rank rank_{number_};
-  std::set<int> looks_;  // heartbeats that the program asked for: these have no timeout
+  std::set<int> looks_;  // heartbeats that the program has requested; they have no timeout
 };
 
 }  // namespace
@@ -179,8 +179,8 @@ TEST(WhateverHappensEachRequestIsToldOnceAndOnlyWhatItsStateAllowsIsSent) {
 
 namespace {
 
-// Ranks whose exchanges meet, each with a thread that trains stream 1 and one that evaluates stream 2.  Rank 0 asks for
-// saves.  All ranks must do the same in the same order.
+// Ranks whose exchanges meet.  Each rank has a thread that trains stream 1 and a thread that evaluates stream 2.  Rank
+// 0 requests saves.  All ranks must execute the same actions in the same order.
 class Lockstep {
  public:
   static constexpr int kBatches = 6;
@@ -213,8 +213,8 @@ class Lockstep {
   };
   struct Program {
     Thread threads[2];
-    int lease = -1;              // the thread that has it
-    std::map<int, int> sent_by;  // thread by request; 2: a question
+    int lease = -1;              // the thread that holds the lease
+    std::map<int, int> sent_by;  // thread by request; 2 for a question
     std::string log;
   };
 

@@ -1,5 +1,4 @@
-// Waits for other ranks: how long they last, for which rank they say to be, and what a rank says that has nothing to
-// exchange.
+// Waits for other ranks: the duration, the rank that is named, and the messages of a rank that has nothing to exchange.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,14 +15,14 @@ namespace {
 constexpr double kSoon = 0.001, kLimit = 0.3;
 using Clock = AwaitedRanks::Clock;
 
-// Ranks that say every millisecond, or as often as `every_s` says, that they live.
+// Ranks that send a heartbeat every millisecond, or at intervals of `every_s`.
 class Pulsing : public Ranks {
  public:
   Pulsing(int count, double timeout_s, double warn_after_s = 1e6, double every_s = kSoon)
       : Ranks(count, std::vector<double>(static_cast<std::size_t>(count), timeout_s), {}, every_s, {}, warn_after_s) {}
 };
 
-// What is written to stderr while this lives.
+// Captures stderr while the object exists.
 class Stderr {
  public:
   Stderr() : before_(dup(STDERR_FILENO)) {
@@ -68,7 +67,7 @@ TEST(ARankIsWaitedForAsLongAsItGoesOnWithWhatItWasAskedFor) {
   Pulsing ranks(2, kLimit);
   CHECK(Is(ranks.Ask(AskPhase::kSave), VerdictKind::kAsked));
   Future collect = ranks.Ask(AskPhase::kCollect);
-  for (int part = 0; part < 12; ++part) {  // four times its limit
+  for (int part = 0; part < 12; ++part) {  // four times the limit
     ++ranks.work[1];
     CHECK(collect.wait_for(std::chrono::milliseconds(100)) == std::future_status::timeout);
   }
@@ -88,7 +87,8 @@ TEST(ARankThatDoesNotGoOnIsGivenUpByName) {
 }
 
 TEST(AStepThatWaitsForAnIdleRankNamesIt) {
-  // Rank 2 waits, too. With the same limit, its wait could end first and be named instead of the wait of rank 0.
+  // Rank 2 waits, too.  With the same limit, the wait of rank 2 could end first and be named instead of the wait of
+  // rank 0.
   Ranks ranks(3, {kLimit, kLong, kLong}, {}, kSoon, {}, 1e6);
   Future zero = ranks.Send(0, PeerKind::kGate, 1, 7), two = ranks.Send(2, PeerKind::kGate, 1, 7);
   const Told told = zero.get();
@@ -105,7 +105,7 @@ TEST(ARankThatComputesIsBusyAndItsGradientsComeNext) {
   Future one = ranks.Send(1, forward);
   CHECK(Is(ranks.Send(0, forward), VerdictKind::kGo));
   CHECK(Is(&one, VerdictKind::kGo));
-  Future ask = ranks.Ask(AskPhase::kCollect);  // of a save in the background: waits for the gradients
+  Future ask = ranks.Ask(AskPhase::kCollect);  // question of a background save, which waits for the gradients
   ranks.meeting->AwaitExchanges(ranks.meeting->Exchanges() + 5);
   Future zero = ranks.Send(0, PeerKind::kBackward);
   ranks.meeting->AwaitExchanges(ranks.meeting->Exchanges() + 5);
@@ -169,7 +169,7 @@ TEST(AWaitThatTakesLongIsToldOnStderr) {
   CHECK(Is(&zero, VerdictKind::kBegin));
   const std::string text = out.Text();
   CHECK(Has(text, "ascpipe: rank 0 takes batch 41 and has waited 0 s for rank 1, which exchanges nothing"));
-  CHECK_EQ(text.find('\n'), text.size() - 1);  // once
+  CHECK_EQ(text.find('\n'), text.size() - 1);  // only one line
 }
 
 TEST(ARankThatSaysNothingIsNamedWhereItIsTheOnlyOther) {
@@ -215,16 +215,16 @@ TEST(WorkOfBusyRanksIsProgress) {
   const auto at = [begun](int s) { return begun + std::chrono::seconds(s); };
   AwaitedRanks awaited(0, 2, begun);
   awaited.Hear({Said(PeerKind::kGate), Said(PeerKind::kBusy, Doing::kAsked, 5)}, at(1));
-  CHECK(awaited.progressed() == begun);  // the first that is heard of it
+  CHECK(awaited.progressed() == begun);  // the first value of rank 1
   awaited.Hear({Said(PeerKind::kGate), Said(PeerKind::kBusy, Doing::kAsked, 6)}, at(2));
   CHECK(awaited.progressed() == at(2));
   awaited.Hear({Said(PeerKind::kGate), Said(PeerKind::kBusy, Doing::kAsked, 6)}, at(3));
   CHECK(awaited.progressed() == at(2));
-  awaited.Hear({Said(PeerKind::kGate), Said(PeerKind::kGate, Doing::kOther, 7)}, at(4));  // a save in the background
+  awaited.Hear({Said(PeerKind::kGate), Said(PeerKind::kGate, Doing::kOther, 7)}, at(4));  // work of a background save
   CHECK(awaited.progressed() == at(2));
   CHECK(awaited.worked() == at(4));
   CHECK(awaited.worked(1) == at(4));
   awaited.Hear({Said(PeerKind::kBusy, Doing::kAsked, 1), Said(PeerKind::kGate, Doing::kOther, 7)}, at(5));
-  CHECK(awaited.progressed() == at(2));  // its own work: others wait for that
+  CHECK(awaited.progressed() == at(2));  // work of this rank, for which other ranks wait
   CHECK(awaited.worked() == at(5));
 }

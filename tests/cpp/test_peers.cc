@@ -1,4 +1,4 @@
-// Exchanges among ranks that are threads of one process: what each of them is told.
+// Exchanges between ranks that are threads of one process, and the verdicts of the ranks.
 #include <thread>
 
 #include "core/atomics.h"
@@ -72,7 +72,7 @@ TEST(AClaimThatComesWhenAnotherStreamIsNextIsPutAsideAtOnce) {
     Future first = ranks.Send(0, PeerKind::kForward, 1), claim = ranks.Send(1, PeerKind::kForward, 2);
     CHECK(Is(&claim, VerdictKind::kTurn));
     Future late = ranks.Send(1, kind, 3);
-    CHECK(Is(&late, VerdictKind::kTurn));  // it has the lease that stream 1 needs
+    CHECK(Is(&late, VerdictKind::kTurn));  // this request holds the lease that stream 1 needs
     Future other = ranks.Send(1, PeerKind::kForward, 1);
     CHECK(Is(&first, VerdictKind::kGo));
     CHECK(Is(&other, VerdictKind::kGo));
@@ -83,7 +83,7 @@ TEST(AGateOfAnotherStreamIsSentAgainByItselfAfterItsTurn) {
   Ranks ranks(2);
   Future gate = ranks.Send(1, PeerKind::kGate, 2), first = ranks.Send(0, PeerKind::kForward, 1);
   Future other = ranks.Send(1, PeerKind::kForward, 1);
-  // The claim of rank 1 either waits in its queue until it is its turn, or is sent first.
+  // The claim of rank 1 either waits in its queue until its turn, or is sent first.
   CHECK(Is(&first, VerdictKind::kGo));
   CHECK(Is(&other, VerdictKind::kGo));
   Future last = ranks.Send(0, PeerKind::kGate, 2);
@@ -104,17 +104,17 @@ TEST(ARankWhoseTurnNeverComesGivesUpAndTheOthersLearnIt) {
 
 TEST(AGateWhoseKeysCameWithAnExchangeOfAnotherThreadIsNotSent) {
   Ranks ranks(2);
-  // Rank 0 was at its gate before the exchange that brings the keys, rank 1 behind it and claims at once.
+  // Rank 0 sent its gate before the exchange that brings the keys.  Rank 1 claims immediately after this exchange.
   Future gate = ranks.Send(0, PeerKind::kGate, 2, 5);
   Future other = ranks.Send(1, PeerKind::kForward, 1);
-  CHECK(Is(&other, VerdictKind::kTurn));  // rank 0 comes first
-  ranks.meeting->AwaitWaiting(1);         // its gate was sent again
+  CHECK(Is(&other, VerdictKind::kTurn));  // the stream of rank 0 is next
+  ranks.meeting->AwaitWaiting(1);         // the gate of rank 0 was sent again
   ranks.keys[0]->known = 6;
   Future known = ranks.Send(1, PeerKind::kGate, 2, 5);
   CHECK(Is(&gate, VerdictKind::kBegin));
   CHECK(Is(&known, VerdictKind::kBegin));
   Future passes = ranks.Send(0, PeerKind::kGate, 2, 6);
-  CHECK(Is(&passes, VerdictKind::kBegin));  // alone
+  CHECK(Is(&passes, VerdictKind::kBegin));  // without an exchange
   CHECK_EQ(ranks.meeting->Waiting(), 0);
 }
 
@@ -138,7 +138,7 @@ TEST(NothingIsSentBetweenAStepThatHasBegunAndItsGradients) {
     told.push_back(ranks.Send(rank, std::move(request)));
   }
   for (Future& one : told) CHECK(Is(&one, VerdictKind::kGo));
-  Future gate = ranks.Send(0, PeerKind::kGate, 2);  // of another thread
+  Future gate = ranks.Send(0, PeerKind::kGate, 2);  // gate of another thread
   CHECK(ranks.All(Header(PeerKind::kBackward)) == VerdictKind::kApply);
   Future other = ranks.Send(1, PeerKind::kGate, 2);
   CHECK(Is(&gate, VerdictKind::kBegin));

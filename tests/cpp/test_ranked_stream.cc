@@ -1,4 +1,4 @@
-// Keys of batches on their way from each rank to their owners, over rings in memory.
+// Keys of batches that each rank sends to their owners, over rings in memory.
 #include "ranked_rings.h"
 
 using namespace ranked_rings;
@@ -63,7 +63,7 @@ TEST(KeysAndTheirCountsComeToTheirOwnersInRankOrder) {
 }
 
 TEST(KeysOfAStreamThatOneRankAddsLaterWaitForIt) {
-  Ranks early(2), late(2);  // rank 1 of `late` has the stream, and is another one of `early` until then
+  Ranks early(2), late(2);  // rank 0 of `early` sends keys to rank 1 of `late`, which adds its stream later
   RankedStreams empty;
   Ticket* first = early[0].SubmitDeduplicated({1, 3, 5});
   Ticket* second = early[0].SubmitDeduplicated({7});
@@ -144,8 +144,8 @@ TEST(ABatchWhoseKeysWereSentIsReadyWhateverComesAfterIt) {
   Ranks ranks(2);
   Rank& rank = ranks[0];
   Ticket* first = rank.SubmitDeduplicated({1});
-  Ticket* second = rank.Submit({2});  // it may get no frame before the first one is trained
-  CHECK(ranks.ExchangeKeys().ok());   // of another step, while the gate waits
+  Ticket* second = rank.Submit({2});  // may get no frame before the first batch is trained
+  CHECK(ranks.ExchangeKeys().ok());   // exchange of another step, while the gate waits
   CHECK(!rank.stream->IsReady(second->number()));
   CHECK(rank.stream->IsReady(first->number()));
   first->DropHold();
@@ -240,7 +240,7 @@ TEST(ABatchThatIsOverIsForgotten) {
 
 TEST(KeysOfAnEarlierIteratorAreForgottenWhenAllRanksHaveBegunALaterOne) {
   Ranks ranks(2);
-  // Rank 0 has two batches more than rank 1, whose data ends.
+  // Rank 0 has two more batches than rank 1, whose data ends.
   std::vector<Ticket*> tickets;
   for (int i = 0; i < 2; ++i) tickets.push_back(ranks[0].SubmitDeduplicated({i}));
   CHECK(ranks.ExchangeKeys().ok());

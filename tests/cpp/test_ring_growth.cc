@@ -1,4 +1,4 @@
-// Rings that get memory as batches need it: how much, when, and what is said where there is none.
+// Rings that allocate memory when batches need it: the amount, the time, and the error if there is no memory.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -21,14 +21,14 @@ namespace {
 
 constexpr std::int64_t kKib = 1024, kMib = 1024 * kKib;
 
-// A machine whose meminfo is the file `fd` and says so, and without control groups.
+// Returns the files of a machine without control groups.  `fd` is the meminfo file and receives the available memory.
 MemoryPlaces Machine(int fd, std::int64_t available) {
   const std::string path = Text("/proc/self/fd/", fd);
   std::ofstream(path) << "MemAvailable: " << available / 1024 << " kB\n";
   return MemoryPlaces{path, "/none", "/none"};
 }
 
-// The memory of one ring whose arena begins with 64 KiB.
+// Memory of one ring whose arena begins with 64 KiB.
 struct Growing {
   explicit Growing(std::int64_t most, std::int64_t ample, std::int64_t available = std::int64_t{1} << 40)
       : session_segment(MakeSegment(layout::kSessionBytes, nullptr, nullptr)),
@@ -112,7 +112,7 @@ TEST(ABatchLargerThanTheRingGetsTheMemoryItNeeds) {
   CHECK_EQ(ring.Place(3 * kMib), RingGrowth::kPlaced);
   CHECK(ring.ring.header()->arena_bytes >= 3 * kMib + 16 * kKib);
   CHECK_EQ(ring.ring.header()->arena_bytes, ring.arena->bytes());
-  CHECK(ring.Allocated() >= ring.arena->bytes());  // all of it is there before it is touched
+  CHECK(ring.Allocated() >= ring.arena->bytes());  // all memory is allocated before it is written
   CHECK_EQ(ring.budget->left(), 32 * kMib - ring.arena->bytes());
 }
 
@@ -130,8 +130,8 @@ TEST(LargeBatchesGetRoomForEightOfThem) {
   Growing ring(64 * kMib, 256 * kKib);
   int placed = 0;
   while (ring.Place(1 * kMib) == RingGrowth::kPlaced) ++placed;
-  CHECK(placed >= 8 && placed <= 9);           // what is added at once may hold one more
-  for (int round = 0; round < 200; ++round) {  // lap after lap it stays as it is
+  CHECK(placed >= 8 && placed <= 9);           // the memory of one growth may have space for one more frame
+  for (int round = 0; round < 200; ++round) {  // the size does not change in later laps
     ring.Free();
     ring.Place(1 * kMib);
   }
@@ -154,7 +154,7 @@ TEST(BatchesThatBecomeLargerAndLargerAllGetARoom) {
 
 TEST(ABatchBeyondTheLimitOfAllRingsNamesTheSettingsAndTheNumbers) {
   Growing ring(8 * kMib, 256 * kKib);
-  ring.budget->Note(4 * kMib);  // another ring's
+  ring.budget->Note(4 * kMib);  // the memory of another ring
   CHECK_EQ(ring.Place(5 * kMib), RingGrowth::kNever);
   CHECK(Says(ring.why, "needs 5242880 bytes in the ring, which has 65536 and may have 4194304"));
   CHECK(Says(ring.why, "all rings together may have 8388608 (4259840 are taken)"));
@@ -173,7 +173,7 @@ TEST(ABatchBeyondTheLimitOfAllRingsNamesTheSettingsAndTheNumbers) {
 TEST(AMachineWithoutMemoryRefusesOnlyWhatCannotWait) {
   Growing ring(32 * kMib, 32 * kMib, 16 * kMib + 128 * kKib);  // the margin of 16 MiB stays free
   CHECK_EQ(ring.Place(48 * kKib), RingGrowth::kPlaced);
-  CHECK_EQ(ring.Place(512 * kKib), RingGrowth::kWait);  // for the frame before it
+  CHECK_EQ(ring.Place(512 * kKib), RingGrowth::kWait);  // waits for the previous frame
   CHECK_EQ(ring.arena->bytes(), 64 * kKib);
   ring.Free();
   CHECK_EQ(ring.Place(512 * kKib), RingGrowth::kNever);
@@ -181,7 +181,7 @@ TEST(AMachineWithoutMemoryRefusesOnlyWhatCannotWait) {
                        "the machine has 0.02 GiB available. Nothing was lost"));
   CHECK_EQ(ring.budget->left(), 32 * kMib - 64 * kKib);
   CHECK_EQ(ring.Place(48 * kKib), RingGrowth::kPlaced);
-  CHECK_EQ(ring.Place(48 * kKib), RingGrowth::kWait);  // refused once, it is not asked for again while it can wait
+  CHECK_EQ(ring.Place(48 * kKib), RingGrowth::kWait);  // refused memory is not requested again while the frame can wait
 }
 
 TEST(WhereThereIsNoMemoryForMoreAtOnceThereMayBeForOneFrame) {

@@ -1,4 +1,4 @@
-// The row engine: values, neighbours, damage, and random operations of threads against an oracle.
+// Row engine: values, neighbours, damage, and random operations of several threads that are compared with an oracle.
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr std::int64_t kSizes[] = {1, 4, 100, 128, 512, 2040, 2041, 4088, 4089, 
 
 bool Says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// The bytes of a block, read and written behind the engine's back.
+// Bytes of a block that the test reads and writes without the engine.
 class RawBlock {
  public:
   RawBlock(RowFile* file, std::int64_t block) : file_(file), block_(block) {
@@ -69,7 +69,7 @@ TEST(AnEmptyBatchIsOver) {
   Rows none(128);
   Write(&engine, file, &none);
   Read(&engine, file, &none);
-  CHECK(engine.Wait(777, std::chrono::milliseconds(0)));  // a number of no batch
+  CHECK(engine.Wait(777, std::chrono::milliseconds(0)));  // an unknown number
 }
 
 TEST(EachBlockIsReadOnceForAllRowsOfABatch) {
@@ -79,7 +79,7 @@ TEST(EachBlockIsReadOnceForAllRowsOfABatch) {
   Rows rows(128);
   for (std::int64_t slot = 0; slot < 3000; ++slot) rows.Add(slot, slot, 1);
   Write(&engine, file, &rows);
-  CHECK_EQ(Figures(engine, file).reads, 0);  // blocks are written whole
+  CHECK_EQ(Figures(engine, file).reads, 0);  // whole blocks are written without a read
   Rows some(128);
   for (std::int64_t slot = 2999; slot >= 0; slot -= 7) some.Add(slot, slot, 1);
   some.Add(0, 0, 1);
@@ -99,7 +99,7 @@ TEST(AdjacentWholeBlocksAreWrittenTogether) {
   Write(&engine, file, &rows);
   const DiskFigures figures = Figures(engine, file);
   CHECK_EQ(figures.reads, 0);
-  CHECK_EQ(figures.writes, 4);  // 150 blocks, at most 64 each, and 10
+  CHECK_EQ(figures.writes, 4);  // 150 blocks in writes of at most 64 blocks, and one write of 10 blocks
   CHECK_EQ(figures.written_bytes, 160 * 4096);
   Read(&engine, file, &rows);
 }
@@ -122,7 +122,7 @@ TEST(AWriteLeavesAllOtherBytesOfItsBlocksAsTheyAre) {
         }
       }
       Write(&engine, file, &before);
-      // A slot that is torn, and bytes that no slot has.
+      // A torn slot, and bytes after the last slot.
       const std::int64_t torn = per_block % 3 == 1 ? per_block + 1 : per_block;
       RawBlock raw(engine.file(file), 1);
       raw.bytes.get()[format.OffsetOf(torn)] ^= 1;
@@ -174,8 +174,8 @@ TEST(WhatASlotHoldsInPlaceOfTheWantedRowIsToldAndNothingIsCopied) {
     raw.Put();
     Rows asked(row_bytes);
     asked.Add(10, 17, 3);
-    asked.Add(11, 17, 3);  // another key's slot
-    asked.Add(12, 19, 4);  // a write that did not land
+    asked.Add(11, 17, 3);  // the slot of another key
+    asked.Add(12, 19, 4);  // a lost write
     asked.Add(40, 47, 3);
     asked.Add(99, 9, 1);
     Run(&engine, file, BatchKind::kRead, &asked);
@@ -262,7 +262,7 @@ struct Known {
   std::uint32_t generation;
 };
 
-// Reads and writes slots number, number + of, ...: each block has slots of every thread.
+// Reads and writes the slots number, number + of, ...  Each block contains slots of every thread.
 void ReadAndWriteAtRandom(RowEngine* engine, int file, std::int64_t row_bytes, int number, int of, std::int64_t slots,
                           int rounds) {
   std::mt19937_64 random(static_cast<std::uint64_t>(number) * 1000 + static_cast<std::uint64_t>(row_bytes));
@@ -278,7 +278,7 @@ void ReadAndWriteAtRandom(RowEngine* engine, int file, std::int64_t row_bytes, i
         writes.Add(slot, known.key, known.generation);
       }
     }
-    std::int64_t read = 0, written = 0;  // of different slots, in the same blocks
+    std::int64_t read = 0, written = 0;  // the two batches have different slots in the same blocks
     CHECK(engine->Submit(file, BatchKind::kWrite, writes.Batch(true), &written).ok());
     CHECK(engine->Submit(file, BatchKind::kRead, reads.Batch(false), &read).ok());
     CHECK(engine->Wait(read, kLong));
@@ -310,7 +310,7 @@ DiskFigures FiguresOfThreeThreads(std::int64_t row_bytes, bool buffered) {
 TEST(ThreadsThatReadAndWriteTheSameBlocksFindWhatTheyWrote) {
   for (const bool buffered : {false, true}) {
     for (const std::int64_t row_bytes : {100, 1000, 5000}) {
-      bool met = row_bytes > 1000;  // whether several threads wanted a block at once, which is a matter of chance
+      bool met = row_bytes > 1000;  // true if several threads wanted a block at the same time, which is not certain
       for (int run = 0; run == 0 || (!met && run < 50); ++run) {
         const DiskFigures figures = FiguresOfThreeThreads(row_bytes, buffered);
         CHECK_EQ(figures.rows_failed + figures.damaged_neighbours, 0);

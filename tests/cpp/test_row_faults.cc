@@ -1,4 +1,5 @@
-// What becomes of rows when the disk fails, writes short, is full or does not answer: system calls of this program.
+// Rows after errors of the disk: failures, short writes, a full disk, and a disk that does not answer.  The file
+// replaces system calls.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -20,7 +21,7 @@ using namespace row_batches;
 
 namespace {
 
-// What the next system calls of row files do.
+// Results of the next system calls of row files.
 struct Faults {
   std::atomic<int> read_error{0}, write_error{0}, sync_error{0};
   std::atomic<int> short_writes{0};
@@ -62,7 +63,7 @@ ssize_t Fails(int error) {
 
 }  // namespace
 
-// Instead of the C library's, for all of this program.
+// Replaces the function of the C library in the whole program.
 extern "C" ssize_t preadv(int fd, const iovec* parts, int count, off_t offset) {
   ++faults.reads;
   faults.Hold(faults.holds_reads);
@@ -80,7 +81,7 @@ extern "C" ssize_t pwritev(int fd, const iovec* parts, int count, off_t offset) 
 
 extern "C" int fdatasync(int fd) {
   ++faults.syncs;
-  const int error = faults.sync_error.exchange(0);  // told once, as Linux does
+  const int error = faults.sync_error.exchange(0);  // reported once, as by Linux
   if (error != 0) return static_cast<int>(Fails(error));
   return static_cast<int>(syscall(SYS_fdatasync, fd));
 }
@@ -101,7 +102,7 @@ struct Set {
   int file;
 };
 
-// One row in each of some blocks, beside others.
+// Returns one row in each of some blocks.
 Rows Scattered(std::int64_t blocks, std::uint32_t generation, std::int64_t first = 0) {
   Rows rows(kRowBytes);
   for (std::int64_t block = first; block < first + blocks; ++block) rows.Add(block * kPerBlock + 3, block, generation);
@@ -169,7 +170,7 @@ TEST(WithoutODirectAWriteCountsOnlyAfterAGoodSync) {
   Set set(true);
   Rows rows = Scattered(10, 1);
   Write(&set.engine, set.file, &rows);
-  CHECK_EQ(faults.syncs, 1);  // one for the batch
+  CHECK_EQ(faults.syncs, 1);  // one fsync for the batch
   Read(&set.engine, set.file, &rows);
   CHECK_EQ(faults.syncs, 1);
 }
@@ -188,7 +189,7 @@ TEST(AFailedSyncIsNeverTriedAgainAndFailsAllWritesSinceTheLastGoodOne) {
   CHECK_EQ(faults.syncs, 2);
   CHECK_EQ(faults.writes, writes);
   CHECK_EQ(set.engine.file(set.file)->Sync(), ENOSPC);
-  Read(&set.engine, set.file, &good);  // what was synced stands
+  Read(&set.engine, set.file, &good);  // the synced rows stay valid
 }
 
 TEST(AReadOfABlockWaitsForItsWriteAndForNoOther) {
@@ -277,6 +278,6 @@ TEST(AStopDoesNotWaitForADiskBeyondItsLimitAndLateRowsGoNowhere) {
   CHECK_EQ(late, 2);
   CHECK_EQ(cancelled, 8);
   faults.LetGo();
-  CHECK(set.engine.Stop(kLong).ok());  // they have ended
+  CHECK(set.engine.Stop(kLong).ok());  // the system calls have ended
   for (std::size_t i = 0; i < 10; ++i) CHECK(asked.IsUntouched(i));
 }

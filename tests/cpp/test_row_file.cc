@@ -1,4 +1,4 @@
-// A row file: made without a name, grown, handed on.
+// Row file: creation without a name, growth, and adoption by another process.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -87,8 +87,8 @@ TEST(WhatIsWrittenIsReadAlsoByTheNextOwner) {
     CHECK_EQ(next->Read(3, 2, read.get()), 0);
     CHECK(std::memcmp(read.get(), written.get(), 8192) == 0);
     CHECK_EQ(next->Read(5, 1, read.get()), 0);
-    CHECK_EQ(read.get()[0], 0);                                // room that was never written
-    CHECK_EQ(next->Read(next->blocks(), 1, read.get()), EIO);  // the end is a short read
+    CHECK_EQ(read.get()[0], 0);                                // space that was never written
+    CHECK_EQ(next->Read(next->blocks(), 1, read.get()), EIO);  // a read at the end is short
   }
 }
 
@@ -105,7 +105,8 @@ TEST(FileSystemsAreKnownByTheirTypes) {
   CHECK_EQ(kind(0x794C7630), static_cast<int>(FileSystemKind::kOverlay));
   CHECK_EQ(kind(0x6969), static_cast<int>(FileSystemKind::kNetwork));
   CHECK_EQ(kind(0x65735546), static_cast<int>(FileSystemKind::kFuse));
-  CHECK_EQ(kind(static_cast<std::int32_t>(0xFF534D42)), static_cast<int>(FileSystemKind::kNetwork));  // as a long
+  CHECK_EQ(kind(static_cast<std::int32_t>(0xFF534D42)),
+           static_cast<int>(FileSystemKind::kNetwork));  // sign-extended, because f_type is a long
   CHECK_EQ(kind(1), static_cast<int>(FileSystemKind::kUnknown));
 }
 

@@ -1,4 +1,4 @@
-// Where rows lie in a row file, and what a trailer tells of a slot.
+// Positions of rows in a row file, and detection of damage by trailers.
 #include <cstring>
 #include <vector>
 
@@ -92,7 +92,7 @@ TEST(ASealedRowIsWholeAndEveryOtherWishIsToldApart) {
     CHECK_EQ(found(kKey, kSlot, kGeneration), kWhole);
     CHECK_EQ(found(kKey, kSlot, kGeneration + 1), kStale);
     CHECK_EQ(found(kKey, kSlot, kGeneration - 1), kStale);
-    CHECK_EQ(found(kKey, kSlot, kGeneration - 6), kStale);  // numbers wrap
+    CHECK_EQ(found(kKey, kSlot, kGeneration - 6), kStale);  // the generation wraps around
     for (std::int64_t other = 1; other < 200; ++other) {
       CHECK_EQ(found(kKey + other, kSlot, kGeneration), kForeign);
       CHECK_EQ(found(kKey, kSlot + other, kGeneration), kForeign);

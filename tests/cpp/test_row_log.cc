@@ -1,4 +1,4 @@
-// Home rows that a save reads while steps change them are read as they were.
+// A save reads home rows as they were at its start, while steps change the rows.
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kFloats = 5;
 constexpr std::int64_t kRows = 2000;
 
-// Each float of row r is r, until Change.
+// Each float of row r is r, until Change changes the row.
 struct Fixture {
   explicit Fixture(std::int64_t images = kRows) : memory(kRows * kFloats) {
     for (std::int64_t i = 0; i < kRows * kFloats; ++i) memory[i] = static_cast<float>(i / kFloats);
@@ -34,7 +34,7 @@ struct Fixture {
     for (std::int64_t i = 0; i < kFloats; ++i) memory[home * kFloats + i] = -1.0f;
   }
 
-  // Whether rows are read as they were.
+  // Returns true if the log returns the old values of these rows.
   bool Reads(const std::vector<std::int32_t>& homes) {
     std::vector<float> out(homes.size() * kFloats);
     log->Read(homes.data(), static_cast<std::int64_t>(homes.size()), out.data());
@@ -97,7 +97,7 @@ TEST(ARowIsKeptUnderTheNumberOfItsEntryWhicheverHomeRowItIsIn) {
   const std::int32_t entry = 12, first = 3, second = 4;
   at.log->Keep(&entry, &first, 0, 1);
   at.Change(first);
-  at.log->Keep(&entry, &second, 0, 1);  // it has moved since
+  at.log->Keep(&entry, &second, 0, 1);  // the row has moved in the meantime
   CHECK_EQ(at.log->kept(), 1);
   float row[kFloats] = {};
   at.log->Settle(entry, row);
@@ -111,7 +111,7 @@ TEST(ARowThatWasSettledOrIsNotWantedIsNotToBeRead) {
   CHECK(!at.log->IsToRead(4));
   CHECK(at.log->IsToRead(5));
   float row[kFloats] = {2.0f};
-  at.log->Settle(5, row);  // no step has changed it
+  at.log->Settle(5, row);  // no step has changed the row
   CHECK_EQ(row[0], 2.0f);
   CHECK(!at.log->IsToRead(5));
   const std::int32_t entry = 5, home = 7;

@@ -1,4 +1,4 @@
-// Rows of a claimed plan: they go home, come from there, or begin; damaged records are refused before any row moves.
+// Row moves of a claimed plan: swap-outs, swap-ins and new rows.  Damaged records are rejected before any row moves.
 #include <cstring>
 #include <vector>
 
@@ -17,9 +17,9 @@ constexpr std::int64_t kSlots = 4;
 constexpr std::int64_t kHomes = 6;
 constexpr std::int64_t kDim = 2;
 
-// A ring with one frame of four keys as a table worker leaves it: index 0 and 2 are new (slots 2 and 0), index 3 is
-// at home (slot 3, home 5), index 1 is on the device (slot 1).  Slots 3 and 0 are made free: their rows go to homes
-// 4 and 1.  A home row has two floats of the embedding, then one of the optimizer slot.
+// A ring with one frame of four keys, as a table worker writes it.  Keys 0 and 2 are new (slots 2 and 0).  Key 3 is in
+// home row 5 and moves to slot 3.  Key 1 is in slot 1.  The rows of slots 3 and 0 move to home rows 4 and 1.  A home
+// row contains two floats of the embedding and one float of the optimizer slot.
 struct Fixture {
   Fixture() : ring({2, 1, 8192}) {
     ring.stream->Park(std::unique_ptr<Batch>(new TestBatch(1, {40, 41, 42, 43}, &alive)), &ticket);
@@ -72,7 +72,7 @@ struct Fixture {
     return status;
   }
 
-  // The table has no device rows; index 3 is a key that it does not admit, index 1 has its row.
+  // Changes the table to an expansion table.  Key 3 is not admitted, and key 1 already has a row.
   void MakeExpansion() {
     part->load_count = part->out_count = 0;
     Array(part->homes)[3] = -1;
@@ -89,7 +89,7 @@ struct Fixture {
     return status;
   }
 
-  // The record is refused with this text, and no row is touched.
+  // Checks that the record is rejected with this text and that no row is changed.
   void CheckRefused(const char* text) {
     const std::vector<float> before(rows, rows + kSlots * kDim), home(homes, homes + kHomes * 3);
     const CoreStatus status = Move();
@@ -117,7 +117,7 @@ struct Fixture {
 TEST(RowsThatMakeRoomGoHomeWithTheirOptimizerSlots) {
   Fixture fixture;
   CHECK(fixture.Move().ok());
-  const float expected[] = {106, 107, 203};  // of slot 3, before another row came there
+  const float expected[] = {106, 107, 203};  // row of slot 3, before another row was loaded there
   CHECK_EQ(std::memcmp(fixture.homes + 4 * 3, expected, sizeof(expected)), 0);
   const float other[] = {100, 101, 200};
   CHECK_EQ(std::memcmp(fixture.homes + 1 * 3, other, sizeof(other)), 0);
@@ -130,7 +130,7 @@ TEST(MissingRowsComeFromHomeWithTheirOptimizerSlots) {
   CHECK_EQ(fixture.rows[6], 315.0f);
   CHECK_EQ(fixture.rows[7], 316.0f);
   CHECK_EQ(fixture.slot[3], 317.0f);
-  CHECK_EQ(fixture.rows[2], 102.0f);  // slot 1 stays as it is
+  CHECK_EQ(fixture.rows[2], 102.0f);  // slot 1 is unchanged
   CHECK_EQ(fixture.slot[1], 201.0f);
 }
 
@@ -159,7 +159,7 @@ TEST(MovesInAnyBlocksGiveTheSameRows) {
   CHECK_EQ(std::memcmp(whole.homes, parts.homes, sizeof(whole.homes)), 0);
 }
 
-// Rows and optimizer slots of some width, with home rows that begin `shift` floats after a cache line.
+// Copies rows and optimizer slots of some width.  The home rows begin `shift` floats after a cache line.
 void CheckCopiedWhole(std::int64_t width, std::int64_t shift) {
   Fixture fixture;
   const std::int64_t floats = 2 * width;

@@ -1,4 +1,4 @@
-// Updates of rows: only those that are named, wherever they lie, with the same bits at any length.
+// Updates of rows.  Only the named rows change, at any position, and the bits do not depend on the row length.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -15,7 +15,7 @@ const std::int64_t kDims[] = {1, 2, 7, 8, 16, 31, 32, 64, 65, 128};
 
 float Value(std::int64_t i) { return static_cast<float>((i * 7919) % 1009) / 97.0f + 0.125f; }
 
-// Rows whose states lie one after the other, with a gap behind them.
+// Rows whose states are stored one after the other, followed by a gap.
 struct Home {
   Home(std::int64_t row_dim, int states) : dim(row_dim), stride(states * row_dim + kGap), floats(kRows * stride) {
     for (std::size_t i = 0; i < floats.size(); ++i) floats[i] = Value(static_cast<std::int64_t>(i));
@@ -31,7 +31,7 @@ struct Home {
   std::vector<std::int64_t> rows;
 };
 
-// Compares with `one`, which changes one element: (gradient, states of the element).
+// Compares with `one`, a function of (gradient, states of the element) that changes one element.
 template <typename Rule, typename One>
 void MatchesTheElement(const Rule& rule, const One& one) {
   for (const std::int64_t dim : kDims) {

@@ -1,4 +1,4 @@
-"""The rules of a step decide what their twin does, and what they decide can run: random steps."""
+"""Random steps: the C++ rules return the layouts of the reference implementation, and the layouts can run."""
 import json
 import random
 import subprocess
@@ -26,7 +26,7 @@ def closed(edges, count):
 
 
 class Drawn:
-    """A random step.  Most of what is drawn has few values, so that ops are alike and orders differ."""
+    """A random step. Most values are drawn from small sets, so that ops are equal and orders differ."""
 
     def __init__(self, seed):
         self.numbers = random.Random(seed)
@@ -49,7 +49,7 @@ class Drawn:
         return self.numbers.sample(range(self.count), self.below(min(most, self.count) + 1))
 
     def written(self, most=1):
-        """Ops that change or update something, which no reader is."""
+        """Return ops that change or update tables. No reader is such an op."""
         return self.numbers.sample(self.writers, self.below(min(most, len(self.writers)) + 1))
 
     def evaluated(self):
@@ -110,7 +110,7 @@ class Drawn:
                           self.numbers.choice((0, 0, 1)), item not in self.evaluations, self.chance(0.8))
 
     def some(self, most, make):
-        """Up to `most`, each with an item that nothing else has, as an op is one thing."""
+        """Make up to ``most`` objects. Each object has a unique item, because an op has only one role."""
         count = min(len(self.free), self.below(most + 1))
         items, self.free = self.free[:count], self.free[count:]
         return [make(item) for item in sorted(items)]
@@ -139,7 +139,7 @@ class Drawn:
 
 
 def words_of(value):
-    """A step as words: of each list or set its length first."""
+    """Return a step as words. The length of each list or set precedes its elements."""
     if isinstance(value, str):
         return [value or "-"]
     if isinstance(value, (bool, int)):
@@ -153,7 +153,7 @@ def as_json(layout):
 
 
 def require_runs(step, layout):
-    """Ops that become one, and what is ordered, leave no op that waits for itself."""
+    """Require that no op waits for itself after the merges and control edges of a layout."""
     order = rules.Order(step)
     groups = [*layout.sums, *layout.plans, *layout.updates]
     lists = [[step.sums[number].item for number in numbers] for _, numbers in layout.sums]
@@ -168,7 +168,7 @@ def require_runs(step, layout):
             order.add(first, item)
     ops = set(order.op_of)
     edges = {(order.op_of[a], order.op_of[b]) for a, b in order.edges} - {(op, op) for op in ops}
-    for items in lists:  # two of one op, of which one comes after the other
+    for items in lists:  # two members of one op, if one comes after the other
         assert not any((a, b) in step.order for a in items for b in items)
     while ops:
         last = {op for op in ops if not any(a == op for a, _ in edges)}

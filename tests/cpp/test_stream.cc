@@ -1,4 +1,4 @@
-// Tickets on their way: parked, framed, closed at every moment; frames wrap around.
+// Tickets that are parked, framed, and closed at every moment.  Frames wrap around.
 #include <thread>
 
 #include "check.h"
@@ -11,13 +11,13 @@ using namespace ascpipe;
 
 namespace {
 
-std::atomic<int> alive{0};  // batches whose ids are still kept
+std::atomic<int> alive{0};  // number of batches whose ids are still kept
 
 std::unique_ptr<Batch> BatchOf(const TestRing& ring, std::vector<std::int64_t> ids) {
   return std::unique_ptr<Batch>(new TestBatch(ring.view.tables(), std::move(ids), &alive));
 }
 
-// Leaves the batch to the pump.
+// Parks a batch and rings the bell of the pump.
 Ticket* Park(TestRing* ring, std::vector<std::int64_t> ids) {
   Ticket* ticket = nullptr;
   CHECK(ring->stream->Park(BatchOf(*ring, std::move(ids)), &ticket).ok());
@@ -77,7 +77,7 @@ TEST(ATicketClosedWhileParkedGetsNoFrame) {
   first->DropHold();
   CHECK_EQ(ring.view.frame(0)->closed, 1u);
   ring.stream->Pump();
-  CHECK_EQ(third->state(), Ticket::kParked);  // closed, but not retired
+  CHECK_EQ(third->state(), Ticket::kParked);  // frame 0 is closed, but not retired
   Retire(&ring, 0);
   ring.stream->Pump();
   CHECK_EQ(third->state(), 1);
@@ -101,7 +101,7 @@ TEST(ClosingTwiceIsClosingOnce) {
   Ticket* ticket = Park(&ring, {1});
   ring.stream->Pump();
   ticket->Close();
-  ring.view.frame(0)->closed = 0;  // would be set again by a second effect
+  ring.view.frame(0)->closed = 0;  // a second effect would set it again
   ticket->Close();
   ticket->DropHold();
   CHECK_EQ(ring.view.frame(0)->closed, 0u);
@@ -130,7 +130,7 @@ TEST(ATicketThatAllTablesHaveTrainedClosesWithoutARing) {
     bell->waiting = layout::kAsleep;
     const std::uint32_t before = bell->futex;
     ticket->DropHold();
-    CHECK_EQ(bell->futex, before + (all ? 0 : 1));  // the other table gives the batch up
+    CHECK_EQ(bell->futex, before + (all ? 0 : 1));  // the worker of the other table must drop the batch
   }
 }
 
@@ -190,7 +190,7 @@ TEST(AFrameBeingFilledCannotBeClaimed) {
   ring.stream->Pump();
   CHECK_EQ(ring.view.frame(0)->claim, 0u);
   Ticket* second = Park(&ring, {2});
-  second->DropHold();  // before it gets a frame: its place stays unclaimable
+  second->DropHold();  // closed before it gets a frame, so its position stays unclaimable
   ring.stream->Pump();
   CHECK_EQ(ring.view.header()->tail, 1);
   first->DropHold();
@@ -211,7 +211,7 @@ TEST(StoppingClosesEverythingAndOutlivingTicketsTouchNothing) {
     CHECK(!ring.stream->Submit(std::unique_ptr<Batch>(new TestBatch(1, {3}, &alive)), &refused).ok());
   }
   CHECK_EQ(alive.load(), 0);
-  framed->DropHold();  // the ring is unmapped by now
+  framed->DropHold();  // the ring is already unmapped
   parked->DropHold();
 }
 
@@ -219,7 +219,7 @@ TEST(ManyThreadsMayCloseWhileThePumpFills) {
   TestRing ring({2, 1, 4096});
   Pump pump(ring.session, 5, {ring.stream.get()});
   pump.Start();
-  std::thread worker([&ring] {  // retires whatever was published
+  std::thread worker([&ring] {  // retires all published frames
     std::int64_t done = 0;
     while (done < 2000 - LoadAcquire(&ring.view.header()->dropped)) {
       if (done < LoadAcquire(&ring.view.header()->tail)) {
@@ -317,7 +317,8 @@ TEST(ASubmitBesideAStopEitherEndsBeforeItOrIsRefused) {
     ring.stream->Stop();
     const std::int64_t tail = ring.view.header()->tail;
     thread.join();
-    CHECK_EQ(ring.view.header()->tail, tail);  // nothing is written once Stop has returned: the ring may be unmapped
+    CHECK_EQ(ring.view.header()->tail,
+             tail);  // nothing is written after Stop has returned, because the ring may be unmapped
   }
   CHECK_EQ(alive.load(), 0);
 }
@@ -326,7 +327,7 @@ TEST(AStreamThatIsAddedWhileThePumpRunsGetsItsBatchesIntoFrames) {
   TestRing ring({2, 1, 4096});
   Pump pump(ring.session, 5, {});
   pump.Start();
-  Ticket* ticket = Park(&ring, {1});  // before it is the pump's: it waits
+  Ticket* ticket = Park(&ring, {1});  // the batch waits until the pump has the stream
   pump.Add(ring.stream.get());
   while (LoadAcquire(&ring.view.header()->tail) == 0) std::this_thread::yield();
   pump.Stop();
@@ -339,7 +340,7 @@ TEST(TheTruthIsReadableWhenNothingIsOnItsWay) {
   TestRing ring({4, 1, 8192});
   Ticket* ticket = Park(&ring, {1});
   ring.stream->Pump();
-  CHECK(ReadersMayRead(ring.view, 0));  // open and not claimed: that may be the reader's own step
+  CHECK(ReadersMayRead(ring.view, 0));  // open and not claimed: the reader's own step may use it
   *ring.view.word(0, 0) = layout::kClaimed;
   CHECK(!ReadersMayRead(ring.view, 0));
   *ring.view.word(0, 0) = layout::kDone;

@@ -1,4 +1,4 @@
-// Table files: every key is found, and no file, however damaged, is more than an error.
+// Table files.  Every key is found, and any damage of a file results only in an error.
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-// A file on the disk for as long as the object lives.
+// A file on the disk that exists as long as the object.
 class OnDisk {
  public:
   explicit OnDisk(const Bytes& bytes) {
@@ -51,7 +51,7 @@ struct Made {
   std::size_t buckets_at, entries_at, rows_at, body;
 };
 
-// Adds sums and seal to a body.
+// Appends the checksums and the seal to a body.
 void Seal(Made* made) {
   made->bytes.resize(made->body);
   std::vector<std::uint32_t> sums;

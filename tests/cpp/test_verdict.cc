@@ -1,4 +1,4 @@
-// What ranks compare that the model has no words for: tables of a step, and which changes they have seen.
+// Properties that ranks compare but that the model does not contain: the tables of a step, and the changes of tables.
 #include "check.h"
 #include "peers/verdict.h"
 

@@ -1,4 +1,4 @@
-"""Verdicts of the op library are those of the model, tests/model/verdicts.py."""
+"""The op library computes the same verdicts as the model, tests/model/verdicts.py."""
 import itertools
 import random
 import subprocess
@@ -24,7 +24,7 @@ def print_verdicts():
 
 
 def all_headers():
-    """Each kind with each of two values of all else that it has."""
+    """Yield headers of each kind, with two values for each other field."""
     for kind in KINDS:
         has_batch = kind in WITH_BATCH
         batches = itertools.product((0, 1), (1, 2), (1, 2)) if has_batch else [(0, 0, 0)]
@@ -71,7 +71,7 @@ def test_verdicts_over_random_headers_of_more_ranks_are_those_of_the_model(print
     numbers = random.Random(ranks)
     headers = list(all_headers())
     cases = []
-    for _ in range(30000):  # most have one header and few others: those that differ in all ranks just fail
+    for _ in range(30000):  # most cases have nearly equal headers, because headers that differ on all ranks just fail
         case = [numbers.choice(headers)] * ranks
         for _ in range(numbers.randrange(ranks + 1)):
             case[numbers.randrange(ranks)] = numbers.choice(headers)

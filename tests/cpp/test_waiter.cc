@@ -1,4 +1,4 @@
-// Waits on the one waiter thread: how each of them ends.
+// Waits on the waiter thread, and the ways in which they end.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ using namespace ascpipe;
 
 namespace {
 
-// Waits for a word; `Result` sleeps until the wait has ended.
+// Wait for a word in memory.  `Result` sleeps until the wait has ended.
 class WordWait : public Wait {
  public:
   explicit WordWait(std::uint32_t* word) : word_(word) {
@@ -121,7 +121,7 @@ TEST(AFailedPipelineLetsNobodyOnAtOnce) {
 
 TEST(ASessionThatFailedWhileNobodyWaitedLetsNobodyOnAlthoughItsWordIsThere) {
   Fixture fixture;
-  usleep(400000);  // the thread looks ever more rarely
+  usleep(400000);  // the thread checks less and less often
   layout::Session* session = fixture.session.session;
   std::strcpy(session->failure_text, "E301: a row is damaged");
   session->failure_bytes = std::strlen(session->failure_text);
@@ -135,7 +135,7 @@ TEST(ASessionThatFailedWhileNobodyWaitedLetsNobodyOnAlthoughItsWordIsThere) {
 
 TEST(ASupervisorThatDiedWhileNobodyWaitedIsSeenByTheFirstWait) {
   Fixture fixture;
-  usleep(400000);  // as above
+  usleep(400000);  // the thread checks less and less often
   close(fixture.supervisor);
   fixture.supervisor = -1;
   fixture.word = 1;
@@ -180,10 +180,10 @@ TEST(AWordThatNobodyRingsForIsFoundAndCounted) {
     StoreRelease(&fixture.word, 0u);
     const auto wait = fixture.Add();
     while (LoadAcquire(&bell->waiting) == 0) std::this_thread::yield();
-    usleep(5000);  // it has looked for the last time and sleeps; if not, the next attempt will find it so
+    usleep(5000);  // the thread has checked the word for the last time and sleeps; otherwise the next attempt succeeds
     Exchange(&fixture.word, 1u);
     CHECK(wait->Result().ok());
-    usleep(50000);  // nothing rings in this time, not even the next attempt
+    usleep(50000);  // nothing rings the bell in this time, not even the next attempt
   }
   fixture.waiter->Stop();
   CHECK(LoadAcquire(&bell->late) > 0);

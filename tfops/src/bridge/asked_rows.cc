@@ -16,7 +16,7 @@ using tensorflow::Status;
 
 namespace {
 
-// Returns slots without kSlotFrozen: evaluations read padding keys like other keys.
+// Returns slots without kSlotFrozen, because evaluations read padding keys like other keys.
 std::vector<std::int32_t> WithoutMarks(const std::int32_t* codes, std::int64_t count) {
   std::vector<std::int32_t> slots(codes, codes + count);
   for (std::int32_t& slot : slots) {

@@ -41,7 +41,7 @@ void AsyncWait::WaitForIt() {
     const std::shared_ptr<Pipeline> pipeline = pipeline_;
     token_ = manager->get_cancellation_token();
     const bool registered = manager->RegisterCallback(token_, [self, pipeline] {
-      self->Cancel();  // only this: the thread that ends the wait may be waiting for this callback
+      self->Cancel();  // no other action, because the thread that ends the wait may be waiting for this callback
       pipeline->waiter().Wake();
     });
     if (!registered) {
@@ -64,7 +64,7 @@ void AsyncWait::Finish(const CoreStatus& status) {
 
 void AsyncWait::End(const Status& status) {
   if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);
-  // Release all references of this op before `done`, so that the step container destroys the StepEnd.
+  // Release all references of this op before `ended` is called, so that the step container destroys the StepEnd.
   const std::shared_ptr<AsyncWait> self = shared_from_this();
   const Ended ended = std::move(ended_);
   DropStep();

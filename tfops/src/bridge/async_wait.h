@@ -1,4 +1,4 @@
-// Wait of an asynchronous op.  The step can cancel it, and it ends exactly once.
+// Wait of an asynchronous op.  The step can cancel the wait.  The wait ends exactly once.
 #ifndef ASCPIPE_BRIDGE_ASYNC_WAIT_H_
 #define ASCPIPE_BRIDGE_ASYNC_WAIT_H_
 
@@ -16,27 +16,28 @@ namespace ascpipe {
 // Callback at the end of a wait.
 using Ended = std::function<void(const tensorflow::Status&)>;
 
-// Returns a callback that ends the op, for an op with one wait.
+// Returns a callback that ends an op with one wait.
 Ended EndsOp(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 
-// Subclasses implement Poll, which decides when the wait is over, and Proceed, which runs then on a TensorFlow thread.
+// Subclasses implement Poll and Proceed.  Poll decides when the wait is over.  Proceed then runs on a TensorFlow
+// thread.
 class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
  public:
   // Takes ownership of one reference to `step`.
   AsyncWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended);
   ~AsyncWait() override { DropStep(); }
 
-  // Proceeds at once if the condition already holds; otherwise starts waiting.
+  // Proceeds immediately if the condition already holds.  Otherwise starts to wait.
   void Begin() { IsOver() ? GoOn() : WaitForIt(); }
-  // Begin in two parts.  If IsOver returns true, call GoOn; otherwise call WaitForIt.
+  // The three functions below are the parts of Begin.  Call GoOn if IsOver returns true, otherwise call WaitForIt.
   bool IsOver();
   void GoOn();
-  void WaitForIt();  // ends at once if the step is already cancelled
+  void WaitForIt();  // ends immediately if the step is already cancelled
 
   void Finish(const CoreStatus& status) final;
 
  protected:
-  // Called after a successful Poll.  Must call End or Again exactly once.
+  // Proceed is called after a successful Poll.  It must call End or Again exactly once.
   virtual void Proceed() = 0;
   void End(const tensorflow::Status& status);
   // Waits again, because another thread was faster.
@@ -53,7 +54,7 @@ class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
   StepEnd* step_;
   tensorflow::OpKernelContext* const ctx_;
   Ended ended_;
-  CoreStatus at_once_;  // status of a wait that was over at once
+  CoreStatus at_once_;  // status of a wait that ended immediately
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
 };
 

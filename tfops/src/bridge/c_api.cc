@@ -27,7 +27,7 @@ using ascpipe::CoreStatus;
 using ascpipe::Error;
 using ascpipe::Pipeline;
 
-// Calls `work` with the pipeline under construction or the started pipeline, and returns its status.
+// Calls `work` with the pipeline under construction or the started pipeline, and returns the status of `work`.
 template <typename Work>
 int OnOwned(char* err, int err_bytes, const Work& work) {
   const std::shared_ptr<Pipeline> pipeline = ascpipe::OwnedPipeline();
@@ -35,7 +35,7 @@ int OnOwned(char* err, int err_bytes, const Work& work) {
   return Answer(Error(Code::kFailedPrecondition, "asc_pipeline_new comes first"), err, err_bytes);
 }
 
-// Calls `work` with a table of the pipeline that ops use, and returns its status.
+// Calls `work` with a table of the pipeline that ops use, and returns the status of `work`.
 template <typename Work>
 int OnTable(int table, char* err, int err_bytes, const Work& work) {
   std::shared_ptr<Pipeline> pipeline;
@@ -221,8 +221,9 @@ ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_
   });
 }
 
-// Returns the row capacity of a table in *rows: its home rows if it has any.  For expansion tables, only home rows with
-// memory count.
+// Sets *rows to the row capacity of a table.  The capacity of a table with rows on disk includes these rows.  Otherwise
+// it is the number of home rows, or the number of device rows if there are no home rows.  An expansion table counts
+// only home rows with memory.
 ASC_EXPORT int asc_table_capacity(int table, std::int64_t* rows, char* err, int err_bytes) {
   return OnTable(table, err, err_bytes, [rows](Pipeline*, const ascpipe::Table& found) {
     const ascpipe::TableSizes& sizes = found.sizes();

@@ -1,4 +1,4 @@
-// C interface for several ranks (ascpipe/tf/running/native.py): rank 0 sends requests, the other ranks answer.
+// C interface for several ranks (ascpipe/tf/running/native.py).  Rank 0 sends requests, and the other ranks answer.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -33,7 +33,7 @@ class AskWait : public ascpipe::ThreadWait {
   const std::shared_ptr<const Asking> asking_;
 };
 
-// Calls `work` with the ranks of the pipeline, and returns its status.
+// Calls `work` with the ranks of the pipeline, and returns the status of `work`.
 template <typename Work>
 int OnRanks(char* err, int err_bytes, const Work& work) {
   const std::shared_ptr<Pipeline> pipeline = ascpipe::OwnedPipeline();
@@ -57,25 +57,27 @@ CoreStatus Copy(const std::string& text, char* out, int out_bytes) {
 
 }  // namespace
 
-// Sends a request of rank 0 to the other ranks and waits until all have received it.  `changes`: 1 if tables change.
+// Sends a request of rank 0 to the other ranks and waits until all ranks have received the request.  `changes` is 1 if
+// tables change.
 ASC_EXPORT int asc_ranks_ask(int changes, const char* text, std::int64_t* number, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline* pipeline, Ranks* ranks) {
     *number = ranks->NewAsk();
     const std::shared_ptr<Asking> asking =
         ranks->Ask(*number, changes != 0 ? AskPhase::kChange : AskPhase::kSave, text);
     const CoreStatus status = Await(pipeline, asking);
-    if (!status.ok()) ranks->Abandon(*number, changes != 0, asking.get());  // they may still receive it
+    if (!status.ok()) ranks->Abandon(*number, changes != 0, asking.get());  // the other ranks may still receive it
     return status;
   });
 }
 
-// Runs an exchange that collects answers.  Writes a line for each rank from 1 on: the answer, or "?", the milliseconds
-// since the rank last made progress, a blank, and the state of the rank.
+// Executes an exchange that collects answers, and writes one line for each rank except rank 0.  The line is the answer
+// of the rank.  If the rank has not answered, the line contains "?", the milliseconds since its last progress, a blank,
+// and its state.
 ASC_EXPORT int asc_ranks_collect(std::int64_t number, char* out, int out_bytes, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline* pipeline, Ranks* ranks) {
     const CoreStatus status = Await(pipeline, ranks->Ask(number, AskPhase::kCollect, ""));
     std::vector<std::string> answers;
-    // Take answers also after a failure, because an answer may have caused the failure.
+    // Take the answers even after a failure, because an answer may have caused the failure.
     if (!ranks->TakeAnswers(number, &answers) && !status.ok()) return status;
     std::string text;
     for (std::size_t rank = 1; rank < answers.size(); ++rank) {
@@ -89,8 +91,8 @@ ASC_EXPORT int asc_ranks_collect(std::int64_t number, char* out, int out_bytes, 
   });
 }
 
-// Sends the result of a request to the other ranks; does not wait.  `differs`: 1 if tables change but this rank has not
-// changed its tables, so that all ranks must stop training.
+// Sends the result of a request to the other ranks, and does not wait.  `differs` is 1 if tables change but this rank
+// has not changed its tables.  In this case all ranks must stop training.
 ASC_EXPORT int asc_ranks_tell(std::int64_t number, const char* text, int differs, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     if (differs != 0) ranks->peers().NoteChange(~static_cast<std::uint64_t>(number));
@@ -100,7 +102,8 @@ ASC_EXPORT int asc_ranks_tell(std::int64_t number, const char* text, int differs
   });
 }
 
-// On the other ranks: receives a request of rank 0 or its result (*phase is an AskPhase, or -1 after the timeout).
+// Receives a request of rank 0, or the result of a request, on another rank. *phase is an AskPhase, or -1 after the
+// timeout.
 ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_t* phase, char* out, int out_bytes,
                                char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
@@ -113,9 +116,10 @@ ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_
   });
 }
 
-// On the other ranks: takes part in an exchange in which this rank is idle; with `begins` 0 it continues the last one.
-// *seen: 1 if rank 0 sends a request, 0 if it does something else, 2 if it is busy, -1 after the timeout.
-// *silence_ms: time since a rank last made progress with a request of rank 0.
+// Lets a rank other than rank 0 take part in an exchange in which the rank is idle.  If `begins` is 0, the call
+// continues the last exchange.  *seen receives the activity of rank 0: 1 for a request, 2 for a busy rank, and 0 for
+// another activity.  *seen is -1 after the timeout.  *silence_ms is the time since a rank last made progress with a
+// request of rank 0.
 ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, std::int64_t* silence_ms, char* err,
                               int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
@@ -128,7 +132,7 @@ ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, st
   });
 }
 
-// Answers in one line, which rank 0 receives with the next exchange.
+// Answers a request with one line.  Rank 0 receives the line with the next exchange.
 ASC_EXPORT int asc_ranks_answer(std::int64_t number, const char* text, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     ranks->Answer(number, text);
@@ -136,7 +140,7 @@ ASC_EXPORT int asc_ranks_answer(std::int64_t number, const char* text, char* err
   });
 }
 
-// Marks a request of rank 0 as finished.  `changed`: 1 if this rank has changed its tables for it.
+// Marks a request of rank 0 as finished.  `changed` is 1 if this rank has changed its tables for the request.
 ASC_EXPORT int asc_ranks_resume(std::int64_t number, int changed, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     if (changed != 0) ranks->peers().NoteChange(static_cast<std::uint64_t>(number));
@@ -145,8 +149,8 @@ ASC_EXPORT int asc_ranks_resume(std::int64_t number, int changed, char* err, int
   });
 }
 
-// Counts the CPU time of the calling thread as progress with a request of rank 0, until
-// asc_ranks_end_work(*number).
+// Counts the CPU time of the calling thread as progress with a request of rank 0, until asc_ranks_end_work(*number) is
+// called.
 ASC_EXPORT int asc_ranks_begin_work(std::int64_t* number, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     *number = ranks->work().Begin();
@@ -161,8 +165,8 @@ ASC_EXPORT int asc_ranks_end_work(std::int64_t number, char* err, int err_bytes)
   });
 }
 
-// Announces that this rank exits, with the cause if its program fails (otherwise ""), and waits for the other ranks.
-// Until then it serves requests of rank 0.
+// Announces that this rank exits, and waits for the other ranks.  `cause` is the error if the program fails, otherwise
+// "".  This rank serves requests of rank 0 while it waits.
 ASC_EXPORT int asc_ranks_leave(const char* cause, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     ranks->Leave(cause);

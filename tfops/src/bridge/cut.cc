@@ -32,7 +32,7 @@ bool CutWait::Poll(CoreStatus* status) {
 void CutWait::Left() {
   Ranks* const ranks = pipeline().ranks();
   if (asking_ == nullptr || ending_ != nullptr) return;
-  // After the request, the table worker changes this rank's table as well.
+  // If the request was already sent to the table worker, the worker changes this rank's table, too.
   ranks->Abandon(number_, asked_ == 0, asking_.get());
 }
 
@@ -53,7 +53,7 @@ bool CutWait::Begins(CoreStatus* status) {
   if (!pipeline().lease().TryExclusive(step().id())) return false;
   waits_for = layout::kWaitCut;
   const std::int64_t applied = LoadAcquire(&header->cut_applied);  // SYNC cut-applied: load
-  if (LoadAcquire(&header->cut_asked) != applied) return false;  // another cut is under way, maybe of a cancelled step
+  if (LoadAcquire(&header->cut_asked) != applied) return false;  // another cut is pending, possibly of a cancelled step
   int index = -1;
   const Stream* stream = pipeline().TrainingStream(table_.number(), &index);
   if (stream == nullptr) return true;
@@ -79,7 +79,7 @@ bool CutWait::Begins(CoreStatus* status) {
   return false;
 }
 
-// Returns true if all other ranks have made the change; sets *status if a rank has not.
+// Returns true if all other ranks have made the change.  Sets *status if a rank has not made the change.
 bool CutWait::AllHaveChanged(CoreStatus* status) {
   Ranks* const ranks = pipeline().ranks();
   waits_for = layout::kWaitRanks;
@@ -101,7 +101,7 @@ bool CutWait::AllHaveChanged(CoreStatus* status) {
 
 bool CutIsNeedless(const Table& table, const Stream& stream, int index, layout::CutKind kind) {
   const layout::Table* header = table.header();
-  if (kind == layout::kCutThreshold) return LoadAcquire(&header->access_threshold) < 0;  // it admits every key
+  if (kind == layout::kCutThreshold) return LoadAcquire(&header->access_threshold) < 0;  // all keys are admitted
   return LoadAcquire(&stream.ring().table(index)->finished) == 0 && LoadAcquire(&header->retired) == 0 &&
          LoadAcquire(&header->rows) == 0;  // nothing was ever trained
 }

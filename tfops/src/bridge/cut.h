@@ -10,9 +10,9 @@
 
 namespace ascpipe {
 
-// Takes the lease exclusively, sends the request to the table worker, and ends when the change is applied.
+// Acquires the lease exclusively, sends the request to the table worker, and ends when the change is applied.
 //
-// The step must not train as well: its own batch would be partly before and partly after the change.
+// The step must not train, because its batch would be partly before and partly after the change.
 class CutWait : public AsyncWait {
  public:
   CutWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, Table* of, layout::CutKind kind, std::int64_t argument,

@@ -10,7 +10,7 @@
 
 namespace ascpipe {
 
-// Handles of a tensor as std::int64_t, which is not TensorFlow's int64.
+// Returns the handles of a tensor as std::int64_t, which differs from TensorFlow's int64.
 inline const std::int64_t* AsInt64(const tensorflow::Tensor& handles) {
   return reinterpret_cast<const std::int64_t*>(handles.flat<tensorflow::int64>().data());
 }
@@ -18,15 +18,15 @@ inline std::int64_t* AsInt64(tensorflow::Tensor* handles) {
   return reinterpret_cast<std::int64_t*>(handles->flat<tensorflow::int64>().data());
 }
 
-// Finds the expansion table `number`.  The pipeline keeps its rows mapped.
+// Finds the expansion table `number`.  The pipeline keeps the table's rows mapped.
 tensorflow::Status FindExpansionTable(int number, std::shared_ptr<Pipeline>* pipeline, HandledTable* table);
 
 // Finds the table of the handles in input 0, and validates every handle.  The op uses the first `width` floats of a
-// row. If all handles are 0, there is no table and no row.
+// row.  If all handles are 0, *pipeline and *table are not set.
 tensorflow::Status FindHandledRows(tensorflow::OpKernelContext* ctx, std::int64_t width,
                                    std::shared_ptr<Pipeline>* pipeline, HandledTable* table);
 
-// ReadRows for all handles, on several threads.
+// Calls ReadRows for all handles on several threads.
 void ReadRowsTogether(tensorflow::OpKernelContext* ctx, const HomeRows& home, const std::int64_t* handles,
                       std::int64_t count, std::int64_t width, float* out);
 

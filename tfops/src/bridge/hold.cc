@@ -19,7 +19,7 @@ namespace ascpipe {
 
 namespace {
 
-// Waits for the lease, then until readers may read every table.
+// Waits for the lease, and then until readers may read every table.
 class TakeWait : public ThreadWait {
  public:
   TakeWait(Pipeline* pipeline, Lease::Step step, bool alone) : pipeline_(*pipeline), step_(step), alone_(alone) {
@@ -208,7 +208,7 @@ CoreStatus Hold::WriteEntries(Table* table, std::int64_t first, const LoadedKeys
   for (std::int64_t i = 0; i < keys.count; ++i) {
     const std::int64_t row = first + i;
     const std::int64_t home = row < homes ? row : layout::kHomeDisk - (row - homes);
-    const std::uint16_t generation = entries[i].generation;  // is never set back
+    const std::uint16_t generation = entries[i].generation;  // is never reset
     entries[i] = {keys.keys[i],
                   keys.counts[i],
                   keys.timestamps[i],

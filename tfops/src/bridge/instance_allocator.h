@@ -1,4 +1,4 @@
-// Allocator of table variables: every tensor shares the memory of one table's rows.
+// Allocator of table variables.  All tensors of an allocator share the memory of one table's rows.
 #ifndef ASCPIPE_BRIDGE_INSTANCE_ALLOCATOR_H_
 #define ASCPIPE_BRIDGE_INSTANCE_ALLOCATOR_H_
 
@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// Deletes itself and releases the rows when its owner and the last tensor have released it.
+// An allocator deletes itself and releases the rows when the owner and the last tensor have released the allocator.
 class InstanceAllocator : public tensorflow::Allocator {
  public:
   static InstanceAllocator* Make(std::shared_ptr<DeviceTable> table) { return new InstanceAllocator(std::move(table)); }
@@ -20,9 +20,9 @@ class InstanceAllocator : public tensorflow::Allocator {
   void* AllocateRaw(size_t alignment, size_t num_bytes) override;
   void DeallocateRaw(void* ptr) override;
 
-  // Returns float[rows, dim], which shares the memory of the table's rows.
+  // Returns a tensor float[rows, dim] that shares the memory of the table's rows.
   tensorflow::Tensor MakeTensor();
-  // The owner's last call.
+  // Releases the owner's reference.  The owner must not use the allocator afterwards.
   void Disown() { Unref(); }
 
  private:

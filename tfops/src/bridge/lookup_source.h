@@ -19,8 +19,8 @@ namespace ascpipe {
 // Rows of a table, and slots of a batch's distinct ids.
 class LookupSource {
  public:
-  // `rows` and `slots` are input numbers.  Validates all slots.  Codes of home rows need `table`; otherwise it may be
-  // -1. The default row is zeros until ReadDefault.
+  // Reads the inputs with the numbers `rows` and `slots`, and validates all slots.  `table` may be -1 if no slot is the
+  // code of a home row.  The default row contains zeros until ReadDefault is called.
   tensorflow::Status Read(tensorflow::OpKernelContext* ctx, int rows, int slots, int table);
   tensorflow::Status ReadDefault(tensorflow::OpKernelContext* ctx, int place);  // the input `place`
 
@@ -38,7 +38,7 @@ class LookupSource {
   std::vector<float> default_row_;
   std::shared_ptr<Pipeline> pipeline_;      // keeps the mapping while home rows are read
   std::shared_ptr<const StepRows> copied_;  // copies of this step, for a table with rows on disk
-  std::shared_ptr<const FixedRows> fixed_;  // rows of a checkpoint that the session reads instead; codes refer to them
+  std::shared_ptr<const FixedRows> fixed_;  // rows of a checkpoint that replace the live rows; codes refer to them
 };
 
 }  // namespace ascpipe

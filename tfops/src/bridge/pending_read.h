@@ -1,4 +1,4 @@
-// A read of a table by an evaluation with several ranks, until all ranks have the rows.
+// Read of a table by an evaluation with several ranks, until all ranks have the rows.
 #ifndef ASCPIPE_BRIDGE_PENDING_READ_H_
 #define ASCPIPE_BRIDGE_PENDING_READ_H_
 
@@ -13,10 +13,11 @@
 
 namespace ascpipe {
 
-// An answer of the worker is valid only during one lease.  If the lease was released, the worker is asked again.
+// An answer of the worker is valid only while the step holds the lease.  If the step has released the lease, it
+// requests the answer again.
 class PendingRead {
  public:
-  // `slots`: output with the worker's answer, which the step still needs.
+  // `slots` is the output with the worker's answer.  The step still needs this output.
   PendingRead(const PartView& part, const Ticket* ticket, Table* table, const PlanOutputs::Array& slots)
       : part_(part), ticket_(ticket), table_(table), slots_(slots) {}
 
@@ -25,14 +26,15 @@ class PendingRead {
   Table& table() const { return *table_; }
   const std::int32_t* slots() const { return slots_.data; }
 
-  // DONE -> ASKED.  The caller must ring the worker.
+  // Changes the word from DONE to ASKED.  The caller must ring the worker.
   void AskAgain() const;
   bool IsAnswered() const;
-  // Returns true if the ticket was closed; its frame may have been reused.
+  // Returns true if the ticket was closed.  Its frame may have been reused.
   bool IsClosed() const { return ticket_->state() != part_.frame(); }
-  // Overwrites the old answer, int32[distinct keys of the batch]; then copies rows if there is a reading.
+  // Overwrites the old answer, which has one int32 per distinct key of the batch.  Then copies the rows if `reading` is
+  // not null.
   tensorflow::Status CopyAgain(RowReading* reading) const;
-  // ANSWERED -> DONE.
+  // Changes the word from ANSWERED to DONE.
   void Finish() const;
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kMaxPoolRows = std::int64_t{1} << 32;
 
-// Never destroyed, because threads and tensors may still use it at exit.
+// The object is never destroyed, because threads and tensors may still use it at exit.
 struct Holder {
   std::mutex mutex;
   std::shared_ptr<Pipeline> owned;
@@ -237,7 +237,7 @@ void Pipeline::Stop() {
   }
   if (ranks_ != nullptr) ranks_->Stop();
   budget_->Stop();
-  // The lock must not be held: the waiter's thread may need it before it ends.
+  // This thread must not hold the lock here, because the waiter's thread may need the lock before the thread ends.
   if (pump != nullptr) pump->Stop();
   waiter_->Stop();
   for (const auto& entry : streams_) entry.second->Stop();

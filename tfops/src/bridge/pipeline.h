@@ -35,14 +35,16 @@ class Pipeline {
                          std::shared_ptr<Pipeline>* pipeline);
   ~Pipeline() { Stop(); }
 
-  // May be called after Start.  Replaces an untrained table with this number and reuses its device rows; steps that
-  // still use the old table keep it alive.  padding_keys: keys whose rows are never updated.
+  // Adds a table.  AddTable may be called after Start.  The new table replaces an untrained table with the same number,
+  // and reuses its device rows.  The pipeline keeps a replaced table alive, because steps may still use it.  The rows
+  // of `padding_keys` are never updated.
   CoreStatus AddTable(int number, const std::string& name, const TableSizes& sizes,
                       std::vector<std::int64_t> padding_keys, const InitialRows& initial, int fd, std::int64_t bytes);
-  // Sets the pool of initial rows, float[rows, dim], which is copied.  Call it before the table's streams are added, or
-  // between two steps to replace the pool.
+  // Copies the pool of initial rows.  `pool` is float[rows, dim].  Call SetPool before the table's streams are added,
+  // or between two steps to replace the pool.
   CoreStatus SetPool(int number, const float* pool, std::int64_t rows, std::int64_t dim);
-  // May be called after Start; the stream then accepts batches at once.  A table is in at most one training stream.
+  // Adds a stream.  AddStream may be called after Start; the stream then accepts batches immediately.  A table belongs
+  // to at most one training stream.
   CoreStatus AddStream(int number, int channel, int fd, std::int64_t bytes, const std::vector<int>& tables,
                        FeatureList features);
   // Makes `number` an alias of stream `known` with its own features.
@@ -51,33 +53,35 @@ class Pipeline {
   // Accumulates gradients of a trained table over `steps` >= 1 batches, starting with the next batch.
   CoreStatus Accumulate(int table, std::int64_t steps);
 
-  // For several ranks.  Call before Start.
+  // Sets the ranks of a program with several ranks.  Call SetRanks before Start.
   CoreStatus SetRanks(std::unique_ptr<Ranks> ranks);
   // Averages the gradients of a table over ranks instead of summing them.
   void SetAverages(int table);
   bool averages(int table) const;
-  // Adds the ring of this rank's own batches of a stream.  The ring of AddStream has the batches of all ranks.
+  // Adds the local ring of a stream, which contains this rank's own batches.  The ring of AddStream contains the keys
+  // that all ranks request from this rank.
   CoreStatus AddLocalStream(int number, int ring_number, int fd, std::int64_t bytes, const std::vector<int>& tables);
 
   void Start();
-  // Ends all waits and both threads, and closes all tickets.  The last op that uses the memory frees it.
+  // Ends all waits, the waiter and the pump, and closes all tickets.  The last op that uses the memory frees the
+  // memory.
   void Stop();
 
   int table_count() const;           // numbered 0, 1, ...
   Table* table(int number) const;    // null: there is none
   Stream* stream(int number) const;  // null: there is none
-  // Features of the insert function with this number.  Its stream must exist.
+  // Returns the features of the insert function with this number.  The stream of the insert function must exist.
   const FeatureList& features(int number) const;
-  // The training stream of a table and the table's index in it; null: there is none.
+  // Returns the training stream of a table and the table's index in the stream, or null if no stream trains the table.
   Stream* TrainingStream(int table, int* index) const;
-  // The bell of the worker that serves a table; null: it is in no stream.
+  // Returns the bell of the worker that serves a table, or null if the table is in no stream.
   layout::Bell* TableWorkerBell(const Table& table) const;
   layout::Bell* DiskWorkerBell() const { return session_.DiskWorkerBell(); }
-  // Null: there is one rank.
+  // Returns null if there is only one rank.
   Ranks* ranks() const { return ranks_.get(); }
-  // A stream of several ranks; null: there is one rank.
+  // Returns a stream of several ranks, or null if there is only one rank.
   RankedStream* ranked(int number) const;
-  // Figures on exchanges among ranks, which `ascpipe status` shows.
+  // Returns the figures about exchanges between ranks, which `ascpipe status` shows.
   layout::Exchanges* exchanges() const { return session_.exchanges; }
   Lease& lease() { return lease_; }
   Waiter& waiter() { return *waiter_; }
@@ -97,12 +101,13 @@ class Pipeline {
   const SessionView session_;
   const std::shared_ptr<RingBudget> budget_;
   Lease lease_;
-  // Tables and streams may be added while ops, the waiter and the pump run.  None is removed before the pipeline ends.
+  // Tables and streams may be added while ops, the waiter and the pump run.  No table or stream is removed before the
+  // pipeline ends.
   mutable std::mutex mutex_;  // guards the members below
   std::map<int, std::unique_ptr<Table>> tables_;
   std::vector<std::unique_ptr<Table>> replaced_;
   std::map<int, std::unique_ptr<Stream>> streams_;
-  std::map<int, int> shared_;                     // further numbers of streams
+  std::map<int, int> shared_;                     // aliases of streams
   std::map<int, std::unique_ptr<Stream>> local_;  // by the number of the stream whose ring is in streams_
   std::map<int, FeatureList> features_;
   std::set<int> averaging_;  // tables
@@ -114,16 +119,16 @@ class Pipeline {
 
 // Returns the pipeline that ops use, or an error if there is none.
 CoreStatus CurrentPipeline(std::shared_ptr<Pipeline>* pipeline);
-// Called by init.  Error texts name `start` and `stop` as the calls that start and stop the pipeline.
+// Sets the names of the calls that start and stop the pipeline, for error texts.  `init` calls BeginProgram.
 void BeginProgram(const char* start, const char* stop);
-// The call that starts the pipeline.
+// Returns the name of the call that starts the pipeline.
 std::string StartCall();
-// The pipeline under construction or started; null: none.
+// Returns the pipeline under construction or the started pipeline, or null.
 std::shared_ptr<Pipeline> OwnedPipeline();
 void OwnPipeline(std::shared_ptr<Pipeline> pipeline);
 // Makes the owned pipeline visible to ops.
 void PublishPipeline();
-// Removes the pipeline from ops and from its owner, and returns it.
+// Removes the pipeline from ops and from its owner, and returns the pipeline.
 std::shared_ptr<Pipeline> DisownPipeline();
 
 }  // namespace ascpipe

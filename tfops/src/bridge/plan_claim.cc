@@ -1,4 +1,5 @@
-// Policies of waits that claim plans: PLANNED -> CLAIMED by CAS, rows, DONE.
+// Policies of waits that claim plans.  A claim changes the word from PLANNED to CLAIMED by CAS, moves the rows, and
+// changes the word to DONE.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -20,7 +21,7 @@ namespace {
 // Policy of a training step for one table.
 class ClaimPolicy : public PlanPolicy {
  public:
-  // With `claims` false the policy only waits; afterwards the step reads the state that its claims will use.
+  // If `claims` is false, the policy only waits.  Afterwards the step reads the state that its claims will use.
   ClaimPolicy(PlanRequest request, bool claims) : batch_(std::move(request)), claims_(claims) {}
 
   bool Poll(PlanWait* wait, CoreStatus* status) override {
@@ -61,7 +62,8 @@ class ClaimPolicy : public PlanPolicy {
   }
 
  private:
-  // TensorFlow does not allow allocating an output twice.  A new plan of the ticket has the same keys and sizes.
+  // Allocates the outputs if they are not allocated yet, because TensorFlow does not allow allocating an output twice.
+  // A new plan of the ticket has the same keys and sizes.
   Status AllocateOnce(OpKernelContext* ctx) {
     if (outputs_ != nullptr) return Status::OK();
     outputs_.reset(new PlanOutputs);
@@ -99,7 +101,7 @@ class ClaimPolicy : public PlanPolicy {
     return fit;
   }
 
-  // Publishes the first ticket among the waiting claims of a table.
+  // Publishes the first ticket of the waiting claims of a table.
   void Want(PlanWait* wait) {
     Wait*& wanter = batch_.table()->wanter;
     if (wanter == wait || (wanter != nullptr && wanter->ticket <= wait->ticket)) return;
@@ -108,8 +110,8 @@ class ClaimPolicy : public PlanPolicy {
     wait->pipeline().RingTableWorker(batch_.ring(), batch_.index());
   }
 
-  // From here to DONE there is no wait, no allocation of outputs, and no early return.  The worker is rung only at
-  // DONE, so that it does not compete for processors with the threads that move rows.
+  // From here to DONE, the code must not wait, allocate outputs or return early.  The worker is rung only at DONE, so
+  // that it does not compete for processors with the threads that move rows.
   Status Claimed(PlanWait* wait, std::unique_ptr<PlanMoves> moves) {
     PlanRequest& request = batch_.request();
     const std::int64_t number = batch_.frame();
@@ -134,7 +136,8 @@ class ClaimPolicy : public PlanPolicy {
   std::unique_ptr<PlanOutputs> outputs_;  // null: not allocated yet
 };
 
-// Policy of a step with several ranks that has put its claims aside, for all tables.
+// Policy of a step that has put its claims aside.  This happens only with several ranks.  One object claims the plans
+// of all tables again.
 class ClaimAgainPolicy : public PlanPolicy {
  public:
   explicit ClaimAgainPolicy(int stream) : stream_(stream) {}

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::int64_t kIdsOfBlock = 16384;  // about 10 us of copying
 
-// Ends the op with its last wait.  Table workers are rung once after all immediate waits have ended, and by each later
-// wait, so that a worker does not wake up for one table at a time.
+// Ends the op when its last wait ends.  The table workers are rung once when all immediate waits have ended, and then
+// by each later wait.  Therefore a worker does not wake up for one table at a time.
 class PlanGroup : public std::enable_shared_from_this<PlanGroup> {
  public:
   PlanGroup(std::shared_ptr<Pipeline> pipeline, OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
@@ -66,7 +66,7 @@ class PlanGroup : public std::enable_shared_from_this<PlanGroup> {
       is_last = --left_ == 0;
       rings = silent_ == 0 || --silent_ == 0;
       if (is_last) {
-        waits_.clear();  // they hold this group
+        waits_.clear();  // the waits keep this group alive
         pipeline_.reset();
         result = status_;
       }

@@ -9,8 +9,8 @@
 
 namespace ascpipe {
 
-// Takes ownership of one reference to `step`.  Calls `done` when the outputs of all tables are ready, or with the first
-// error.
+// Starts the waits and takes ownership of one reference to `step`.  Calls `done` when the outputs of all tables are
+// ready, or after the first error.
 void BeginPlanWaits(std::shared_ptr<Pipeline> pipeline, StepEnd* step, std::vector<PlanRequest> requests,
                     tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 

@@ -1,4 +1,4 @@
-// Execution of a claimed plan: copies its slots to the step's outputs and moves the rows of its keys.
+// Executes a claimed plan.  It copies the plan's slots to the step's outputs and moves the rows of the plan's keys.
 #ifndef ASCPIPE_BRIDGE_PLAN_MOVES_H_
 #define ASCPIPE_BRIDGE_PLAN_MOVES_H_
 
@@ -12,20 +12,21 @@
 
 namespace ascpipe {
 
-// Keeps pointers to the outputs of the plan op, which exist as long as the step reads them.
+// An object keeps pointers to the outputs of the plan op.  The outputs exist as long as the step reads them.
 class PlanMoves {
  public:
   PlanMoves(const PartView& part, Table* table, std::vector<StateRows> state, PlanOutputs outputs);
 
   Table& table() const { return *table_; }
 
-  // Returns true if a background save has room for images of all home rows that a plan can change.
+  // Returns true if a background save has memory for images of all home rows that a plan can change.
   static bool ImagesFit(const PartView& part, Table* table);
 
-  // Call after the claim, and again after TakeBack, also for another plan of the same batch.  Does not wait or allocate
-  // outputs.  Copies and validates the moves.  Fails only if the record is damaged.
+  // Copies, validates and executes the moves.  Call CarryOut after the claim, and again after TakeBack, even for
+  // another plan of the same batch.  It neither waits nor allocates outputs.  It returns an error only if the record is
+  // damaged.
   tensorflow::Status CarryOut(tensorflow::OpKernelContext* ctx);
-  // Returns evicted rows to their slots from their home rows, which are unchanged.
+  // Copies evicted rows back to their slots from their home rows, which are unchanged.
   void TakeBack() const { moves_.Back(0, moves_.outs()); }
 
  private:
@@ -36,7 +37,7 @@ class PlanMoves {
   Table* table_;
   std::vector<StateRows> state_;
   PlanOutputs outputs_;
-  MovedTable moved_;  // its `state` is the one above
+  MovedTable moved_;  // its `state` is state_
   RowMoves moves_;
 };
 

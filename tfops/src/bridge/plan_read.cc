@@ -1,4 +1,4 @@
-// Policies of waits of evaluations, which read plans and change no table.
+// Policies of waits of evaluations, which read rows and change no table.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -22,7 +22,8 @@ std::unique_ptr<RowReading> ReadingOf(Table* table) {
   return std::unique_ptr<RowReading>(table->is_on_disk() ? new RowReading(table) : nullptr);
 }
 
-// DEDUPED -> ASKED by CAS, the worker answers, DONE.
+// Policy of an evaluation for one table.  It changes the word from DEDUPED to ASKED by CAS, waits for the worker's
+// answer, and changes the word to DONE.
 class ReadPolicy : public PlanPolicy {
  public:
   explicit ReadPolicy(PlanRequest request) : batch_(std::move(request)), reading_(ReadingOf(batch_.table())) {}
@@ -54,7 +55,7 @@ class ReadPolicy : public PlanPolicy {
   bool Proceed(PlanWait* wait, Status* status) override {
     PlanRequest& request = batch_.request();
     *status = Read(wait->ctx());
-    if (batch_.IsClosed()) {  // also of a failure: what it has read is another one's
+    if (batch_.IsClosed()) {  // even after a failure, because the frame may contain another batch
       *status = ClosedWhileRead(wait->table_name, wait->ticket);
     }
     if (status->ok() && reading_ != nullptr && reading_->Ask(&wait->pipeline())) return false;
@@ -68,7 +69,7 @@ class ReadPolicy : public PlanPolicy {
   }
 
  private:
-  // Takes the answer, or the requested rows on disk.
+  // Reads the answer, or copies the requested rows on disk.
   Status Read(OpKernelContext* ctx) {
     if (reading_ != nullptr && reading_->is_copying()) return reading_->CopyAsked();
     const Table& table = *batch_.table();
@@ -86,8 +87,8 @@ class ReadPolicy : public PlanPolicy {
   const std::unique_ptr<RowReading> reading_;  // of a table with rows on disk
 };
 
-// Policy for rows of a checkpoint: DEDUPED -> DONE by CAS.  Needs neither the worker nor the lease, so training
-// continues.
+// Policy for rows of a checkpoint.  It changes the word from DEDUPED to DONE by CAS.  The policy needs neither the
+// worker nor the lease, so training continues.
 class FixedPolicy : public PlanPolicy {
  public:
   explicit FixedPolicy(PlanRequest request) : batch_(std::move(request)) {}
@@ -123,8 +124,8 @@ class FixedPolicy : public PlanPolicy {
   PlanBatch batch_;
 };
 
-// Policy of an evaluation with several ranks that has put its reads aside: DONE -> ASKED for all tables, then like
-// ReadPolicy.
+// Policy of an evaluation that has put its reads aside.  This happens only with several ranks.  The policy changes the
+// words of all tables from DONE to ASKED, and then proceeds like ReadPolicy.
 class ReadAgainPolicy : public PlanPolicy {
  public:
   explicit ReadAgainPolicy(int stream) : stream_(stream) {}
@@ -185,7 +186,7 @@ class ReadAgainPolicy : public PlanPolicy {
 
   const int stream_;
   bool asked_ = false;
-  std::size_t next_ = 0;                               // of the reads, to be copied
+  std::size_t next_ = 0;                               // index of the next read to copy
   std::vector<std::unique_ptr<RowReading>> readings_;  // of the reads; null: no row of the table is on disk
 };
 

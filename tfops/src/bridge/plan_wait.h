@@ -1,6 +1,6 @@
-// Waits of plan ops, of AscTurn, and of steps with several ranks that claim or read again.  A training step claims a
-// plan; an evaluation requests and reads keys.  Policies that claim are in plan_claim.cc, policies that read in
-// plan_read.cc.
+// Waits of plan ops and of AscTurn, and waits of steps with several ranks that claim or read again.  A training step
+// claims a plan.  An evaluation requests and reads keys.  The policies that claim are in plan_claim.cc, and the
+// policies that read are in plan_read.cc.
 #ifndef ASCPIPE_BRIDGE_PLAN_WAIT_H_
 #define ASCPIPE_BRIDGE_PLAN_WAIT_H_
 
@@ -30,21 +30,21 @@ struct PlanRequest {
   int output = 0;      // number of the output that is the slots
   int restore = 1;     // number of the first output that is a restore index
   bool rings = true;   // ring the table worker at DONE; otherwise the caller rings it
-  bool pends = false;  // of several ranks: a claim counts, and rows were read, only when all ranks have done so
-  std::shared_ptr<const FixedRows> rows;  // evaluation reads these; null: the live table
+  bool pends = false;  // with several ranks, a claim or read is final only when all ranks have finished it
+  std::shared_ptr<const FixedRows> rows;  // rows that an evaluation reads; null: rows of the live table
 };
 
 class PlanWait;
 
-// Decides when a wait is over, and executes the following action.  Used by one thread at a time.
+// Decides when a wait is over, and executes the following action.  An object is used by one thread at a time.
 class PlanPolicy {
  public:
   virtual ~PlanPolicy() = default;
-  // See Wait::Poll and Wait::Left.
+  // The functions correspond to Wait::Poll and Wait::Left.
   virtual bool Poll(PlanWait* wait, CoreStatus* status) = 0;
   virtual void Left(PlanWait*) {}
-  // Called after a successful Poll, on a TensorFlow thread.  Returns true if the wait ends with *status, false if it
-  // continues.
+  // Proceed is called on a TensorFlow thread after a successful Poll.  It returns true if the wait ends with *status,
+  // and false if the wait continues.
   virtual bool Proceed(PlanWait* wait, tensorflow::Status* status) = 0;
 };
 
@@ -60,17 +60,17 @@ class PlanWait final : public AsyncWait {
 
   std::int64_t ids() const { return ids_; }  // of the batch; 0: it had no frame when it was polled
 
-  // For policies.  A policy that sends a request sets `waits_for`.
+  // The functions below are for policies.  A policy that sends a request sets `waits_for`.
   using AsyncWait::ctx;
   using AsyncWait::pipeline;
   using AsyncWait::step;
   bool MayClaim(int stream);  // among several ranks
   bool TryShare();
   bool TryExclusive();
-  // Returns the kind of a verdict; *status is its error.
+  // Returns the kind of a verdict, and copies its error to *status.
   ClaimVerdict::Kind Follow(const ClaimVerdict& verdict, CoreStatus* status);
   void NoteIds(std::int64_t ids) { ids_ = ids; }
-  // Ends the run: a failed claimed plan leaves the table in an inconsistent state.
+  // Ends the run, because a failure after the claim leaves the table in an inconsistent state.
   void EndRun(const tensorflow::Status& status);
 
  protected:
@@ -90,17 +90,18 @@ class PlanBatch {
   Table* table() const { return request_.table; }
   int index() const { return request_.table_index; }
   const RingView& ring() const { return request_.stream->ring(); }
-  // Frame number while the ticket was open.  Stopping the pipeline closes tickets while their step still runs.
+  // Returns the frame number that the ticket had while it was open.  A stop of the pipeline closes tickets while their
+  // steps still run.
   std::int64_t frame() const { return frame_; }
   PartView part() const { return PartView(ring(), request_.ticket->record(), index()); }  // once it has a frame
   std::uint32_t* word() const { return ring().word(index(), frame()); }
-  // Returns true if another step that shares the ticket has closed it; its frame may have been reused.
+  // Returns true if another step that shares the ticket has closed the ticket.  The frame may have been reused.
   bool IsClosed() const { return request_.ticket->state() != frame_; }
 
   ClaimWords ReadWords(PlanWait* wait);
-  // Allocates the outputs: their sizes are known once the keys are deduplicated.
+  // Allocates the outputs.  Their sizes are known when the keys are deduplicated.
   tensorflow::Status Allocate(tensorflow::OpKernelContext* ctx, PlanOutputs* outputs) const;
-  // The variables of the table.
+  // Attaches the variables of the table, and returns their state arrays.
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, std::vector<StateRows>* state) const {
     return table()->Attach(ctx, request_.state, request_.slots, state);
   }
@@ -113,26 +114,27 @@ class PlanBatch {
 // Returns the input of the decision to claim or read a ticket in one table.
 ClaimWords WordsOf(const RingView& ring, int index, const Ticket& ticket, const Table& table);
 
-// The policies.
+// Functions that create policies.
 std::unique_ptr<PlanPolicy> ClaimsPlan(PlanRequest request);
 std::unique_ptr<PlanPolicy> AwaitsTurn(PlanRequest request);  // waits like a claim, but claims nothing
 std::unique_ptr<PlanPolicy> ReadsPlan(PlanRequest request);
 std::unique_ptr<PlanPolicy> ReadsFixedRows(PlanRequest request);  // of a checkpoint
 
-// Takes over one reference to `step`.
+// Creates the wait of a plan op.  Takes ownership of one reference to `step`.
 std::shared_ptr<PlanWait> MakePlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                                        tensorflow::OpKernelContext* ctx, Ended ended);
 
-// Takes ownership of one reference to `step`.  Only waits until a training batch can be claimed and the step has the
-// lease exclusively.
+// Waits until a training batch can be claimed and the step holds the lease exclusively, but does not claim the batch.
+// Takes ownership of one reference to `step`.
 void BeginTurnWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                    tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 
-// For several ranks.  Takes ownership of one reference to `step`, which has put its claims aside, and claims the same
-// plans again.
+// Claims the same plans again for a step that has put its claims aside.  This happens only with several ranks.  Takes
+// ownership of one reference to `step`.
 void ClaimAgain(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended,
                 int stream);
-// For several ranks.  Reads again for a step that has put its reads aside.  All reads are answered at the end.
+// Reads the same tables again for a step that has put its reads aside.  This happens only with several ranks.  All
+// reads are answered when the wait ends.
 void ReadAgain(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended,
                int stream);
 

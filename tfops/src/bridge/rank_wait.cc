@@ -40,14 +40,15 @@ void RankWait::Send() {
     token_ = manager->get_cancellation_token();
     const bool registered = manager->RegisterCallback(token_, [self] {
       if (!self->Takes()) return;
-      // Another thread ends the op, because the thread that ends it may wait for this callback to return.
+      // Another thread ends the op, because the thread that ends the op may wait for this callback to return.
       self->ctx_->device()->tensorflow_cpu_worker_threads()->workers->Schedule(
           [self] { self->End(Refuse(Code::kCancelled, "the step was cancelled")); });
     });
     if (!registered) {
       token_ = CancellationManager::kInvalidToken;
       Takes();
-      if (request_.header.kind != PeerKind::kGate) step_->Owes(request_.header);  // not sent: others wait for it
+      if (request_.header.kind != PeerKind::kGate)
+        step_->Owes(request_.header);  // the request was not sent, but other ranks wait for it
       End(Refuse(Code::kCancelled, "the step was cancelled"));
       return;
     }
@@ -60,13 +61,14 @@ void RankWait::Send() {
       self->ctx_->device()->tensorflow_cpu_worker_threads()->workers->Schedule(
           [self, verdict, rows] { self->HearVerdict(verdict, rows); });
     } else if (verdict.kind == VerdictKind::kGo) {
-      // The step was cancelled although all ranks have begun the batch: they wait for its gradients.
+      // The step was cancelled although all ranks have begun the batch.  The other ranks wait for its gradients.
       PeerHeader failed = header;
       failed.kind = PeerKind::kBackward;
       ranks->SayFailed(failed, "its step was cancelled");
     } else if (verdict.kind == VerdictKind::kApply || verdict.kind == VerdictKind::kTurn ||
                verdict.kind == VerdictKind::kAsked) {
-      // Also after gradients: the others apply what this rank has and does not.
+      // A failure is also reported after an exchange of gradients, because the other ranks apply gradients that this
+      // rank does not apply.
       ranks->SayFailed(header, "its step was cancelled");
     }
   };
@@ -83,8 +85,8 @@ void RankWait::HearVerdict(const PeerVerdict& verdict, const Received& rows) {
   }
 }
 
-// Called if another stream or a request of rank 0 comes first.  Other steps may use the tables until this step claims
-// or reads them again.
+// Puts the claims or reads aside, because another stream or a request of rank 0 comes first.  Other steps may use the
+// tables until this step claims or reads them again.
 void RankWait::PutAside() {
   if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);
   token_ = CancellationManager::kInvalidToken;

@@ -1,4 +1,5 @@
-// Wait of an op for an exchange with the other ranks.  It ends with the verdict, or when its step is cancelled.
+// Wait of an op for an exchange with the other ranks.  The wait ends with the verdict of the exchange, or when the step
+// is cancelled.
 #ifndef ASCPIPE_BRIDGE_RANK_WAIT_H_
 #define ASCPIPE_BRIDGE_RANK_WAIT_H_
 
@@ -15,16 +16,17 @@ namespace ascpipe {
 
 class RankWait : public std::enable_shared_from_this<RankWait> {
  public:
-  // Called once on a TensorFlow thread with the verdict of all ranks.  The op ends with the returned status.
+  // Function that is called once on a TensorFlow thread with the verdict of all ranks.  The op ends with the returned
+  // status.
   using Follow = std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step,
                                                   const PeerVerdict& verdict, const Received& rows)>;
 
-  // Called on a TensorFlow thread after the step has claimed its plans again.  Reads the sent data again, because other
-  // steps or changes of tables came first.
+  // Function that is called on a TensorFlow thread after the step has claimed its plans again.  The function reads the
+  // data to send again, because other steps or table changes may have changed the data.
   using Refill =
       std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step, PeerRequest* request)>;
 
-  // Takes over one reference to `step`.
+  // Starts the wait.  Takes ownership of one reference to `step`.
   static void Begin(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx,
                     tensorflow::AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow,
                     Refill refill = nullptr);

@@ -32,7 +32,7 @@ class Asks {
     asks_.push_back(std::move(ask));
     changed_.notify_all();
   }
-  // Returns false if there is no request within the timeout.
+  // Removes the first request from the queue.  Returns false if there is no request within the timeout.
   bool Take(int timeout_ms, PeerAsk* ask) {
     std::unique_lock<std::mutex> lock(mutex_);
     if (!changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return !asks_.empty(); }))
@@ -48,7 +48,7 @@ class Asks {
   std::deque<PeerAsk> asks_;
 };
 
-// Result of a request of rank 0, or of a look at its activity.
+// Result of a request of rank 0, or of an exchange in which an idle rank waits for a request.
 class Asking {
  public:
   bool IsOver(CoreStatus* status) const { return IsOver(0, status); }
@@ -59,17 +59,17 @@ class Asking {
     if (over) *status = status_;
     return over;
   }
-  // Valid when it is over.
+  // Returns true if rank 0 has sent a request.  The result is valid when the exchange is over.
   bool is_asked() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_asked_;
   }
-  // Returns true if rank 0 is busy and has done nothing else since.
+  // Returns true if rank 0 is busy and has started nothing else.
   bool is_busy() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_busy_;
   }
-  // Returns true if the other ranks work on a question that was abandoned.
+  // Stores the verdict.  Returns true if the other ranks work on a question that was abandoned.
   bool End(const PeerVerdict& verdict) {
     std::lock_guard<std::mutex> lock(mutex_);
     is_over_ = true;
@@ -79,7 +79,7 @@ class Asking {
     changed_.notify_all();
     return is_abandoned_ && is_asked_;
   }
-  // Abandons the question.  Returns true if the other ranks work on it already.
+  // Abandons the question.  Returns true if the other ranks already work on the question.
   bool Abandon() {
     std::lock_guard<std::mutex> lock(mutex_);
     is_abandoned_ = true;
@@ -93,10 +93,10 @@ class Asking {
   CoreStatus status_;
 };
 
-// CPU time of the threads that work on questions of rank 0.  It grows while they make progress.
+// CPU time of the threads that work on questions of rank 0.  The CPU time grows while these threads make progress.
 class WorkClocks {
  public:
-  // Counts the calling thread from now on, until End.  Returns a number for End.
+  // Counts the CPU time of the calling thread until End is called.  Returns the number to pass to End.
   int Begin();
   void End(int number);
   std::int64_t Units() const;  // of 10 ms
@@ -108,14 +108,14 @@ class WorkClocks {
   int last_ = 0;
   std::map<int, clockid_t> clocks_;
   std::map<int, std::int64_t> begun_ns_;
-  std::int64_t ended_ns_ = 0;  // of those that have ended
+  std::int64_t ended_ns_ = 0;  // CPU time of finished work
 };
 
 class Ranks {
  public:
   struct Settings {
     Peers::Settings peers;
-    int close_timeout_ms = 0;  // how long the end of the pipeline waits for other ranks
+    int close_timeout_ms = 0;  // maximum time that the end of the pipeline waits for other ranks
   };
 
   Ranks(std::unique_ptr<Transport> transport, Settings settings)
@@ -127,35 +127,36 @@ class Ranks {
   Peers& peers() { return peers_; }
   Asks& asks() { return asks_; }
 
-  // Returns the number of a new question of rank 0.  Answers refer to it.
+  // Returns the number of a new question of rank 0.  Answers contain this number.
   std::int64_t NewAsk() {
     std::lock_guard<std::mutex> lock(mutex_);
     return answers_.Open();
   }
-  // Sends a request of rank 0 to the other ranks.  The verdict triggers `on_change` of the settings.
+  // Sends a request of rank 0 to the other ranks.  Calls `on_change` of the settings when the verdict arrives.
   std::shared_ptr<Asking> Ask(std::int64_t number, AskPhase phase, const std::string& text);
-  // Abandons a question of rank 0: the other ranks get END without success.  `changes`: the question changes tables,
-  // which this rank has not done, so no rank may train on.
+  // Abandons a question of rank 0.  The other ranks receive END without success.  `changes` is true if the question
+  // changes tables.  In this case this rank has not made the change, so no rank may continue to train.
   void Abandon(std::int64_t number, bool changes, Asking* asking);
-  // Sends the answer of another rank, in one line.
+  // Sends this rank's answer to a question of rank 0, in one line.
   void Answer(std::int64_t number, const std::string& text) { peers_.Answer(Text(number, " ", text)); }
-  // On rank 0: returns whether all other ranks have answered.  *answers: by rank; "" if a rank has not answered yet.
+  // Returns true if all other ranks have answered a question of rank 0. *answers contains the answers by rank.  An
+  // answer is "" if the rank has not answered yet.
   bool TakeAnswers(std::int64_t number, std::vector<std::string>* answers);
-  // On rank 0: drops answers to this question, now and later.
+  // Drops the current and later answers to a question of rank 0.
   void DropAnswers(std::int64_t number);
 
-  // On another rank: begins an exchange in which it is idle.  It ends when rank 0 sends a request or does something
-  // else.
+  // Begins an exchange in which this rank is idle.  Only ranks other than rank 0 call BeginLook.  The exchange ends
+  // when rank 0 sends a request or another message.
   std::shared_ptr<const Asking> BeginLook();
-  std::shared_ptr<const Asking> look() {  // the one that was begun last
+  std::shared_ptr<const Asking> look() {  // the exchange that was begun last
     std::lock_guard<std::mutex> lock(mutex_);
     return look_;
   }
 
   WorkClocks& work() { return work_; }
-  std::atomic<int>& steps() { return steps_; }  // how many there are
+  std::atomic<int>& steps() { return steps_; }  // number of running steps
 
-  // Tells the others that this rank makes no exchange that they wait for.
+  // Notifies the other ranks that this rank will not make an exchange that they wait for.
   void SayFailed(PeerHeader header, std::string cause) {
     PeerRequest request;
     header.cause = std::move(cause);
@@ -164,7 +165,8 @@ class Ranks {
     peers_.ExchangeNext(std::move(request));
   }
 
-  // `cause`: the error that ends this rank; empty after a normal end of the program.
+  // Announces that this rank leaves.  `cause` is the error that ends this rank, or empty after a normal end of the
+  // program.
   void Leave(std::string cause = "") { peers_.Leave(settings_.close_timeout_ms, std::move(cause)); }
   void Stop() {
     Leave();
@@ -184,7 +186,7 @@ class Ranks {
   Asks asks_;
   WorkClocks work_;
   std::atomic<int> steps_{0};
-  std::mutex mutex_;  // guards the next one and the last one
+  std::mutex mutex_;  // guards answers_ and look_
   Answers answers_;
   const Settings settings_;
   RankedStreams streams_;

@@ -1,4 +1,4 @@
-// Layout of AscRead: the features that it looks up, and their concatenation into outputs.
+// Layout of AscRead: the features that the op looks up, and the concatenation of features into outputs.
 #ifndef ASCPIPE_BRIDGE_READ_LAYOUT_H_
 #define ASCPIPE_BRIDGE_READ_LAYOUT_H_
 
@@ -10,27 +10,27 @@
 namespace ascpipe {
 
 struct ReadLayout {
-  // Number of the first input of each kind.  `rows` come first, then the `slots` of each source.
+  // Number of the first input of each kind.  The inputs `rows` come first, followed by the `slots` of each source.
   int default_row = 0, restore = 0, splits = 0, weights = 0, others = 0;
   // Number of inputs of each kind.
   int source_count = 0, feature_count = 0, splits_count = 0, weights_count = 0, other_count = 0;
 
   std::vector<int> sources;  // of each feature, which of `rows` it reads
   std::vector<int> bags;     // of each feature, which of `splits` it has; -1: it is not combined
-  // Concatenated pieces of each output: i for feature i, feature_count + i for other input i.
+  // Numbers of the pieces of each output: number i for feature i, and feature_count + i for other input i.
   std::vector<std::vector<int>> outputs;
 
   bool is_combined(int feature) const { return bags[static_cast<std::size_t>(feature)] >= 0; }
 };
 
-// The layout of AscLookup and AscRestoreRows: each feature is an output.
+// Returns the layout of AscLookup and AscRestoreRows, in which each feature is an output.
 ReadLayout LayoutOfTable(int features);
 
-// The layout of AscRead, from its attributes.
+// Returns the layout of AscRead, computed from its attributes.
 tensorflow::Status ReadLayoutOf(tensorflow::OpKernelConstruction* construction, ReadLayout* layout);
 tensorflow::Status ReadLayoutOf(tensorflow::shape_inference::InferenceContext* context, ReadLayout* layout);
 
-// The shape function of AscRead.
+// Shape function of AscRead.
 tensorflow::Status ShapesOfRead(tensorflow::shape_inference::InferenceContext* c);
 
 }  // namespace ascpipe

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kBlocksOfThread = 4;  // at least, so that threads end at about the same time
 
-// The number of rows for an error text, if it is known.
+// Returns the number of rows for an error text, or "batch" if the number is unknown.
 std::string Known(std::int64_t rows) { return rows < 0 ? "batch" : Text(rows); }
 
 }  // namespace
@@ -42,7 +42,8 @@ Status ReadOutput::Begin(OpKernelContext* ctx, const ReadLayout& layout, const R
     floats += piece.width * piece.read;
     pieces_.push_back(piece);
   }
-  // With many pieces, small blocks are slow: the first rows of each piece in each block are not prefetched.
+  // Small blocks are slow if there are many pieces, because the first rows of each piece in each block are not
+  // prefetched.
   const std::int64_t threads = ctx->device()->tensorflow_cpu_worker_threads()->num_threads;
   block_ = std::max(4 * BlockRows(floats), count_ / (kBlocksOfThread * threads));
   TensorShape shape({count_, width_});

@@ -14,7 +14,7 @@
 
 namespace ascpipe {
 
-// The ids of one feature, and the rows that they name.
+// Ids of one feature, and the rows of these ids.
 struct ReadFeature {
   const LookupSource* source;
   const tensorflow::Tensor* restore;
@@ -27,7 +27,7 @@ struct ReadFeature {
 
 using ReadFeatures = std::vector<ReadFeature>;
 
-// One output.
+// One output of a lookup op.
 class ReadOutput {
  public:
   // Allocates the output.  The caller keeps the features alive.
@@ -36,8 +36,8 @@ class ReadOutput {
 
   std::int64_t blocks() const { return (count_ + block_ - 1) / block_; }
 
-  // Writes the blocks [first, last).  Threads may write different blocks concurrently.  bad: per feature, restore
-  // indexes outside their range.
+  // Writes the blocks [first, last).  Threads may write different blocks concurrently.  `bad` receives, per feature,
+  // the first restore index outside the valid range.
   void Write(const ReadFeatures& features, std::int64_t first, std::int64_t last, std::vector<FirstBad>* bad) const;
 
  private:

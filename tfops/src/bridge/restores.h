@@ -8,7 +8,8 @@
 
 namespace ascpipe {
 
-// Allocates outputs from `first` on, one per feature of the part, with the shape of the feature's ids.
+// Allocates one output per feature of the part, starting with output `first`.  Each output has the shape of the
+// feature's ids.
 inline tensorflow::Status AllocateRestores(tensorflow::OpKernelContext* ctx, const PartView& part, int first,
                                            PlanOutputs* outputs) {
   for (int feature = 0; feature < part.features(); ++feature) {

@@ -10,8 +10,8 @@
 
 namespace ascpipe {
 
-// Announces its epoch before it asks the table worker for row locations, until all rows are copied.  Used by one thread
-// at a time.
+// A reading announces its epoch before it requests row locations from the table worker.  The epoch stays announced
+// until all rows are copied.  An object is used by one thread at a time.
 class RowReading {
  public:
   explicit RowReading(Table* table) : table_(table) {}
@@ -19,17 +19,18 @@ class RowReading {
   RowReading(const RowReading&) = delete;
   RowReading& operator=(const RowReading&) = delete;
 
-  // Call with the lease, before asking the worker.
+  // Announces the epoch.  Call Begin while the step holds the lease, before the request to the worker.
   void Begin();
-  // Call after the worker's answer.  Returns true if the requested rows are ready to be copied.
+  // Returns true if the requested rows are ready to be copied.  Call MayCopy after the worker's answer.
   bool MayCopy();
-  // Returns true if rows have been copied, false if the answer was not taken yet.
+  // Returns true if rows have been copied, and false if the answer was not processed yet.
   bool is_copying() const { return copies_ != nullptr; }
-  // Copies the rows at home.  `slots`: the answer in a frame; becomes codes of copies.
+  // Copies the rows that are in home rows.  `slots` contains the worker's answer in a frame; CopyHomes replaces it by
+  // the codes of the copies.
   tensorflow::Status CopyHomes(const PartView& part, const PlanOutputs::Array& slots);
-  // Copies the requested rows.
+  // Copies the rows that the disk worker has read.
   tensorflow::Status CopyAsked();
-  // Requests the next rows on disk and rings; returns false if all are copied.
+  // Requests the next rows on disk and rings the disk worker.  Returns false if all rows are copied.
   bool Ask(Pipeline* pipeline);
   // Ends the reading and returns the copies.
   std::shared_ptr<const StepRows> End();

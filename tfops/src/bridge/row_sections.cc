@@ -9,7 +9,7 @@ namespace ascpipe {
 
 namespace {
 
-const std::int64_t kZeros = 0;  // fills an array up
+const std::int64_t kZeros = 0;  // padding of an array
 
 std::int64_t Missing(std::int64_t bytes) { return -bytes & 7; }
 

@@ -1,4 +1,5 @@
-// Rows of several tables in a message to each rank: per table the count, presence flags, and the rows.
+// Sections of rows in the messages to each rank.  A section contains, for each table, the number of rows, the presence
+// flags, and the rows.
 #ifndef ASCPIPE_BRIDGE_ROW_SECTIONS_H_
 #define ASCPIPE_BRIDGE_ROW_SECTIONS_H_
 
@@ -15,12 +16,12 @@ namespace ascpipe {
 // Rows of one table in rank order.
 struct DealtRows {
   const float* rows;            // float[n, dim]
-  const std::uint8_t* present;  // uint8[n], 0: there is no such row; null: all are there
+  const std::uint8_t* present;  // uint8[n], 0: the row is missing; null: all rows are present
   std::int64_t dim;
   const std::vector<std::int64_t>* bounds;  // [ranks + 1]: the rows for each rank
 };
 
-// Writer of the sections.  It does not copy the rows; the caller keeps them alive.
+// Writer of the sections.  The writer does not copy the rows, so the caller must keep the rows alive.
 class RowSections {
  public:
   // Appends the rows of a table to the pieces for each rank.
@@ -37,14 +38,14 @@ class RowSections {
   friend class RowReader;
 };
 
-// Reader of the sections: rank by rank, and table by table in the same order.
+// Reader of the section of one rank.  Tables must be read in the order in which they were written.
 class RowReader {
  public:
   explicit RowReader(const Piece& section)
       : at_(static_cast<const std::uint8_t*>(section.data)), left_(section.bytes) {}
 
-  // The next table's rows, of which there must be `count`: float[count, dim], not aligned; *present null: all are
-  // there.
+  // Reads the rows of the next table.  Returns an error unless the table has `count` rows. *rows is float[count, dim]
+  // and is not aligned. *present is null if all rows are present.
   CoreStatus Next(int rank, std::int64_t count, std::int64_t dim, const std::uint8_t** rows,
                   const std::uint8_t** present);
 

@@ -1,4 +1,4 @@
-// Row updates by ops: the formula's parameters, and the partition of rows among threads.
+// Updates of rows by ops: the parameters of the formulas, and the partition of rows among threads.
 #ifndef ASCPIPE_BRIDGE_ROW_UPDATE_H_
 #define ASCPIPE_BRIDGE_ROW_UPDATE_H_
 
@@ -12,7 +12,8 @@
 
 namespace ascpipe {
 
-// Number of parameters of a formula; they are inputs of its op, in this order.
+// Returns the number of parameters of a formula.  The parameters are inputs of the op, in the order of the members of
+// Rule.
 template <typename Rule>
 constexpr int ParameterCount() {
   return sizeof(Rule) / sizeof(float);
@@ -35,7 +36,7 @@ inline CoreStatus CheckRule(const Ftrl& rule) {
                "most 0, the others at least 0. Nothing was updated");
 }
 
-// The formula with its parameters, which are the scalar inputs from `first` on.
+// Reads the parameters of a formula, which are the scalar inputs from `first` on.
 template <typename Rule>
 tensorflow::Status ReadRule(tensorflow::OpKernelContext* ctx, int first, Rule* rule) {
   float numbers[ParameterCount<Rule>()];
@@ -54,14 +55,14 @@ tensorflow::Status ReadRule(tensorflow::OpKernelContext* ctx, int first, Rule* r
 
 constexpr std::int64_t kMostUpdated = 512;  // rows of one call of Update
 
-// Rows that one thread updates as one block.
+// Returns the number of rows that one thread updates as one block.
 template <typename Rule>
 std::int64_t UpdateBlock(std::int64_t dim) {
   return std::min(kMostUpdated, 4 * BlockRows(dim * Rule::kStates));
 }
 
-// Applies the gradients [begin, end); gradient i belongs to row row_of(i), -1 for none.  `update` has the addresses of
-// the rows and the gradients of all of them.
+// Applies the gradients [begin, end).  Gradient i belongs to row row_of(i), or to no row if row_of(i) is -1.  `update`
+// contains the addresses of all rows and all gradients.
 template <typename Rule, typename RowOf>
 void UpdateSome(const Rule& rule, const UpdatedRows& update, std::int64_t begin, std::int64_t end,
                 const RowOf& row_of) {

@@ -28,7 +28,7 @@ struct Copy {
   std::int64_t floats;
 };
 
-// Training is paused, so cores are idle.
+// Copies arrays on several threads.  Training is paused, so cores are idle.
 void CopyAll(const std::vector<Copy>& copies) {
   for (const Copy& copy : copies) {
     const Blocks::Work work = [&copy](std::int64_t begin, std::int64_t end) {
@@ -51,7 +51,7 @@ struct EntryPlace {
   std::int32_t home;
 };
 
-// The worker changes both in one store.
+// Returns the location of an entry's row.  The worker changes the generation and the home row in one store.
 EntryPlace PlaceOf(const layout::Entry* entry) {
   static_assert(offsetof(layout::Entry, generation) == offsetof(layout::Entry, state) + 2 &&
                     offsetof(layout::Entry, home) == offsetof(layout::Entry, state) + 4,
@@ -177,14 +177,15 @@ CoreStatus BackgroundSave::ReadRows(int table, const std::int32_t* numbers, std:
   return status;
 }
 
-// Reads each entry again, because rows have moved since the save began; no entry is removed during a save.  Locations
-// are valid while an epoch is announced, which also keeps freed locations unused; so each epoch covers only a few rows.
+// Reads each entry again, because rows have moved since the save began.  No entry is removed during a save.  Locations
+// are valid while an epoch is announced.  An announced epoch also keeps freed locations unused, so each epoch covers
+// only a few rows.
 CoreStatus BackgroundSave::ReadMovingRows(Table* table, const std::int32_t* numbers, std::int64_t count, RowLog* log,
                                           float* out) {
   const layout::Entry* const entries = table->entries();
   const HomeRows home = table->home();
   std::vector<DiskPlace> places;
-  std::vector<std::int64_t> reads;  // the row that each place is of
+  std::vector<std::int64_t> reads;  // index of the row of each place
   const std::int64_t epoch = table->epochs(kSaveReader).Begin();
   CoreStatus status;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -237,7 +238,7 @@ CoreStatus BackgroundSave::FindLog(int table, const std::int32_t* numbers, std::
                    ". The record is damaged and nothing was saved; restart the program");
     }
   }
-  *log = numbered == logs_.end() ? nullptr : numbered->second.get();  // no log: then there are no home rows either
+  *log = numbered == logs_.end() ? nullptr : numbered->second.get();  // without a log, there are no home rows
   return CoreStatus();
 }
 

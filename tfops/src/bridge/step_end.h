@@ -1,4 +1,5 @@
-// The end of a step: a resource in TensorFlow's step container, which is destroyed when the step ends or fails.
+// State of a step: a resource in TensorFlow's step container.  TensorFlow destroys the resource when the step ends or
+// fails.
 #ifndef ASCPIPE_BRIDGE_STEP_END_H_
 #define ASCPIPE_BRIDGE_STEP_END_H_
 
@@ -22,8 +23,8 @@ namespace ascpipe {
 // Returns a new number for a step or hold that uses the lease.
 Lease::Step NextStep();
 
-// A step of one session run.  Its destructor closes the tickets that the step claimed, then releases the lease.  In the
-// reverse order another step could claim while these tickets still look trainable.
+// A step of one session run.  The destructor closes the tickets that the step claimed, and then releases the lease.  In
+// the reverse order, another step could claim while these tickets still look trainable.
 class StepEnd : public tensorflow::ResourceBase {
  public:
   explicit StepEnd(std::shared_ptr<Pipeline> pipeline);
@@ -34,37 +35,39 @@ class StepEnd : public tensorflow::ResourceBase {
                                StepEnd** step);
 
   Lease::Step id() const { return id_; }
-  // Refuses a second ticket of one table of one stream.
+  // Returns an error for a second ticket of the same table and stream.
   tensorflow::Status Uses(const Stream& stream, const Table& table, std::int64_t ticket);
-  // A step trains or changes tables, but not both, because their order would be undefined.
-  // Called by polled waits.
+  // A step must not both train and change tables, because the order of training and change would be undefined.  Polled
+  // waits call the four functions below.
   bool MayTrain() const { return !cuts_; }
   bool MayCut() const { return !trains_; }
   void Trains() { trains_ = true; }
   void Cuts() { cuts_ = true; }
-  // The step has claimed or read this ticket; it is closed at the end.
+  // Records that the step has claimed or read a ticket.  The ticket is closed at the end of the step.
   void Claimed(TicketHold hold);
-  // Stores rows that an evaluation has copied from a table with rows on disk, for the lookups that read its `slots`.
+  // Stores rows that an evaluation has copied from a table with rows on disk, for the lookups that read `slots`.
   void Reads(const std::int32_t* slots, std::shared_ptr<const StepRows> rows);
   std::shared_ptr<const StepRows> RowsOf(const std::int32_t* slots) const;  // null: it has none
-  // The step has claimed this ticket for the table: handles of its rows are valid until the end.
+  // Records that the step has claimed a ticket for the table.  Handles of the table's rows are valid until the end of
+  // the step.
   void BeginHandles(Table* table, std::int64_t ticket);
 
-  // For several ranks.  Records an exchange of this batch that the other ranks wait for.  If the step ends before the
-  // exchange, the other ranks are notified.
+  // Records an exchange of this batch that the other ranks wait for.  Only programs with several ranks use Owes.  If
+  // the step ends before the exchange, the other ranks are notified.
   void Owes(const PeerHeader& header);
   void OwesNothing();
-  // Adds a claim that becomes final with Commit; otherwise the end of the step reverts it.
+  // Adds a claim that becomes final with Commit.  The end of the step reverts claims that are not final.
   void Pends(PendingClaim claim);
   void Commit();
-  // Reverts the claims and releases the lease, until ClaimAgain claims the same plans again.
+  // Reverts the claims and releases the lease.  Later, ClaimAgain claims the same plans again.
   void PutAside();
-  // Adds a table that an evaluation has read; not for rows of a checkpoint, which do not change.
+  // Adds a table that an evaluation has read.  Pends is not called for rows of a checkpoint, because these rows do not
+  // change.
   void Pends(PendingRead read);
   void HasRead();
   // Returns false if the step also trains or has read other batches, because all reads must see the same state.
   bool MayPutReadsAside() const;
-  // Releases the share of the lease, until ReadAgain requests the same rows again.
+  // Releases the share of the lease.  Later, ReadAgain requests the same rows again.
   void PutReadsAside();
   const std::vector<PendingRead>& reads() const { return reads_; }  // once all are read
   const PendingRead* ReadOf(int table) const;                       // null: it has not read it
@@ -86,7 +89,7 @@ class StepEnd : public tensorflow::ResourceBase {
   std::vector<PendingClaim> pending_;
   std::vector<PendingRead> reads_;
   std::map<const std::int32_t*, std::shared_ptr<const StepRows>> rows_;
-  bool aside_ = false;  // the claims are taken back
+  bool aside_ = false;  // the claims are reverted
   bool owes_ = false;
   PeerHeader owed_;
 };

@@ -14,18 +14,20 @@
 
 namespace ascpipe {
 
-// Rows move between home and disk while a step runs, so it reads copies, made while its epoch stands.
+// Rows move between home rows and disk while a step runs.  Therefore the step reads copies, which are made while its
+// epoch is announced.
 class StepRows {
  public:
   explicit StepRows(const Table& table) : table_(&table) {}
 
-  // Copies the rows at home that the answer in a frame names, and notes those on disk.  `slots`: the answer; codes of
-  // these rows become codes of the copies: kSlotHome - i for copy i.  Fails only if the record is damaged.
+  // Copies the home rows that the answer in a frame names, and records the rows on disk.  `slots` contains the answer.
+  // Take replaces the codes of these rows by codes of the copies: kSlotHome - i for copy i.  Returns an error only if
+  // the record is damaged.
   CoreStatus Take(const PartView& part, const PlanOutputs::Array& slots);
 
-  // Requests the next rows on disk; returns false if there are none left.  The reads must be idle.
+  // Requests the next rows on disk.  Returns false if no rows are left.  `reads` must be idle.
   bool Ask(DiskReads* reads);
-  // Takes what was asked for.
+  // Copies the rows that were requested last.
   CoreStatus Take(const DiskReads& reads);
 
   const float* rows() const { return rows_.data(); }  // float[count, dim]
@@ -35,8 +37,8 @@ class StepRows {
   const Table* table_;
   std::vector<float> rows_;
   std::vector<DiskPlace> places_;     // of rows on disk
-  std::vector<std::int64_t> copies_;  // the copy that each becomes
-  std::size_t begin_ = 0, end_ = 0;   // of those that were asked for last
+  std::vector<std::int64_t> copies_;  // index of the copy of each row on disk
+  std::size_t begin_ = 0, end_ = 0;   // range of the places that were requested last
 };
 
 }  // namespace ascpipe

@@ -24,15 +24,15 @@
 
 namespace ascpipe {
 
-// The optimizer slots of a table, as a plan op declares them.
+// Optimizer slots of a table, as a plan op declares them.
 struct OptimizerSlots {
   std::vector<float> initial;             // initial value of each
-  std::vector<tensorflow::int32> widths;  // of slots that lie in home rows, or that have no variable yet
+  std::vector<tensorflow::int32> widths;  // widths of slots in home rows, or without a variable yet
 };
 
 class Table {
  public:
-  // `sizes` are those of the segment's header.
+  // `sizes` are the sizes in the segment's header.
   Table(int number, std::string name, const TableSizes& sizes, const InitialRows& initial,
         std::vector<std::int64_t> padding_keys, std::unique_ptr<Segment> segment, std::shared_ptr<DeviceTable> device);
   ~Table();
@@ -42,81 +42,86 @@ class Table {
   int number() const { return number_; }
   const std::string& name() const { return name_; }
   const InitialRows& initial() const { return initial_; }
-  // Sets the pool of initial rows, float[rows, dim].  Call before the pipeline starts, or between steps.
+  // Sets the pool of initial rows.  `pool` is float[rows, dim].  Call SetPool before the pipeline starts, or between
+  // steps.
   void SetPool(std::vector<float> pool, std::int64_t rows) {
     initial_.pool = std::move(pool);
     initial_.pool_rows = rows;
   }
-  // Ascending, without repeats.
+  // Returns the padding keys in ascending order, without duplicates.
   const std::vector<std::int64_t>& padding_keys() const { return padding_keys_; }
-  // Call only before or between steps, because readers have the lease.
+  // Sets the seed of new rows.  Call SetSeed only before or between steps, because readers hold the lease.
   void SetSeed(std::uint64_t seed) { initial_.seed = seed; }
   const DeviceTable& device() const { return *device_; }
   const std::shared_ptr<DeviceTable>& shared_device() const { return device_; }
   const TableSizes& sizes() const { return sizes_; }
-  // An expansion table: its rows are used at home.  The device has one row, for the variable, which belongs to no key.
+  // Returns true for an expansion table, which has only home rows.  The device table of an expansion table has one row,
+  // because the variable needs a row.  This row belongs to no key.
   bool is_expansion() const { return sizes_.device_rows == 0; }
-  // The home rows that have memory now.
+  // Returns the home rows that have memory now.
   HomeRows home() const;
   // Returns the lowest valid number in an answer to an evaluation.
   std::int64_t LowestAnswer() const { return is_on_disk() ? layout::kSlotDisk : LowestCode(home().ready); }
   // Returns an error unless these state arrays fill a home row exactly.
   tensorflow::Status FitsHome(const std::vector<StateRows>& state) const;
-  // True if the table has rows on disk.  It then has two readers: 0 for evaluations, 1 for saves and loads.
+  // Returns true if the table has rows on disk.  Such a table has two readers: 0 for evaluations, 1 for saves and
+  // loads.
   bool is_on_disk() const { return disk_ != nullptr; }
-  // Sets the directories of its row files, for errors.  Call before a step uses the table.
+  // Sets the directories of the row files, for error texts.  Call SetDirectories before a step uses the table.
   void SetDirectories(std::string directories) { directories_ = std::move(directories); }
   const std::string& directories() const { return directories_; }
-  std::int64_t most_disk_rows() const { return disk_rows_; }  // at home and on disk together; 0: none go to disk
+  std::int64_t most_disk_rows() const { return disk_rows_; }  // at home and on disk together; 0: no rows on disk
   bool AwaitsRows(std::int64_t frame) const;  // whether the plan of a training frame waits for rows from disk
   ReaderEpochs& epochs(int reader) { return *epochs_[reader]; }
   DiskReads& disk_reads(int reader) { return *disk_reads_[reader]; }
-  // Makes `owner` the exclusive user of disk_reads.  Returns false if there is another owner, or if the disk worker has
-  // not finished the requests of the last owner.
+  // Makes `owner` the exclusive user of disk_reads.  Returns false if there is another owner.  Returns false if the
+  // disk worker has not finished the requests of the last owner.
   bool TakeDiskReads(int reader, const void* owner);
   void LeaveDiskReads(int reader, const void* owner);
 
   layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
-  // Private copy of the header, taken when the table was created.  It is not read from the segment again, because any
-  // process of the session may overwrite it, for example after memory corruption.
+  // Returns a private copy of the header.  The copy was made when the table was created.  The header is not read from
+  // the segment again, because any process of the session may overwrite it, for example after memory corruption.
   const layout::Table& opened() const { return opened_; }
   layout::Entry* entries() const { return reinterpret_cast<layout::Entry*>(segment_->base() + opened_.entries_offset); }
 
   std::int64_t bytes() const { return segment_->bytes(); }
-  // State array 0, the rows on the device, or optimizer slot index - 1 as last seen; without data: never seen.
+  // Returns a state array of the device table.  Array 0 contains the rows, and array i contains optimizer slot i - 1 as
+  // last seen.  The result has no data if the slot was never seen.
   StateRows State(int index);
 
   tensorflow::Tensor RowsTensor() const { return allocator_->MakeTensor(); }
 
-  // Makes the session of `ctx` the one that trains the table.  Returns an error to a superseded session.
+  // Makes the session of `ctx` the session that trains the table.  Returns an error to a superseded session.
   tensorflow::Status Drive(tensorflow::OpKernelContext* ctx);
 
-  // Makes sure that input `first` is a variable over the rows of this table, and that the following inputs
-  // are its optimizer slots; attaches those that are not initialised.  For an expansion table, *state receives home
+  // Verifies that input `first` is a variable over the rows of this table, and that the following inputs are its
+  // optimizer slots.  Attaches the variables that are not initialised.  For an expansion table, *state receives home
   // rows.
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const OptimizerSlots& slots,
                             std::vector<StateRows>* state);
 
-  // Creates the optimizer slots that were never seen, for a session that has not attached its variables yet.  Their
-  // contents later replace the values of the session's initializers.
+  // Creates the optimizer slots that were never seen, for a session that has not attached its variables yet.  The
+  // contents of the slots later replace the values of the session's initializers.
   void GiveSlots(const OptimizerSlots& slots);
 
-  // Memory for a copy of a state array, float[device rows, width]; kept for the next save, as getting fresh memory
-  // takes longer than filling it.  Null: there is none.  One save at a time.
+  // Returns memory for a copy of a state array, or null if there is not enough memory.  The memory is float[device
+  // rows, width].  The memory is kept for the next save, because allocating new memory is slower than filling it.  Only
+  // one save may use the memory at a time.
   float* CopyMemory(int index, std::int64_t width);
 
-  // Starts storing images of home rows before they change; null stops it.
+  // Starts storing images of home rows before they change.  A null `log` stops the storing of images.
   void KeepRows(std::shared_ptr<RowLog> log);
   std::shared_ptr<RowLog> row_log();
-  // Returns true if a background save still uses the table's keys to find moving rows; no key may then be removed.
+  // Returns true if a background save still uses the table's keys to find moving rows.  No key may be removed then.
   bool IsBeingSaved() { return is_on_disk() && row_log() != nullptr; }
 
-  // From a claim to the end of its step, handles with StepOf(ticket) are valid.
+  // Handles with StepOf(ticket) are valid from a claim to the end of its step.
   void BeginHandles(std::int64_t ticket) { step_.store(StepOf(ticket)); }
   void EndHandles() { step_.store(0); }
   int step() const { return step_.load(); }  // 0: no handle is valid
 
-  // The wait whose ticket the table worker was last told to plan; used by the waiter thread only.
+  // Wait with the ticket that the table worker was last requested to plan.  Only the waiter thread uses this member.
   Wait* wanter = nullptr;
 
  private:
@@ -134,7 +139,7 @@ class Table {
   const std::unique_ptr<Segment> segment_;
   const layout::Table opened_;
   float* const home_;              // null: no home rows
-  layout::DiskTable* const disk_;  // null: no row goes to disk
+  layout::DiskTable* const disk_;  // null: no rows on disk
   const std::int64_t disk_rows_;
   const std::shared_ptr<DeviceTable> device_;
   InstanceAllocator* const allocator_;

@@ -18,7 +18,7 @@ using tensorflow::TensorShape;
 namespace {
 
 constexpr std::int64_t kLeastThreads = 4;    // with fewer threads, dealing costs more than it gains
-constexpr std::int64_t kLeastShared = 4096;  // positions; a table with fewer is not shared among threads
+constexpr std::int64_t kLeastShared = 4096;  // minimum number of positions of a table that threads share
 constexpr std::int64_t kMostParts = 8;       // of a table; each part reads all positions
 
 bool Clips(const BagGradient& lookup) { return lookup.has_bags && lookup.bags.max_norm != 0; }
@@ -47,7 +47,7 @@ Status TableSums::Begin(const std::string& op, const Tensor& slots, const Tensor
   return Status::OK();
 }
 
-// A bad restore index is reported when gradients are added.
+// Keeps only the slots that a lookup uses.  An invalid restore index is reported later, when gradients are added.
 void TableSums::KeepOwnSlots() {
   own_slots_.assign(static_cast<std::size_t>(count_), -1);
   for (const BagGradient& lookup : lookups_) {
@@ -139,12 +139,12 @@ Status SumTables(OpKernelContext* ctx, std::vector<TableSums>* tables) {
     positions += sums.positions();
   }
   const std::int64_t threads = ctx->device()->tensorflow_cpu_worker_threads()->num_threads;
-  // If there are more threads than tables, they share the rows of each table without bags.
+  // If there are more threads than tables, the threads share the rows of each table without bags.
   const auto is_dealt = [=](const TableSums& sums) {
     return !sums.has_bags() && threads >= std::max<std::int64_t>(kLeastThreads, count + 1) &&
            sums.positions() >= kLeastShared;
   };
-  // A table with bags has as many parts as its share of the work asks for.
+  // The number of parts of a table with bags is proportional to the table's share of the work.
   std::vector<std::pair<TableSums*, SumPart>> parts;
   for (TableSums& sums : *tables) {
     if (is_dealt(sums)) continue;

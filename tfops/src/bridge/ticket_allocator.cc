@@ -11,7 +11,7 @@ namespace {
 struct Header {
   Ticket* ticket;  // null until the tensor has been made
 };
-constexpr std::size_t kBlockHeaderBytes = 64;  // keeps the data aligned as TensorFlow wants it
+constexpr std::size_t kBlockHeaderBytes = 64;  // keeps the data aligned as TensorFlow requires
 static_assert(sizeof(Header) <= kBlockHeaderBytes, "the header stands before the data");
 
 Header* HeaderOf(void* data) { return reinterpret_cast<Header*>(static_cast<char*>(data) - kBlockHeaderBytes); }

@@ -1,6 +1,6 @@
-// Allocator of ticket tensors.  It closes a ticket when the last reference to its tensor is released.
+// Allocator of ticket tensors.  The allocator closes a ticket when the last reference to its tensor is released.
 //
-// The batch can then no longer be trained: it was trained, skipped, filtered, or dropped with its iterator or session.
+// The batch can then no longer be trained.  It was trained, skipped, filtered, or dropped with its iterator or session.
 #ifndef ASCPIPE_BRIDGE_TICKET_ALLOCATOR_H_
 #define ASCPIPE_BRIDGE_TICKET_ALLOCATOR_H_
 
@@ -12,13 +12,13 @@ namespace ascpipe {
 
 class TicketAllocator : public tensorflow::Allocator {
  public:
-  static TicketAllocator* Get();  // lives as long as the process: tensors may outlive everything else
+  static TicketAllocator* Get();  // exists until the process exits, because tensors may outlive all other objects
 
   std::string Name() override { return "ascpipe_ticket"; }
   void* AllocateRaw(size_t alignment, size_t num_bytes) override;
   void DeallocateRaw(void* ptr) override;
 
-  // An int64 scalar with the ticket's number; takes over one hold of the ticket.
+  // Returns an int64 scalar with the ticket's number.  The tensor takes ownership of one hold of the ticket.
   tensorflow::Tensor MakeTensor(Ticket* ticket);
 };
 

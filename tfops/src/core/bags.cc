@@ -45,7 +45,7 @@ class RowReader {
 
 ASC_INLINE void Zero(float* row, std::int64_t dim) { std::fill(row, row + dim, 0.0f); }
 
-// sum = weight * row, or sum += weight * row; the product is rounded first.
+// Sets `sum` to weight * row, or adds weight * row to `sum`.  The product is rounded before the addition.
 template <bool first>
 ASC_INLINE void AddWeighted(float* __restrict__ sum, const float* __restrict__ row, float weight, std::int64_t dim) {
 #pragma GCC unroll 1
@@ -68,7 +68,7 @@ class BagSum {
         group_(static_cast<std::size_t>(dim_)),
         clipped_(static_cast<std::size_t>(dim_)) {}
 
-  // Returns the (clipped) row of a position; the next call may overwrite it.
+  // Returns the row of a position, clipped if max_norm is set.  The next call may overwrite the row.
   ASC_INLINED const float* Row(std::int64_t position) {
     const float* const row = row_(position);
     if (bags_.max_norm == 0 || row == nullptr) return row;
@@ -96,7 +96,8 @@ class BagSum {
     return -1;
   }
 
-  // The first group has the remainder of groups of eight: two to nine rows, or one if the bag has only one row.
+  // Sums rows in groups of eight.  The first group also contains the remainder, so it has two to nine rows.  It has one
+  // row if the bag has only one row.
   ASC_INLINED std::int64_t AddGroups(std::int64_t bag, float* sum) {
     const std::int64_t end = bags_.splits[bag + 1];
     std::int64_t i = bags_.splits[bag];
@@ -145,7 +146,7 @@ ASC_INLINE std::int64_t Combine(const BagRows& rows, const Bags& bags, std::int6
   return -1;
 }
 
-// Returns the gradient of a bag's divisor; it is the same for each position.
+// Returns the gradient of a bag's divisor, which is equal for all positions of the bag.
 ASC_INLINE float GradientOfDivisor(const float* grad, const float* sum, float divisor, std::int64_t dim) {
   return LaneSum(dim, [=](std::int64_t i) ASC_INLINED { return grad[i] * (-sum[i] / divisor / divisor); });
 }

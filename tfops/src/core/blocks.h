@@ -1,4 +1,4 @@
-// Blocks of a range, which several threads take until none is left.
+// Blocks of a range that several threads process in parallel.
 #ifndef ASCPIPE_CORE_BLOCKS_H_
 #define ASCPIPE_CORE_BLOCKS_H_
 
@@ -17,24 +17,25 @@ class Blocks {
  public:
   using Work = std::function<void(std::int64_t begin, std::int64_t end)>;
 
-  // `work` must stay valid until Await has returned.  Threads that call Take later find no block.
+  // `work` must stay valid until Await has returned.  A thread that calls Take later finds no block.
   Blocks(std::int64_t total, std::int64_t block, const Work* work) : total_(total), block_(block), work_(work) {}
 
-  // Processes blocks until all are taken.  Any thread may call it.
+  // Processes blocks until none is left.  Any thread may call Take.
   void Take() {
     std::int64_t begin;
     while ((begin = next_.fetch_add(block_)) < total_) {
       const std::int64_t end = std::min(total_, begin + block_);
       (*work_)(begin, end);
       if (done_.fetch_add(end - begin) + end - begin < total_) continue;
-      std::lock_guard<std::mutex> lock(
-          mutex_);  // so that a waiter that has checked the count is asleep, and is notified
+      // The lock ensures that a waiter that has already checked the count is asleep and is notified.
+      std::lock_guard<std::mutex> lock(mutex_);
       all_done_.notify_all();
     }
   }
 
-  // Call after Take.  Waits for blocks that other threads are processing: about 10 us, or longer if such a thread was
-  // preempted.  Sleeps instead of spinning, so that a preempted thread can use this processor.
+  // Waits for the blocks that other threads are processing.  Call Await after Take.  The wait lasts about 10 us, or
+  // longer if such a thread was preempted.  The caller then sleeps instead of spinning, so that a preempted thread can
+  // use this processor.
   void Await() {
     const std::int64_t until = NowNs() + kLooksNs;
     do {
@@ -56,7 +57,7 @@ class Blocks {
   std::condition_variable all_done_;
 };
 
-// Smallest index that threads report while they process blocks.
+// Smallest invalid index that the threads have reported while they process blocks.
 class FirstBad {
  public:
   void Note(std::int64_t bad) {  // -1: nothing

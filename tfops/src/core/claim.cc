@@ -8,7 +8,7 @@ namespace ascpipe {
 
 namespace {
 
-// Common checks of training and evaluation.  Returns true if *verdict is final.
+// Executes the checks that training and evaluation have in common.  Returns true if *verdict is final.
 bool DecideTicket(const ClaimWords& words, ClaimVerdict* verdict) {
   if (words.state == Ticket::kClosed) {
     *verdict = ClaimVerdict::Refuse(
@@ -28,7 +28,7 @@ bool DecideTicket(const ClaimWords& words, ClaimVerdict* verdict) {
   return false;
 }
 
-// Returns the error of a ticket that the worker could not plan; the table is unchanged.
+// Returns the error of a ticket that the worker could not plan.  The table is then unchanged.
 CoreStatus NoPlan(const ClaimWords& words) {
   const char* const unchanged = ". Nothing was lost: this table did not take the batch and is as after the last step";
   const std::int64_t ticket = SequenceOf(words.ticket);
@@ -97,7 +97,7 @@ bool EarlierIsOpen(const RingView& ring, int table_index, std::int64_t number) {
   for (std::int64_t earlier = ring.head(); earlier < number; ++earlier) {
     const bool open = LoadAcquire(&ring.frame(earlier)->closed) == 0 &&  // SYNC ticket-closed: load
                       LoadAcquire(ring.word(table_index, earlier)) < layout::kDone;
-    // The frame may have been freed and reused since.
+    // The frame may have been freed and reused since then.
     if (open && ring.head() <= earlier) return true;
   }
   return false;
@@ -107,7 +107,8 @@ bool EarlierIsOpen(const RingView& ring, int table_index, std::int64_t number) {
 
 ClaimVerdict DecideClaim(const ClaimWords& words) {
   ClaimVerdict verdict = ClaimVerdict::Ready();
-  // Checked before the state, because the ticket of a batch that was trained out of order may also be closed.
+  // This check precedes the check of the state, because the ticket of a batch that was trained out of order may also be
+  // closed.
   if (words.ticket <= words.finished) {
     return ClaimVerdict::Refuse(
         Error(kE322, "table '", words.table, "' has finished ticket ", SequenceOf(words.finished),
@@ -156,8 +157,8 @@ void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket,
   words->word = LoadAcquire(ring.word(table_index, number));  // SYNC deduplicated, plan, keys-answered: load
   words->earlier_open = EarlierIsOpen(ring, table_index, number);
   if (words->word != layout::kPlanned) return;
-  // The worker may revoke this plan and make a new one.  Then the CAS fails or, if the new plan has the same base,
-  // claims the new one.  All other fields of the plan are read after the CAS.
+  // The worker may revoke this plan and make a new plan.  Then the CAS fails.  If the new plan has the same base, the
+  // CAS may also claim the new plan.  All other fields of the plan are read after the CAS.
   const layout::Part& part = PartView(ring, ticket.record(), table_index).shared();
   words->base = LoadAcquire(&part.base);
   words->status = LoadAcquire(&part.status);
@@ -167,7 +168,7 @@ void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket,
 bool ReadersMayRead(const RingView& ring, int table_index) {
   const std::int64_t tail = ring.tail();  // SYNC frame-published: load
   for (std::int64_t number = ring.head(); number < tail; ++number) {
-    // Read `closed` before `trained`: no step claims a closed ticket, so `trained` is then final.
+    // `closed` is read before `trained`.  No step claims a closed ticket, so `trained` is then final.
     const bool closed = LoadAcquire(&ring.frame(number)->closed) != 0;
     const std::uint32_t word = LoadAcquire(ring.word(table_index, number));  // SYNC retired: load
     const bool trained = LoadAcquire(&ring.frame(number)->trained) != 0;

@@ -1,4 +1,5 @@
-// Decides whether a step may claim a ticket for a table now.  Pure functions of the shared words.
+// Decides whether a step may claim a ticket for a table now.  The functions are pure.  Their results depend only on
+// words in shared memory.
 #ifndef ASCPIPE_CORE_CLAIM_H_
 #define ASCPIPE_CORE_CLAIM_H_
 
@@ -20,7 +21,7 @@ struct ClaimWords {
   std::string why;            // for a failed ticket: the text after "the batch of ticket 5"
   std::uint32_t word = 0;     // of (frame, table)
   std::int64_t finished = 0;  // last ticket that the table finished
-  std::int64_t base = 0;      // this and the next two members: of the plan, if there is one
+  std::int64_t base = 0;      // `base`, `status` and `need` are valid only if there is a plan
   std::int64_t status = layout::kPlanOk;
   std::int64_t need = 0;
   std::int64_t device_rows = 0;  // 0: an expansion table
@@ -34,7 +35,7 @@ struct ClaimVerdict {
   enum Kind { kWait, kError, kReady };
   Kind kind;
   layout::WaitsFor waits_for;  // for kWait
-  bool wants;                  // for kWait: tell the table worker which ticket is wanted
+  bool wants;                  // for kWait: publish the wanted ticket to the table worker
   CoreStatus error;            // for kError
 
   static ClaimVerdict Wait(layout::WaitsFor reason, bool wants) { return {kWait, reason, wants, CoreStatus()}; }
@@ -42,18 +43,19 @@ struct ClaimVerdict {
   static ClaimVerdict Ready() { return {kReady, layout::kWaitNone, false, CoreStatus()}; }
 };
 
-// Decides for training.  "Ready" means that the plan is based on the last ticket that the table finished, and that no
-// earlier ticket is open.  The step still needs the lease and the CAS from PLANNED to CLAIMED.
+// Decides for training. "Ready" means that no earlier ticket is open, and that the plan is based on the last ticket
+// that the table finished.  The step still needs the lease and the CAS from PLANNED to CLAIMED.
 ClaimVerdict DecideClaim(const ClaimWords& words);
 
-// Decides for evaluation.  "Ready" means that the keys may be requested (DEDUPED), or were answered (ANSWERED).
+// Decides for evaluation. "Ready" means that the step may request the keys (the word is DEDUPED), or that the table
+// worker has answered (the word is ANSWERED).
 ClaimVerdict DecideRead(const ClaimWords& words);
 
 // Reads the words of `table_index` for a ticket.  `base`, `status` and `need` are set only if there is a plan.
 void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket, ClaimWords* words);
 
-// Returns true if the rows and entries of a table are consistent: the table has retired every ticket that it claimed,
-// and every closed ticket that was trained.
+// Returns true if the rows and entries of a table are consistent.  They are consistent if the table has retired every
+// claimed ticket and every closed ticket that was trained.
 bool ReadersMayRead(const RingView& ring, int table_index);
 
 }  // namespace ascpipe

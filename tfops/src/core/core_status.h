@@ -1,4 +1,4 @@
-// Result of an operation that can fail; the core does not use exceptions.
+// Result of an operation that can fail.  The core does not use exceptions.
 #ifndef ASCPIPE_CORE_CORE_STATUS_H_
 #define ASCPIPE_CORE_CORE_STATUS_H_
 
@@ -8,8 +8,8 @@
 
 namespace ascpipe {
 
-// TensorFlow's error codes.  Our ops return only these: MonitoredSession retries ABORTED and UNAVAILABLE for ever, and
-// treats OUT_OF_RANGE as the end of the data.
+// The TensorFlow error codes that our ops return.  Our ops return no other codes, because MonitoredSession retries
+// ABORTED and UNAVAILABLE forever, and treats OUT_OF_RANGE as the end of the data.
 enum class Code : int {
   kOk = 0,
   kCancelled = 1,

@@ -8,7 +8,7 @@
 
 namespace ascpipe {
 
-// Lookup tables of a reflected polynomial.  after[k][b]: the checksum of byte b followed by k zero bytes.
+// Lookup tables of a reflected polynomial. after[k][b] is the checksum of byte b followed by k zero bytes.
 struct CrcTables {
   static constexpr int kLanes = 8;  // bytes per step; four times as fast as one byte per step
 
@@ -29,7 +29,8 @@ struct CrcTables {
   std::uint32_t after[kLanes][256];
 };
 
-// Returns the CRC of bytes that follow bytes with the CRC `before`.
+// Continues a checksum.  Returns the CRC of the earlier bytes followed by `bytes`.  `before` is the CRC of the earlier
+// bytes.
 template <std::uint32_t kPolynomial>
 std::uint32_t CrcByTables(const void* bytes, std::size_t count, std::uint32_t before) {
   static const CrcTables tables(kPolynomial);

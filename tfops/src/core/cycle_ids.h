@@ -1,10 +1,12 @@
-// Cycles of gradient accumulation: an optimizer sums gradients over some batches, and then updates rows once.
+// Cycles of gradient accumulation.  An optimizer sums gradients over the batches of a cycle, and then updates the rows
+// once.
 //
-// Rows are updated on the device, so the last batch of a cycle needs the rows of all its batches.  The ids of the other
-// batches are appended to it.  Appended ids belong to no feature and do not count as occurrences.
+// Rows are updated on the device, so the last batch of a cycle needs the rows of all batches of the cycle.  Therefore
+// the ids of the other batches are appended to the last batch.  Appended ids belong to no feature and do not count as
+// occurrences.
 //
-// Batches are counted when they are submitted.  Batches that an iterator has read ahead are no longer counted when they
-// are dropped with the iterator, because their number depends on the speed of threads.
+// Batches are counted when they are submitted.  When an iterator is dropped, the batches that it has read ahead are
+// uncounted, because their number depends on thread timing.
 #ifndef ASCPIPE_CORE_CYCLE_IDS_H_
 #define ASCPIPE_CORE_CYCLE_IDS_H_
 
@@ -33,26 +35,26 @@ struct CyclePlace {
 // `sequence` is the number of a ticket in its run, from 1.
 class CycleIds {
  public:
-  // Sets the number of batches in a cycle of a table, from the next batch.  1: the table has no cycles.  `table` is an
-  // index in the ring.
+  // Sets the number of batches in a cycle of a table, starting with the next batch.  The table has no cycles if `steps`
+  // is 1.  `table` is an index in the ring.
   void SetSteps(int table, std::int64_t steps);
   // Returns whether any table has cycles.
   bool Any() const;
-  // Sets the number of batches that were trained before the next batch, after a checkpoint was restored.  `open` is the
-  // last batch that a step may still use, or 0.
+  // Sets the number of batches that were trained before the next batch.  Call SetBefore after a checkpoint was
+  // restored.  `open` is the last batch that a step may still use, or 0.
   void SetBefore(std::int64_t batches, std::int64_t open);
-  // Sets the distinct ids of the unfinished cycle of a checkpoint.  They replace the ids of batches that were used.
+  // Sets the distinct ids of the unfinished cycle of a checkpoint.  These ids replace the ids of used batches.
   void SetIds(int table, std::int64_t open, std::vector<std::int64_t> ids);
-  // Returns whether a batch was passed before a call of SetBefore or SetIds, if that call changed the ends of cycles of
-  // `steps` batches, or their ids.
+  // Returns true if a call of SetBefore or SetIds has changed the cycle of a batch that Pass had already processed.
+  // Only tables with cycles of `steps` batches are considered.
   bool IsOfBefore(std::int64_t sequence, std::int64_t steps) const;
 
-  // Takes the batches of a stream in order.  The distinct ids of a cycle are appended to its last batch.  `open` is the
-  // first earlier batch that a step may still use, or `sequence` if there is none.
+  // Processes the batches of a stream in order.  Appends the distinct ids of a cycle to its last batch.  `open` is the
+  // first earlier batch that a step may still use, or `sequence` if there is no such batch.
   CyclePlace Pass(std::int64_t sequence, std::int64_t open, Batch* batch);
-  // Notes that a step used this batch.  This batch and all earlier batches stay counted.
+  // Records that a step used this batch.  This batch and all earlier batches stay counted.
   void Use(std::int64_t sequence) { used_ = sequence > used_ ? sequence : used_; }
-  // Uncounts the batches after this one that no step has used.  The next batch gets the number of the first of them.
+  // Uncounts the unused batches after this batch.  The next batch gets the number of the first uncounted batch.
   void Drop(std::int64_t sequence);
 
   // Returns the number of batches whose ids are kept for a table.
@@ -66,9 +68,9 @@ class CycleIds {
   };
   struct Cycle {
     std::int64_t steps = 1;
-    std::deque<Kept> kept;               // ids for the cycle of the next batch, also if batches are dropped
+    std::deque<Kept> kept;               // ids for the cycle of the next batch, even if batches are dropped
     std::vector<std::int64_t> restored;  // ids of a checkpoint
-    std::int64_t restored_at = 0;        // the batch that they were appended to; 0: none
+    std::int64_t restored_at = 0;        // number of the batch that got the restored ids; 0: none
     std::int64_t before = 0;             // batches up to this one were counted before SetBefore or SetIds
   };
 

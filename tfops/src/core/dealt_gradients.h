@@ -1,4 +1,4 @@
-// AddGradients by several threads: gradients are partitioned by their row.
+// Parallel version of AddGradients.  The gradients are partitioned by their row.
 #ifndef ASCPIPE_CORE_DEALT_GRADIENTS_H_
 #define ASCPIPE_CORE_DEALT_GRADIENTS_H_
 
@@ -15,26 +15,28 @@ struct BadIndex {
   std::int64_t position = -1;  // -1: none
 };
 
-// A hand is a partition: the rows with one residue, so that frequent rows, which have the lowest numbers, are spread.
-// A hand adds the gradients of its rows in the order of lookups and positions, so sums are bit-identical to
-// AddGradients at any number of threads.
+// A hand is a partition of the rows, selected by the residue of the row number.  Frequent rows have the lowest numbers,
+// so residues distribute frequent rows over all hands.  A hand adds the gradients of its rows in the order of lookups
+// and positions.  Therefore the sums are bit-identical to AddGradients for any number of threads.
 class DealtGradients {
  public:
   static constexpr std::int64_t kHands = 32;
 
-  // Takes the arguments of AddGradients, and keeps pointers to them.
+  // Keeps pointers to the arguments, which are the arguments of AddGradients.
   DealtGradients(const std::int32_t* places, std::int64_t place_count, const std::vector<LookupGradient>& lookups,
                  std::int64_t dim);
 
   std::int64_t chunks() const { return static_cast<std::int64_t>(chunks_.size()); }
 
-  // Partitions chunks [begin, end) of the positions.  Calls may run concurrently; all must finish before the first Add.
+  // Partitions chunks [begin, end) of the positions.  Calls may run concurrently.  All calls must finish before the
+  // first Add.
   void Deal(std::int64_t begin, std::int64_t end);
 
-  // Call after Deal.  Returns the first restore index outside [-1, place_count); if there is one, do not call Add.
+  // Returns the first restore index outside [-1, place_count).  Call bad after Deal.  Do not call Add if there is such
+  // an index.
   BadIndex bad() const;
 
-  // Zeroes and sums the rows of hands [begin, end) of float[valid, dim].  Calls may run concurrently.
+  // Zeroes and sums the rows of hands [begin, end).  `sums` is float[valid, dim].  Calls may run concurrently.
   void Add(std::int64_t begin, std::int64_t end, std::int64_t valid, float* sums) const;
 
  private:

@@ -1,4 +1,5 @@
-// Rows on disk that this process reads: by the disk worker, through a reader's buffer in the table's segment.
+// Access of this process to rows on disk.  The disk worker reads and writes the rows; this process uses a reader's
+// buffer in the table's segment.
 #ifndef ASCPIPE_CORE_DISK_READS_H_
 #define ASCPIPE_CORE_DISK_READS_H_
 
@@ -15,19 +16,20 @@ struct DiskPlace {
   std::uint32_t generation;
 };
 
-// One owner at a time.  A reader that gives up leaves its requests to the disk worker; the next reader waits for
-// IsIdle.
+// An object has one owner at a time.  If a reader gives up, the disk worker still finishes its requests, and the next
+// reader waits for IsIdle.
 class DiskReads {
  public:
-  // `header` of a table with rows on disk.
+  // `header` is the header of a table with rows on disk.
   DiskReads(layout::Table* header, int reader);
 
   // Returns true if the disk worker has no unfinished request.
   bool IsIdle() const;
-  // Requests at most kDiskReads rows to be read, or to be written from row(i).  Call only if IsIdle, and ring the disk
-  // worker's bell afterwards.
+  // Requests at most kDiskReads rows to be read, or to be written from row(i).  Call Ask only if IsIdle returns true,
+  // and ring the disk worker's bell afterwards.
   void Ask(const DiskPlace* places, std::int64_t count, layout::RequestKind kind);
-  // Call only if IsIdle.  Returns the index of a failed row and sets *error, or returns -1.
+  // Returns the index of the first failed row and sets *error, or returns -1.  Call FirstFailed only if IsIdle returns
+  // true.
   std::int64_t FirstFailed(std::int32_t* error) const;
 
   std::int64_t count() const { return count_; }

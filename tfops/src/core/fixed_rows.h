@@ -1,4 +1,4 @@
-// Immutable rows: keys and embeddings of a table in a checkpoint.
+// Immutable keys and embeddings of a table in a checkpoint.
 #ifndef ASCPIPE_CORE_FIXED_ROWS_H_
 #define ASCPIPE_CORE_FIXED_ROWS_H_
 
@@ -16,7 +16,7 @@ class FixedRows {
   // Allocates `count` rows of `dim` floats, which the caller fills before Index.
   static CoreStatus Make(const std::string& table, std::int64_t count, std::int64_t dim,
                          std::shared_ptr<FixedRows>* rows);
-  // Memory of Make and Index together, in bytes.
+  // Returns the memory of Make and Index together, in bytes.
   static std::int64_t Bytes(std::int64_t count, std::int64_t dim);
 
   std::int64_t count() const { return count_; }
@@ -25,10 +25,10 @@ class FixedRows {
   float* embeddings() { return embeddings_.get(); }  // float[count, dim], row i of key i
   const float* embeddings() const { return embeddings_.get(); }
 
-  // Builds the index.  Call it once, after all rows are filled in; rows are immutable afterwards.  A repeated key is an
-  // error.
+  // Builds the index.  Call Index once, after all rows are filled in.  The rows are immutable afterwards.  Returns an
+  // error if a key is repeated.
   CoreStatus Index();
-  // slots[i] = the code of the row of keys[i] (kSlotHome - row), or kSlotNone if the key has no row.
+  // Sets slots[i] to the code of the row of keys[i] (kSlotHome - row), or to kSlotNone if the key has no row.
   void Resolve(const std::int64_t* keys, std::int64_t count, std::int32_t* slots) const;
 
  private:

@@ -9,12 +9,15 @@ namespace ascpipe {
 
 namespace {
 
-// M_MMAP_THRESHOLD: larger blocks get their own mapping.  This is glibc's maximum, half of a thread's heap.
+// Value of M_MMAP_THRESHOLD. malloc maps each larger block separately.  This value is glibc's maximum, half of a
+// thread's heap.
 constexpr int kLeastMapping = 32 << 20;
-// M_TRIM_THRESHOLD: glibc trims a heap with more free memory at its end.  A thread's heap is never that large.
+// Value of M_TRIM_THRESHOLD. glibc trims a heap if more memory than this is free at its end.  A thread's heap is never
+// that large.
 constexpr int kMostKept = 256 << 20;
-// M_TOP_PAD: heaps grow by this much more than requested; pages are allocated on first write.  glibc unmaps a free
-// thread heap unless the previous heap has less free space than this value, so the value is the size of a whole heap.
+// Value of M_TOP_PAD.  A heap grows by this number of bytes more than requested, and its pages are allocated on first
+// write. glibc unmaps a free thread heap unless the previous heap has less free space than this value.  Therefore the
+// value is the size of a whole heap.
 constexpr int kGrowth = 64 << 20;
 
 constexpr const char* kVariables[] = {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"};

@@ -1,12 +1,12 @@
-// Settings of malloc that keep memory from one step to the next.
+// Settings of malloc that keep freed memory between steps.
 #ifndef ASCPIPE_CORE_FREED_MEMORY_H_
 #define ASCPIPE_CORE_FREED_MEMORY_H_
 
 namespace ascpipe {
 
-// Makes malloc keep freed memory for the rest of the process.  The outputs of a step take megabytes, which glibc would
-// otherwise return to the system after each step and page in again.  Does nothing, and returns false, if the
-// environment has settings of malloc for this (variables of mallopt(3), or GLIBC_TUNABLES).
+// Makes malloc keep freed memory until the process exits.  The outputs of a step need megabytes of memory.  By default,
+// glibc returns this memory to the system after each step and allocates it again.  Returns false and changes nothing if
+// the environment sets these parameters of malloc (by variables of mallopt(3) or by GLIBC_TUNABLES).
 bool KeepFreedMemory();
 
 }  // namespace ascpipe

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kGatheredAhead = 24;  // rows that are prefetched
 
-// constant_dim: see WithLength.
+// WithLength explains constant_dim.
 template <std::int64_t constant_dim, bool with_homes>
 std::int64_t Gather(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end) {
   const std::int64_t dim = constant_dim != 0 ? constant_dim : source.dim;

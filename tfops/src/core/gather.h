@@ -1,4 +1,4 @@
-// The lookup: gathers the rows of a batch in one pass.
+// Gathers the rows of a batch in one pass.
 #ifndef ASCPIPE_CORE_GATHER_H_
 #define ASCPIPE_CORE_GATHER_H_
 
@@ -20,7 +20,7 @@ struct GatherSource {
   std::int64_t home_floats = 0;
 };
 
-// Returns the row of a slot; `dim` is the source's dim.
+// Returns the row of a slot.  `dim` is source.dim.
 template <bool with_homes>
 inline const float* RowOf(const GatherSource& source, std::int32_t slot, std::int64_t dim) {
   if (slot >= 0) return source.rows + (slot & ~layout::kSlotFrozen) * dim;
@@ -28,8 +28,8 @@ inline const float* RowOf(const GatherSource& source, std::int32_t slot, std::in
   return source.homes + (layout::kSlotHome - slot) * source.home_floats;
 }
 
-// Returns the index of the first invalid slot in [from, slot_count), or -1.  Valid slots are -1, [0, row_count) with or
-// without kSlotFrozen, and codes of home rows.
+// Returns the index of the first invalid slot in [from, slot_count), or -1.  Valid slots are -1, the numbers in [0,
+// row_count) with or without kSlotFrozen, and the codes of home rows.
 std::int64_t FirstBadSlot(const GatherSource& source, std::int64_t from = 0);
 
 // Positions and output of one lookup.
@@ -37,12 +37,13 @@ struct Gathered {
   const std::int32_t* restore;  // int32[n], -1 for a missing position
   std::int64_t n;
   float* out;           // float[n / side_by_side, stride]: the first side_by_side * dim floats of each row
-  std::int64_t stride;  // floats from a row of `out` to the next one
+  std::int64_t stride;  // floats from a row of `out` to the next row
   std::int64_t side_by_side = 1;
 };
 
-// out[i] = rows[slots[restore[i]]] for i in [begin, end), with side_by_side rows per stride.  Slots must be valid.
-// Returns the first i whose restore index is outside [-1, slot_count), or -1; rows after it are not written.
+// Copies rows[slots[restore[i]]] to row i of the output, for i in [begin, end).  The output has side_by_side rows per
+// stride.  All slots must be valid.  Returns the first i whose restore index is outside [-1, slot_count), or -1.  Rows
+// after this position are not written.
 std::int64_t GatherRows(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end);
 
 }  // namespace ascpipe

@@ -15,7 +15,7 @@ constexpr double kTwoToMinus53 = kTwoToMinus52 / 2.0;
 constexpr double kLn2 = 0.6931471805599453;
 constexpr double kSqrtHalf = 0.7071067811865476;
 constexpr double kBelowMinusTwo = 0.022750131948179207;  // normal distribution function at -2
-constexpr double kWithinTwo = 0.9544997361036416;        // its mass between -2 and 2
+constexpr double kWithinTwo = 0.9544997361036416;        // mass of the normal distribution between -2 and 2
 
 // Finalizer of splitmix64 (Steele, Lea, Flood 2014).
 std::uint64_t Mix(std::uint64_t x) {
@@ -73,7 +73,7 @@ constexpr double kF[] = {1.0,
                          1.84631831751005468180e-5,
                          1.42151175831644588870e-7,
                          2.04426310338993978564e-15};
-// 2 artanh(s) = s * sum of 2 / (2 i + 1) * s^(2 i)
+// Coefficients of 2 artanh(s) = s * sum of 2 / (2 i + 1) * s^(2 i).
 constexpr double kArtanh[] = {2.0,        2.0 / 3.0,  2.0 / 5.0,  2.0 / 7.0,  2.0 / 9.0,  2.0 / 11.0,
                               2.0 / 13.0, 2.0 / 15.0, 2.0 / 17.0, 2.0 / 19.0, 2.0 / 21.0, 2.0 / 23.0};
 

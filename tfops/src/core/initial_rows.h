@@ -1,7 +1,8 @@
-// Initial rows: a pure function of (table seed, key), bit-identical on every machine.
+// Initial rows of keys.  An initial row is a pure function of (table seed, key), and is bit-identical on every machine.
 //
-// Uses integer arithmetic, then fixed polynomials in double, rounded to float once.  Does not use libm, whose last bits
-// differ between versions.  The reference implementation is tests/reference/initial_rows.py.
+// The functions use integer arithmetic and fixed polynomials in double, and round each result to float once.  They do
+// not use libm, because the last bits of its results differ between versions.  The reference implementation is
+// tests/reference/initial_rows.py.
 #ifndef ASCPIPE_CORE_INITIAL_ROWS_H_
 #define ASCPIPE_CORE_INITIAL_ROWS_H_
 
@@ -21,17 +22,17 @@ struct InitialRows {
   std::vector<float> pool{};  // kInitialPool: float[pool_rows, dim], at least one row
   std::int64_t pool_rows = 0;
 
-  // row: float[dim].
+  // Writes the initial row of a key to `row`, which is float[dim].
   void Fill(std::int64_t key, std::int64_t dim, float* row) const;
 };
 
-// Returns 64 random bits for (seed, key, column).
+// Returns 64 pseudo-random bits for (seed, key, column).
 std::uint64_t InitialBits(std::uint64_t seed, std::int64_t key, std::int64_t column);
-// Returns the pool row of a key; pool_rows is in [1, 2^32].
+// Returns the pool row of a key. pool_rows is in [1, 2^32].
 std::int64_t PoolRow(std::uint64_t seed, std::int64_t key, std::int64_t pool_rows);
-// Inverse of the normal distribution function, 0 < p < 1.
+// Returns the inverse of the normal distribution function at p, for 0 < p < 1.
 double InverseNormal(double p);
-// Natural logarithm of a positive normal number.
+// Returns the natural logarithm of a positive normal number.
 double Log(double x);
 
 }  // namespace ascpipe

@@ -1,7 +1,7 @@
 // Counts SIGINT and passes it on to the user's handler.
 //
-// TensorFlow returns from a run only when its ops have finished, so Python's handler alone would run after the wait and
-// not during it.  All functions are thread-safe.
+// TensorFlow returns from a run only when its ops have finished.  Therefore Python's handler alone would run only after
+// the wait of an op.  All functions are thread-safe.
 #ifndef ASCPIPE_CORE_INTERRUPT_H_
 #define ASCPIPE_CORE_INTERRUPT_H_
 
@@ -12,9 +12,9 @@ namespace ascpipe {
 // Returns the number of interrupts since the handler was first installed.
 std::uint64_t InterruptCount();
 
-// Installs a handler that counts and then calls the previous handler.
+// Installs a handler that counts the interrupt and then calls the previous handler.
 void ChainInterrupt();
-// Restores the previous handler, unless the program has installed another one since.
+// Restores the previous handler, unless the program has installed another handler since then.
 void UnchainInterrupt();
 
 }  // namespace ascpipe

@@ -10,7 +10,7 @@ namespace ascpipe {
 
 namespace {
 
-constexpr int kPlaces = 256;     // a pipeline has 32 rings, and a stopped one may linger
+constexpr int kPlaces = 256;     // a pipeline has 32 rings, and a stopped pipeline may still exist
 std::atomic<int> kept[kPlaces];  // descriptor + 1, or 0: free.  Atomics: a fork's child may not take a lock
 
 void CloseAll() {

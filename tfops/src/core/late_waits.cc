@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kSecondNs = 1000000000;
 constexpr std::int64_t kStoppedNs = 2 * kSecondNs;  // a longer gap between checks means that this process was stopped
-constexpr std::size_t kLineBytes = 4096;            // PIPE_BUF: a writable pipe has room for this much
+constexpr std::size_t kLineBytes = 4096;            // PIPE_BUF: a writable pipe accepts this many bytes
 
 struct Bells {
   int first, count;

@@ -1,4 +1,5 @@
-// Messages on stderr about long waits of a step, with the reason and the processes that it waits for.
+// Messages on stderr about long waits of a step.  A message contains the reason and the processes that the step waits
+// for.
 #ifndef ASCPIPE_CORE_LATE_WAITS_H_
 #define ASCPIPE_CORE_LATE_WAITS_H_
 
@@ -9,10 +10,11 @@
 
 namespace ascpipe {
 
-// Returns the state of a process from /proc/PID/stat ('T': stopped, 'Z': zombie); 0 if the process does not exist.
+// Returns the state of a process from /proc/PID/stat ('T': stopped, 'Z': zombie).  Returns 0 if the process does not
+// exist.
 char ProcessState(int pid);
 
-// Writes a line to stderr unless that would block; a stuck reader must not delay training.
+// Writes a line to stderr unless the write would block.  A blocked reader of stderr must not delay training.
 void SayLine(const std::string& line);
 
 class LateWaits {
@@ -36,10 +38,11 @@ class LateWaits {
   LateWaits(const SessionView& session, int supervisor_pid, double wait_timeout_s, const Limits& limits)
       : session_(session), supervisor_pid_(supervisor_pid), wait_timeout_s_(wait_timeout_s), limits_(limits) {}
 
-  // Returns true if the line about a wait that began at `began_ns` is due.  Call it at least once a second, also while
-  // nothing waits.  Longer gaps between calls do not count as waiting, because this process was stopped.
+  // Returns true if a line about the wait that began at `began_ns` is due.  Call IsDue at least once per second, even
+  // while no wait is pending.  A longer gap between calls does not count as waiting, because it means that this process
+  // was stopped.
   bool IsDue(std::int64_t began_ns, std::int64_t now_ns);
-  // Returns the line.
+  // Returns the line about a wait.
   std::string Line(const Told& wait, std::int64_t now_ns) const;
 
  private:
@@ -51,10 +54,10 @@ class LateWaits {
   const double wait_timeout_s_;
   const Limits limits_;
   std::int64_t looked_ns_ = 0;
-  std::int64_t resumed_ns_ = 0;  // when this process last resumed after it was stopped
+  std::int64_t resumed_ns_ = 0;  // time at which this process last resumed after it was stopped
   std::int64_t said_ns_ = 0;     // time of the last line; 0: none
   std::int64_t state_ns_ = 0;    // time of the last check of the supervisor
-  std::int64_t stopped_ns_ = 0;  // first check that found it stopped; 0: not stopped
+  std::int64_t stopped_ns_ = 0;  // time of the first check that found the supervisor stopped; 0: not stopped
 };
 
 }  // namespace ascpipe

@@ -1,6 +1,6 @@
 // Computations on the shared-memory layout.  Structs, states and constants are generated from ascpipe/layout.
 //
-// Words that processes share are accessed only through core/atomics.h.
+// Words in shared memory are accessed only with the functions of core/atomics.h.
 #ifndef ASCPIPE_CORE_LAYOUT_H_
 #define ASCPIPE_CORE_LAYOUT_H_
 
@@ -9,12 +9,12 @@
 namespace ascpipe {
 namespace layout {
 
-// The smallest multiple of `unit` (a power of two) that is at least `size`.
+// Returns the smallest multiple of `unit` (a power of two) that is at least `size`.
 constexpr std::int64_t Align(std::int64_t size, std::int64_t unit = kCacheLine) {
   return (size + unit - 1) & ~(unit - 1);
 }
 
-// Lays out one part at `offset` of a frame (after the Parts) and returns the end offset.
+// Computes the layout of one part at `offset` of a frame, after the Part structs.  Returns the end offset.
 inline std::int64_t PlacePart(Part* part, std::int64_t id_count, std::int64_t spec_count, std::int64_t offset) {
   *part = Part();
   part->id_count = id_count;

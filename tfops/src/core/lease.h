@@ -1,7 +1,7 @@
 // Lease of the trainer: a shared/exclusive lock on all tables.
 //
-// A training step holds the lease exclusively from its first claim to its end; evaluations share it.  If each
-// table had a lease, two steps that hold one each could deadlock.
+// A training step holds the lease exclusively from its first claim to its end.  Evaluations share the lease.  There is
+// no lease per table, because two steps could then each hold one lease and deadlock.
 #ifndef ASCPIPE_CORE_LEASE_H_
 #define ASCPIPE_CORE_LEASE_H_
 
@@ -15,12 +15,13 @@ class Lease {
  public:
   using Step = std::int64_t;  // > 0, never reused
 
-  // Releases the share of a step that will train; call it before any wait.  Otherwise the step would deadlock with an
-  // earlier step that needs the lease exclusively.  Returns true if the step held a share.
+  // Releases the share of a step that will train.  Returns true if the step held a share.  Call GiveUpShare before any
+  // wait, because the step would otherwise deadlock with an earlier step that needs the lease exclusively.
   bool GiveUpShare(Step step);
-  // Tries to take the lease exclusively.  After the first try, no new step gets a share before this step is served.
+  // Tries to acquire the lease exclusively.  After the first try, no new step gets a share before this step has the
+  // lease.
   bool TryExclusive(Step step);
-  // Tries to share the lease; always succeeds for the exclusive holder.
+  // Tries to share the lease.  TryShare always succeeds for the exclusive holder.
   bool TryShare(Step step);
   // Releases the lease of a step and withdraws its pending request.
   void Release(Step step);

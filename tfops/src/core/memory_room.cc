@@ -20,7 +20,7 @@ std::string Gib(std::int64_t bytes) {
   return text;
 }
 
-// Reads the number in a control group's file.  Returns false if there is no file, or no number in it ("max").
+// Reads the number in a control group's file.  Returns false if the file does not exist or contains no number ("max").
 bool ReadNumber(const std::string& path, std::int64_t* number) {
   std::ifstream file(path);
   std::string word;
@@ -30,7 +30,7 @@ bool ReadNumber(const std::string& path, std::int64_t* number) {
   return *end == '\0';
 }
 
-// Page cache of a group, which the kernel reclaims first.
+// Returns the size of the page cache of a group, which the kernel reclaims first.
 std::int64_t Reclaimable(const std::string& directory) {
   std::ifstream file(directory + "/memory.stat");
   std::int64_t with_children = -1, own = 0;
@@ -53,8 +53,8 @@ void AddGroup(const std::string& directory, const char* limit_name, const char* 
                                        " (", directory, ")")});
 }
 
-// Adds the limits of a group and its parents.  In a container the path may not exist; then the root is this process's
-// group.
+// Adds the limits of a group and its parents.  In a container the path may not exist; then the root is the group of
+// this process.
 void AddGroups(const std::string& root, const std::string& path, const char* limit_name, const char* used_name,
                std::vector<MemoryRoom>* rooms) {
   std::vector<std::string> folders = {root};

@@ -25,10 +25,11 @@ struct MemoryRoom {
   std::string text;  // a sentence with the numbers
 };
 
-// Returns all known limits: control groups of this process (versions 1 and 2), their parents, then the machine.
+// Returns the available memory within all known limits.  The limits are the control groups of this process (versions 1
+// and 2), their parents, and the memory of the machine, in this order.
 std::vector<MemoryRoom> MemoryRooms(const MemoryPlaces& places);
 
-// Returns an error if a limit does not leave `bytes` for the segment `fd`; the text names every limit.
+// Returns an error if a limit does not leave `bytes` for the segment `fd`.  The error text contains every limit.
 CoreStatus RequireMemory(int fd, std::int64_t bytes, const MemoryPlaces& places);
 
 }  // namespace ascpipe

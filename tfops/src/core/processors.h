@@ -1,13 +1,13 @@
-// Function multiversioning: functions are compiled for several processors, and the loader picks a version.
+// Function multiversioning.  Functions are compiled for several processors, and the loader picks a version.
 #ifndef ASCPIPE_CORE_PROCESSORS_H_
 #define ASCPIPE_CORE_PROCESSORS_H_
 
 #include <cstdint>
 #include <type_traits>
 
-// Uses wider registers if the processor has them, for loops with the same result at any width.  Called functions are
-// multiversioned only if they are ASC_INLINE.  Disabled under sanitizers, which run before the loader resolves
-// versions.
+// Compiles another version of a function for processors with wider registers.  Use the macro for loops whose result
+// does not depend on the register width.  Called functions are multiversioned only if they are ASC_INLINE.  The macro
+// is empty with sanitizers, because their code runs before the loader resolves versions.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define ASC_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
 #else
@@ -18,8 +18,9 @@
 
 namespace ascpipe {
 
-// Returns work(constant) with an integral constant: the length for common row lengths, otherwise 0.  A constant length
-// lets the compiler unroll the loop over a row.  `work` is a generic lambda with ASC_INLINED.
+// Calls `work` with an integral constant and returns the result.  The constant is the row length if the length is
+// common, otherwise 0.  A constant length lets the compiler unroll the loop over a row.  `work` is a generic lambda
+// with ASC_INLINED.
 template <typename Work>
 ASC_INLINE auto WithLength(std::int64_t dim, const Work& work) {
   switch (dim) {

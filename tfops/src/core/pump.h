@@ -1,4 +1,4 @@
-// Thread that moves parked batches of all streams into their rings when there is room, and frees frames.
+// Thread that moves parked batches of all streams into their rings and frees frames.
 #ifndef ASCPIPE_CORE_PUMP_H_
 #define ASCPIPE_CORE_PUMP_H_
 

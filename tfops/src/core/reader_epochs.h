@@ -1,4 +1,4 @@
-// Epochs of the threads that read rows of a table in place; docs/adr/0045-rows-on-disk.md
+// Epochs of the threads that read rows of a table in place. docs/internals/adr/0045 explains the epochs.
 #ifndef ASCPIPE_CORE_READER_EPOCHS_H_
 #define ASCPIPE_CORE_READER_EPOCHS_H_
 
@@ -16,7 +16,7 @@ class ReaderEpochs {
  public:
   ReaderEpochs(layout::DiskTable* table, int reader) : table_(table), announced_(&table->readers[reader]) {}
 
-  // Call before reading the locations of rows.  Returns the reader's epoch.
+  // Adds a reader and returns its epoch.  Call Begin before reading the locations of rows.
   std::int64_t Begin() {
     std::lock_guard<std::mutex> lock(mutex_);
     const std::int64_t epoch = LoadAcquire(&table_->epoch);  // SYNC epoch: load
@@ -25,7 +25,7 @@ class ReaderEpochs {
     return epoch;
   }
 
-  // Call when the reader has finished or gives up.
+  // Removes a reader.  Call End when the reader has finished or gives up.
   void End(std::int64_t epoch) {
     std::lock_guard<std::mutex> lock(mutex_);
     epochs_.erase(epochs_.find(epoch));

@@ -16,9 +16,9 @@ namespace ascpipe {
 
 // Allocator of contiguous frames in a ring's arena, in FIFO order.
 //
-// Positions always increase.  A frame that does not fit before the end of the arena starts the next lap at the
-// beginning of the arena; the rest at the end is skipped.  While all frames are in one lap, the arena can grow at its
-// end without moving frames.
+// Positions always increase.  If a frame does not fit before the end of the arena, it starts the next lap at the
+// beginning of the arena.  The remaining bytes at the end are skipped.  While all frames are in one lap, the arena can
+// grow at its end without moving frames.
 class Arena {
  public:
   explicit Arena(std::int64_t bytes) : bytes_(bytes & ~(layout::kCacheLine - 1)) {}
@@ -28,40 +28,42 @@ class Arena {
   std::int64_t tail() const { return tail_; }
   bool empty() const { return starts_.empty(); }
 
-  // Finds a place for `length` bytes behind the newest frame.  False: no room now (never, if length > bytes()).
+  // Finds a place for `length` bytes after the newest frame.  Returns false if there is not enough free space now.
+  // There is never enough space if length > bytes().
   bool Find(std::int64_t length, std::int64_t* position) const;
-  // Takes the place that Find returned.
+  // Occupies the place that Find returned.
   void Take(std::int64_t position, std::int64_t length);
   // Frees the oldest frame.
   void Free();
-  // Bytes from the beginning of the arena to a position of Find.
+  // Returns the number of bytes from the beginning of the arena to a position of Find.
   std::int64_t OffsetOf(std::int64_t position) const;
 
-  // Returns the arena size at which `length` bytes fit at once; 0 if frames must be freed first at any size.
+  // Returns the arena size at which `length` bytes fit immediately.  Returns 0 if growth does not help, because frames
+  // must be freed first.
   std::int64_t BytesFor(std::int64_t length) const;
   // `bytes` must be at least the result of BytesFor.
   void Grow(std::int64_t bytes) { bytes_ = bytes; }
 
-  // For tests: an empty arena whose next frame starts at `position`.
+  // Sets the position of the next frame of an empty arena, for tests.
   void StartAt(std::int64_t position);
 
  private:
-  // Returns true if the oldest frame is in the previous lap; free space then ends at the oldest frame.
+  // Returns true if the oldest frame is in the previous lap.  In this case the free space ends at the oldest frame.
   bool IsBetweenLaps() const { return !starts_.empty() && head_ < lap_; }
 
   std::int64_t bytes_;
   std::int64_t head_ = 0;
   std::int64_t tail_ = 0;
   std::int64_t lap_ = 0;     // start of the lap of the newest frame
-  std::int64_t before_ = 0;  // start of the lap before it
+  std::int64_t before_ = 0;  // start of the previous lap
   std::deque<std::int64_t> starts_;
 };
 
 // Typed access to a ring segment.
 //
 // Any process of the session can write anywhere in a ring, for example after memory corruption.  Therefore all copies
-// of a view share a private copy of the header, taken when the ring was opened, and of the trainer's positions. Neither
-// is read from the ring again.
+// of a view share private copies of the header and of the trainer's positions.  Open copies the header.  The view never
+// reads the header or the positions from the ring again.
 class RingView {
  public:
   RingView() = default;
@@ -84,11 +86,13 @@ class RingView {
   // Numbers of the oldest frame in use (head) and of the next frame (tail).
   std::int64_t head() const { return own_->head.load(); }
   std::int64_t tail() const { return own_->tail.load(); }
-  // Called before the shared positions change, so that steps see every frame that workers see.
+  // The two functions below set the private positions.  Call them before the shared positions change, so that steps see
+  // every frame that workers see.
   void SetHead(std::int64_t number) const { own_->head.store(number); }
   void SetTail(std::int64_t number) const { own_->tail.store(number); }
 
-  // Returns true if the frame may be freed: closed, and retired by every table (in a local ring: deduplicated).
+  // Returns true if the frame may be freed.  Such a frame is closed, and every table has retired it.  In a local ring,
+  // the frame must be deduplicated instead of retired.
   bool IsFree(std::int64_t number) const;
 
  private:

@@ -12,31 +12,33 @@
 
 namespace ascpipe {
 
-// Before a step changes a row that was not saved yet, the step stores an image of the row, which the reader uses.
+// Before a step changes a row that was not saved yet, the step stores an image of the row.  The reader then uses the
+// image.
 //
-// Each row has a number: the number of its home row, or of its entry if rows go to disk (such rows move between home
-// rows).  Each number has a word: untouched, read (or not wanted), or the index of its image.  Reader and keeper first
-// copy the row and then compare-exchange the word.  If the reader wins, the row was unchanged; if the keeper wins, the
-// reader discards its copy.
+// The number of a row is the number of its home row.  If the table has rows on disk, it is the number of the row's
+// entry, because such rows move between home rows.  Each number has a word with one of three values: untouched, read
+// (or not wanted), or the index of the image.  Both the reader and the step copy the row first, and then
+// compare-exchange the word.  If the exchange of the reader succeeds, the row was unchanged.  Otherwise the reader
+// discards its copy.
 class RowLog {
  public:
-  // The snapshot covers row numbers below `numbers`.  Call between two steps.
+  // The snapshot covers row numbers below `numbers`.  Call Make between two steps.
   static CoreStatus Make(const std::string& table, const HomeRows& home, std::int64_t numbers, std::int64_t bytes,
                          std::unique_ptr<RowLog>* log);
 
   // Returns true if `count` more images fit.  A row has at most one image.
   bool HasRoom(std::int64_t count) const { return capacity_ >= numbers_ || capacity_ - kept() >= count; }
-  // Stores images of home rows homes[begin, end), at most once per number; -1 is skipped.  Several threads may call it
-  // for different ranges.
+  // Stores images of the home rows homes[begin, end), at most one image per number.  A number or home row of -1 is
+  // skipped.  Several threads may call Keep for different ranges.
   void Keep(const std::int32_t* numbers, const std::int32_t* homes, std::int64_t begin, std::int64_t end);
 
-  // Restricts the snapshot to these rows; other rows need no images.  Call before the first Read.
-  //   numbers  int32[count]
+  // Restricts the snapshot to the rows in `numbers`, which is int32[count].  Other rows need no images.  Call WantOnly
+  // before the first Read.
   void WantOnly(const std::int32_t* numbers, std::int64_t count);
-  // out[i] = row homes[i] at the start of the save.  The table has no rows on disk.  Read each row once.
-  //   homes  int32[count]   out  float[count, row_floats]
+  // Copies row homes[i], as it was at the start of the save, to out[i].  `homes` is int32[count], and `out` is
+  // float[count, row_floats].  Read each row once.  The table must have no rows on disk.
   void Read(const std::int32_t* homes, std::int64_t count, float* out);
-  // Replaces `row`, a current copy of the row, by its image if there is one.  Call once per row.
+  // Replaces `row`, a copy of the current row, by the image of the row if there is an image.  Call Settle once per row.
   void Settle(std::int64_t number, float* row);
   // Returns true if the row is wanted and was not read yet.
   bool IsToRead(std::int64_t number) const;
@@ -50,7 +52,7 @@ class RowLog {
   const HomeRows home_;
   const std::int64_t numbers_;
   const std::int64_t capacity_;
-  // Both are paged in on first access.
+  // The pages of both arrays are allocated on first access.
   const PrivateArray<std::uint32_t> words_;  // [numbers_]: 0, kRead, or 1 + index of the image
   const PrivateArray<float> images_;         // [capacity_, row_floats]
   std::int64_t used_ = 0;

@@ -21,7 +21,7 @@ bool IsIn(std::int64_t value, std::int64_t limit) { return value >= 0 && value <
 
 // Returns the index of the first value outside [lowest, limit), or `count`.
 std::int64_t FirstOutside(const std::int32_t* values, std::int64_t count, std::int64_t lowest, std::int64_t limit) {
-  // A branch-free pass over all values, which the compiler can vectorize.
+  // The first loop has no branches, so the compiler can vectorize it.
   const std::uint32_t from = static_cast<std::uint32_t>(lowest);
   const std::uint32_t range = static_cast<std::uint32_t>(std::min(limit, kMostInt32 + 1) - lowest);
   std::uint32_t outside = 0;
@@ -31,7 +31,7 @@ std::int64_t FirstOutside(const std::int32_t* values, std::int64_t count, std::i
          values;
 }
 
-// Returns true if all home rows and their parts are aligned to cache lines.
+// Returns true if all home rows and all state arrays in them are aligned to cache lines.
 bool IsWholeLines(const HomeRows& home, const std::vector<StateRows>& state) {
   return reinterpret_cast<std::uintptr_t>(home.data) % layout::kCacheLine == 0 &&
          std::all_of(state.begin(), state.end(), [](const StateRows& rows) { return rows.width % kLineFloats == 0; });
@@ -131,7 +131,8 @@ CoreStatus RowMoves::ReadArrivals(const PartView& part, std::int64_t count, cons
 }
 
 void RowMoves::Out(std::int64_t begin, std::int64_t end) const {
-  // Evicted rows are not needed soon: no batch in the window needs them, or a late one does.
+  // Evicted rows are not needed soon, so the copies may bypass the cache.  Either no batch in the window needs such a
+  // row, or only a late batch needs the row.
   if (kCopiesPastTheCache && IsWholeLines(table_->home, *table_->state)) {
     OutBy<CopyPastTheCache, false>(begin, end);
     PastTheCache();

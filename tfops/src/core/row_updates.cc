@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kUpdatedAhead = 16;  // rows that are prefetched
 
-// Updates one element; the rule's constructor computes what all elements share.
+// Function objects that update one element.  Their constructors compute the values that all elements share.
 
 template <bool decays>
 struct DescentElement {
@@ -116,7 +116,7 @@ ASC_INLINE void UpdateRow(const Element& element, float* const* states, const fl
   for (std::int64_t i = 0; i < dim; ++i) element(grad[i], w + i, first + i, second + i);
 }
 
-// constant_dim: see WithLength.
+// WithLength explains constant_dim.
 template <std::int64_t constant_dim, typename Element>
 ASC_INLINE void UpdateRows(const Element& element, const UpdatedRows& update) {
   const std::int64_t dim = constant_dim != 0 ? constant_dim : update.dim;

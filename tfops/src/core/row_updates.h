@@ -8,41 +8,42 @@ namespace ascpipe {
 
 constexpr int kMostStates = 3;
 
-// Rows and their gradients.  Rows are distinct, so threads may share them.
+// Rows and their gradients.  All rows are distinct, so several threads may update rows.
 struct UpdatedRows {
   float* states[kMostStates];  // address of row 0 of the embeddings and of each optimizer slot; float[dim] each
-  std::int64_t stride;         // floats from a row to the next one
+  std::int64_t stride;         // floats from a row to the next row
   std::int64_t dim;
   const std::int64_t* rows;  // int64[n], -1 is skipped
   const float* grads;        // float[n, dim]
   std::int64_t n;
 };
 
-// TensorFlow's formulas, element by element, each operation rounded to float in the order written.  TensorFlow uses
-// approximate square roots in full vector registers and exact ones for remainders.  Here all square roots are exact, so
-// that results do not depend on the row's position, the number of threads or the processor.
+// The rules below use TensorFlow's formulas for each element.  Each operation is rounded to float in the order written.
+// TensorFlow uses approximate square roots in full vector registers and exact square roots for remainders.  Here all
+// square roots are exact, so that results do not depend on the row's position, the number of threads or the processor.
 
-// w -= rate * (g + weight_decay * w)
+// Computes w -= rate * (g + weight_decay * w).
 struct GradientDescent {
   static constexpr int kStates = 1;
   float rate;
   float weight_decay;  // 0 for none
 };
 
-// accumulator += g * g; w -= rate * g * (1 / sqrt(accumulator))
+// Computes accumulator += g * g; w -= rate * g * (1 / sqrt(accumulator)).
 struct Adagrad {
   static constexpr int kStates = 2;
   float rate;
 };
 
-// accumulator += g * g; w -= rate * g / sqrt(accumulator + 1e-7)
+// Computes accumulator += g * g; w -= rate * g / sqrt(accumulator + 1e-7).
 struct AdagradByAddress {
   static constexpr int kStates = 2;
   float rate;
 };
 
-// m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * (g * g)
-// w -= rate * sqrt(1 - beta2_power) / (1 - beta1_power) * m / (sqrt(v) + epsilon)
+// Computes:
+//   m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * (g * g)
+//   w -= rate * sqrt(1 - beta2_power) / (1 - beta1_power) * m / (sqrt(v) + epsilon)
 struct LazyAdam {
   static constexpr int kStates = 3;  // w, m, v
   float rate;
@@ -53,9 +54,10 @@ struct LazyAdam {
   float beta2_power;
 };
 
-// shrunk = g + 2 * shrinkage * w; accum' = accum + g * g
-// linear += shrunk - (accum' ^ -power - accum ^ -power) / rate * w
-// w = (clip(linear, -l1, l1) - linear) / (accum' ^ -power / rate + 2 * l2); accum = accum'
+// Computes:
+//   shrunk = g + 2 * shrinkage * w; accum' = accum + g * g
+//   linear += shrunk - (accum' ^ -power - accum ^ -power) / rate * w
+//   w = (clip(linear, -l1, l1) - linear) / (accum' ^ -power / rate + 2 * l2); accum = accum'
 struct Ftrl {
   static constexpr int kStates = 3;  // w, accum, linear
   float rate;

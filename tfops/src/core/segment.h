@@ -1,4 +1,4 @@
-// Shared-memory segments, which the supervisor creates and passes as descriptors.
+// Shared-memory segments.  The supervisor creates them and passes their descriptors to other processes.
 #ifndef ASCPIPE_CORE_SEGMENT_H_
 #define ASCPIPE_CORE_SEGMENT_H_
 
@@ -14,8 +14,9 @@ namespace ascpipe {
 // RAII mapping of a segment.  Forked children do not inherit it (MADV_DONTFORK).
 class Segment {
  public:
-  // Maps `bytes` of `fd`, which the caller still owns.  `what` names the segment in error texts.  Returns an error if
-  // the file is shorter (access beyond its end would be a SIGBUS) or its header has another layout.
+  // Maps `bytes` of `fd`; the caller still owns `fd`.  `what` names the segment in error texts.  Returns an error if
+  // the file is shorter, because an access beyond its end would raise SIGBUS.  Returns an error if the header has
+  // another layout.
   static CoreStatus Map(int fd, std::int64_t bytes, const std::string& what, std::unique_ptr<Segment>* segment);
   ~Segment();
   Segment(const Segment&) = delete;

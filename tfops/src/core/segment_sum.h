@@ -1,4 +1,4 @@
-// Gradient of a lookup: sums of gradient rows per distinct id, in canonical order.
+// Gradient of a lookup.  Gradient rows are summed per distinct id, in canonical order.
 #ifndef ASCPIPE_CORE_SEGMENT_SUM_H_
 #define ASCPIPE_CORE_SEGMENT_SUM_H_
 
@@ -14,9 +14,9 @@ inline bool IsTrained(std::int32_t slot) {
   return static_cast<std::uint32_t>(slot) < static_cast<std::uint32_t>(layout::kSlotFrozen);
 }
 
-// Numbers the slots of trainable rows.
-//   slots  int32[n]   places  int32[n], receives the number or -1   indices  int32[n], receives these slots
-// Returns the number of these slots.
+// Numbers the slots of trainable rows, and returns the number of these slots.  `slots` and `places` are int32[n].
+// `places` receives the number of each slot, or -1 for the slot of another row.  `indices` is int32[n] and receives the
+// slots of trainable rows.
 std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::int32_t* places, std::int32_t* indices);
 
 // Gradients of one lookup.
@@ -24,22 +24,21 @@ struct LookupGradient {
   const std::int32_t* restore;  // int32[n], -1 for a missing position
   const float* grads;           // float[n / side_by_side, stride]: the first side_by_side * dim floats of each row
   std::int64_t n;
-  std::int64_t stride;  // floats from a row of `grads` to the next one
+  std::int64_t stride;  // floats from a row of `grads` to the next row
   std::int64_t side_by_side = 1;
 };
 
-// sum += grad, element by element.
+// Adds `grad` to `sum`, element by element.
 ASC_INLINE void AddRow(float* __restrict__ sum, const float* __restrict__ grad, std::int64_t dim) {
 #pragma GCC unroll 1  // GCC does not vectorize the loop if it unrolls it first
   for (std::int64_t column = 0; column < dim; ++column) sum[column] += grad[column];
 }
 
-// sums[places[restore[i]]] += row i of grads, for i = 0, 1, ..., n-1 in this order.  Place -1 and missing positions are
-// skipped.
-//   places  int32[place_count]   sums  float[valid, dim]
-// Returns the first i whose restore index is outside [-1, place_count), or -1.
+// Adds row i of the gradients to sums[places[restore[i]]], for i = 0, 1, ..., n-1 in this order.  Place -1 and missing
+// positions are skipped.  `places` is int32[place_count], and `sums` is float[valid, dim].  Returns the first i whose
+// restore index is outside [-1, place_count), or -1.
 //
-// Runs on one thread in input order, so sums are bit-identical to unsorted_segment_sum.
+// The function runs on one thread in input order, so the sums are bit-identical to unsorted_segment_sum.
 std::int64_t AddGradients(const std::int32_t* places, std::int64_t place_count, const LookupGradient& lookup,
                           std::int64_t dim, float* sums);
 

@@ -47,7 +47,8 @@ int Stream::TableIndex(int table) const {
 CoreStatus Stream::Submit(std::unique_ptr<Batch> batch, Ticket** ticket) {
   const CoreStatus status = Park(std::move(batch), ticket);
   if (!status.ok()) return status;
-  // Pump on this thread, which has the ids in its caches.  Waking the pump takes longer than copying a small batch.
+  // This thread pumps, because the caches of its processor contain the ids.  Waking the pump takes longer than copying
+  // a small batch.
   if (pumping_.try_lock()) {
     std::lock_guard<std::mutex> pumping(pumping_, std::adopt_lock);
     PumpAlone();
@@ -61,7 +62,7 @@ CoreStatus Stream::Park(std::unique_ptr<Batch> batch, Ticket** ticket) {
   if (stopped_) return Error(Code::kFailedPrecondition, "the pipeline of stream ", number_, " was stopped");
   const bool is_first = batch->source != source_;
   const Open open = is_first || cycles_.Any() ? OpenBatches() : Open{sequence_ + 1, 0};
-  if (is_first) cycles_.Drop(open.last);  // what an iterator has read ahead is dropped with it
+  if (is_first) cycles_.Drop(open.last);  // batches that an iterator has read ahead are dropped with the iterator
   source_ = batch->source;
   CyclePlace cycle = cycles_.Pass(sequence_ + 1, open.first, batch.get());
   std::unique_ptr<FrameRecord> record = LayOut(*batch);
@@ -192,7 +193,7 @@ bool Stream::PumpAlone() {
     Parked* next = nullptr;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (!parked_.empty()) next = &parked_.front();  // stays: Park appends, and only this thread removes
+      if (!parked_.empty()) next = &parked_.front();  // stays valid, because Park appends and only this thread removes
     }
     if (next == nullptr || !FillOne(next)) return any;
     any = true;

@@ -1,4 +1,4 @@
-// The trainer's side of one ring: accepts batches without waiting, and fills frames when there is room.
+// The trainer's side of one ring.  A stream accepts batches without waiting, and fills frames when the ring has space.
 #ifndef ASCPIPE_CORE_STREAM_H_
 #define ASCPIPE_CORE_STREAM_H_
 
@@ -26,7 +26,8 @@ struct FeatureIds {
   std::int64_t count;
   std::vector<std::int64_t> shape;  // rank at most kMaxSpecRank; unused if the ids are appended
   int table;                        // index of its table in the ring, or -1: the feature is left out
-  // Occurrences of each id, int32[count], each >= 0, valid as long as the Batch; null: 1 each.
+  // Number of occurrences of each id.  The array is int32[count], and each value is at least 0.  The array is valid as
+  // long as the Batch.  If it is null, each id occurs once.
   const std::int32_t* weights = nullptr;
   bool is_appended = false;  // ids of no feature, whose rows the batch needs
 };
@@ -52,7 +53,8 @@ class Batch {
 
 class Stream {
  public:
-  // `run`: upper bits of every ticket.  `fd`: the ring's segment, owned by the caller; -1: the ring never grows.
+  // `run` forms the upper bits of every ticket.  `fd` is the ring's segment; the caller owns it.  If `fd` is -1, the
+  // ring never grows.
   Stream(std::int64_t run, int number, std::unique_ptr<Segment> segment, const RingView& ring,
          const SessionView& session, int fd = -1, std::shared_ptr<RingBudget> budget = nullptr);
   ~Stream();
@@ -64,28 +66,32 @@ class Stream {
   const TicketGate& gate() const { return *gate_; }
   int TableIndex(int table) const;  // -1: not in this stream
 
-  // Takes the batch and assigns the next ticket.  The caller owns the ticket's first hold and reference.
-  // Fails only if the stream was stopped.  Never waits: if there is no room, parks the batch and rings the pump.
+  // Accepts a batch and assigns the next ticket.  The caller owns the first hold and the first reference of the ticket.
+  // Returns an error only if the stream was stopped.  Submit never waits.  If the ring has no space, Submit parks the
+  // batch and rings the bell of the pump.
   CoreStatus Submit(std::unique_ptr<Batch> batch, Ticket** ticket);
   CoreStatus Park(std::unique_ptr<Batch> batch, Ticket** ticket);  // the first half of Submit
 
-  // Accumulates gradients of a table over `steps` batches, starting with the next batch.  `table`: index in the ring.
+  // Accumulates gradients of a table over `steps` batches, starting with the next batch.  `table` is an index in the
+  // ring.
   void Accumulate(int table, std::int64_t steps);
-  // Called after a restore, or for empty tables, while no step trains.  `batches`: number of batches trained before the
-  // next one; `keys`: the keys of a table with unapplied gradient sums.
+  // The two functions below are called after a restore, or for empty tables, while no step trains.  `batches` is the
+  // number of batches that were trained before the next batch.  `keys` are the keys of a table with unapplied gradient
+  // sums.
   void BeganAfter(std::int64_t batches);
   void BeganWith(int table, std::vector<std::int64_t> keys);
-  // Number of trained batches, including the batches before a restore.
+  // Returns the number of trained batches, including the batches before a restore.
   std::int64_t TrainedBatches() const;
-  // Returns true if a batch was submitted before a restore that changes its cycle of `steps` batches.
+  // Returns true if a batch was submitted before a restore that has changed the batch's cycle of `steps` batches.
   bool IsOfBefore(std::int64_t ticket, std::int64_t steps) const;
 
-  // Takes a hold on an open ticket, or returns an error.
+  // Acquires a hold on an open ticket, or returns an error.
   CoreStatus Hold(std::int64_t number, TicketHold* hold);
 
-  // One round of the pump: frees frames, drops closed tickets, fills frames.  Returns true if it did any work.
+  // Executes one round of the pump, which frees frames, drops closed tickets and fills frames.  Returns true if it did
+  // any work.
   bool Pump();
-  // Returns the first ticket that waits for room, or 0.
+  // Returns the first ticket that waits for space in the ring, or 0.
   std::int64_t FirstParked() const;
 
   // Refuses new batches, closes every ticket and waits for concurrent closes.  The ring may be unmapped afterwards.
@@ -98,7 +104,8 @@ class Stream {
     std::unique_ptr<FrameRecord> record;  // without the frame's number and offset
   };
 
-  // Sequence numbers of the first and the last open ticket.  Without open tickets: the next number, and 0.
+  // Sequence numbers of the first and the last open ticket.  If no ticket is open, `first` is the next number and
+  // `last` is 0.
   struct Open {
     std::int64_t first, last;
   };

@@ -47,7 +47,8 @@ CoreStatus TableFile::Open(const std::string& path, std::uint32_t seal, const Sh
   std::int64_t bytes = 0;
   if (error == 0) {
     bytes = status.st_size;
-    // An empty file cannot be mapped; the check of the size below refuses it.
+    // An empty file cannot be mapped, so at least one byte is mapped.  The check of the size below rejects an empty
+    // file.
     base = mmap(nullptr, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)), PROT_READ, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) error = errno;
   }
@@ -71,7 +72,8 @@ TableFile::~TableFile() {
   close(fd_);
 }
 
-// Compares all sizes with the file size before it reads anything after the header, so that no offset can overflow.
+// Computes the positions of the sections.  All sizes are compared with the file size before anything after the header
+// is read, so that no offset can overflow.
 CoreStatus TableFile::FindSections() {
   constexpr std::int64_t kHeader = sizeof(TableFileHeader);
   if (bytes_ < kHeader) return Damaged("it has ", bytes_, " bytes, its header alone ", kHeader);
@@ -130,7 +132,8 @@ CoreStatus TableFile::CheckSums(std::uint32_t seal, const Share& share) const {
   return CoreStatus();
 }
 
-// Uses pread, because a disk error in the mapping would raise a signal instead of an error.
+// Verifies the checksum of one piece.  The function uses pread, because a disk error in the mapping would raise a
+// signal instead of an error.
 bool TableFile::SumIsRight(std::int64_t piece) const {
   std::int64_t at = piece * kTableFilePiece;
   const std::int64_t end = std::min(at + kTableFilePiece, body_bytes_);

@@ -1,4 +1,5 @@
-// A table file: the keys and rows of one table of a checkpoint, an asset of a SavedModel.  docs/how-to/saved_models.md
+// Table file: the keys and rows of one table of a checkpoint, an asset of a SavedModel. docs/how-to/saved_models.md
+// describes its use.
 #ifndef ASCPIPE_CORE_TABLE_FILE_H_
 #define ASCPIPE_CORE_TABLE_FILE_H_
 
@@ -12,13 +13,15 @@
 
 namespace ascpipe {
 
-// Header of the file; all numbers are little-endian.  The header is followed by sections, each aligned to 64 bytes:
-//   buckets  int64[2^bucket_bits + 1]: the first entry of each bucket, then row_count
-//   entries  TableFileEntry[row_count], ascending by KeyHash(key); the bucket is its upper bits
-//   rows     float[row_count, dim]
-// and, without padding:
-//   sums     uint32: CRC-32 of each MiB of everything above
-//   seal     uint32: CRC-32 of the sums
+// Header of the file.  All numbers are little-endian.  The header is followed by three sections, each aligned to 64
+// bytes.
+//   `buckets` is int64[2^bucket_bits + 1] and contains the first entry of each bucket, followed by row_count.
+//   `entries` is TableFileEntry[row_count], in ascending order of KeyHash(key).  The upper bits of the hash are the
+//   bucket.
+//   `rows` is float[row_count, dim].
+// The sections are followed by two checksums without padding.
+//   `sums` is uint32[] and contains the CRC-32 of each MiB of the header and the sections.
+//   `seal` is uint32 and contains the CRC-32 of the sums.
 struct TableFileHeader {
   char magic[8];
   std::uint32_t version;
@@ -48,10 +51,10 @@ inline std::uint64_t KeyHash(std::int64_t key) {
   return hash ^ (hash >> 33);
 }
 
-// A mapped and verified table file.  Thread-safe.
+// A mapped and verified table file.  The class is thread-safe.
 class TableFile {
  public:
-  // Calls work(begin, end) for blocks of [0, total), on any number of threads.
+  // Function that calls work(begin, end) for blocks of [0, total), on any number of threads.
   using Share = std::function<void(std::int64_t total, std::int64_t block, const Blocks::Work& work)>;
 
   // Maps a file and verifies its sizes, its checksums, and the row number of every entry.  `seal` is the expected seal.
@@ -65,9 +68,9 @@ class TableFile {
   std::int64_t dim() const { return header().dim; }
   std::int64_t row_count() const { return header().row_count; }
 
-  // out[i] = row of keys[i], or default_row if the table does not have the key, for i in [begin, end).
-  //   Key  int32 or int64   default_row  float[dim]   out  float[end, dim]
-  //   found  bool[end], true if the table has the key; may be null
+  // Copies the row of keys[i], or `default_row` if the table does not contain the key, to out[i] for i in [begin, end).
+  // Key is int32 or int64, `default_row` is float[dim], and `out` is float[end, dim].  `found` is bool[end] or null;
+  // found[i] is set to true if the table contains keys[i], otherwise to false.
   template <typename Key>
   void LookUp(const Key* keys, std::int64_t begin, std::int64_t end, const float* default_row, float* out,
               bool* found = nullptr) const;

@@ -1,4 +1,4 @@
-// Device rows of a table.  The process owns them, and variables of sessions share their memory.
+// Device rows of a table.  The process owns the rows, and variables of sessions share their memory.
 #ifndef ASCPIPE_CORE_TABLE_INSTANCE_H_
 #define ASCPIPE_CORE_TABLE_INSTANCE_H_
 
@@ -20,7 +20,7 @@ class DeviceTable {
   virtual std::int64_t dim() const = 0;
 };
 
-// Host memory in a mapping of its own: unused rows take no memory, and large tables get huge pages.
+// Device table in a separate mapping of host memory.  Unused rows occupy no memory, and large tables use huge pages.
 class HostDeviceTable : public DeviceTable {
  public:
   static CoreStatus Make(const std::string& name, std::int64_t row_count, std::int64_t dim,

@@ -28,7 +28,7 @@ bool TicketGate::IsDone(std::int64_t frame) const {
 }
 
 void TicketGate::RingTableWorkers() const {
-  // Ring each worker once: until it runs, each further ring would be a system call.
+  // Each worker is rung only once.  Each additional ring before the worker runs would be a system call.
   std::uint32_t rung = 0;
   for (int index = 0; index < ring_.tables(); ++index) {
     const int worker = ring_.worker(index);

@@ -1,4 +1,5 @@
-// Tickets, from AscSubmit to the end of the step that trained the batch.
+// Tickets of batches.  AscSubmit creates a ticket.  The ticket is closed when its batch was trained or can no longer be
+// trained.
 #ifndef ASCPIPE_CORE_TICKET_H_
 #define ASCPIPE_CORE_TICKET_H_
 
@@ -15,7 +16,7 @@
 
 namespace ascpipe {
 
-// Access to the ring and bells when a ticket is closed.  Shared by all tickets of a stream.  A ticket tensor may
+// Access to the ring and bells when a ticket is closed.  All tickets of a stream share one gate.  A ticket tensor may
 // outlive the ring, so the ring is unmapped only when all tickets are closed and no thread is inside the gate.
 class TicketGate {
  public:
@@ -26,11 +27,12 @@ class TicketGate {
   bool Empty() const { return inside_.load() == 0; }
 
   void Closed(std::int64_t state);
-  // Rings every table worker of the stream that is asleep, but not one that pauses.
+  // Wakes every table worker of the stream that sleeps, but not a worker that pauses.
   void RingTableWorkers() const;
 
  private:
-  // Returns true if every table has finished the frame.  Table workers then need not be rung when its ticket is closed.
+  // Returns true if every table has finished the frame.  In this case the table workers need not be woken when the
+  // ticket is closed.
   bool IsDone(std::int64_t frame) const;
 
   RingView ring_;
@@ -40,29 +42,30 @@ class TicketGate {
 
 // Control block of one ticket.
 //
-// State: the pump changes kParked to a frame number (>= 0) or kFailed.  Any state becomes kClosed when the last hold is
-// dropped, the step ends, or the pipeline stops.
+// The pump changes the state from kParked to a frame number (>= 0) or to kFailed.  The state becomes kClosed when the
+// last hold is dropped, the step ends, or the pipeline stops.
 class Ticket {
  public:
   static constexpr std::int64_t kParked = -1;
   static constexpr std::int64_t kClosed = -2;
   static constexpr std::int64_t kFailed = -3;
 
-  // Starts with one hold and one reference, which the ticket tensor owns and releases with DropHold.
+  // A new ticket has one hold and one reference.  The ticket tensor owns them and releases them with DropHold.
   Ticket(std::int64_t number, std::shared_ptr<TicketGate> gate) : number_(number), gate_(std::move(gate)) {}
 
   std::int64_t number() const { return number_; }
   std::int64_t state() const { return state_.load(); }
 
-  // Takes a hold, which keeps the ticket open, for example while its claim waits and its tensor was copied through
-  // Python.  Returns false if the ticket has no holder any more.
+  // Acquires a hold, which keeps the ticket open, for example while a claim waits.  Returns false if the ticket has no
+  // holder any more.
   bool TryHold();
   void DropHold();
 
-  // Idempotent; safe at any time, from any thread.
+  // Closes the ticket.  Close is idempotent, and any thread may call it at any time.
   void Close();
 
-  // Called by the pump: changes the state from kParked to a frame, or to kFailed.  Returns false if it is closed.
+  // The pump calls Enframe or Fail, which change the state from kParked to a frame or to kFailed.  They return false if
+  // the ticket is closed.
   bool Enframe(std::unique_ptr<const FrameRecord> record) {
     record_ = std::move(record);
     return Leave(record_->frame.number);
@@ -121,7 +124,7 @@ class TicketHold {
   Ticket* ticket_ = nullptr;
 };
 
-// Combines run (1 to kMostRuns) and sequence number into a ticket number.
+// Combines a run (1 to kMostRuns) and a sequence number into a ticket number.
 inline std::int64_t TicketNumber(std::int64_t run, std::int64_t sequence) {
   return run << layout::kSequenceBits | sequence;
 }

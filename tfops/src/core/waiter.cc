@@ -83,7 +83,7 @@ void Waiter::Add(std::shared_ptr<Wait> wait) {
 }
 
 bool Waiter::TryAtOnce(Wait* wait, CoreStatus* status) {
-  // Checked without the lock: if there are waits, or the session has failed, the waiter thread must poll this wait too.
+  // This check needs no lock.  If there are waits or the session has failed, the waiter thread must poll this wait.
   if (waiting_.load() > 0 || LoadAcquire(&session_.session->failed) != 0) return false;
   std::lock_guard<std::mutex> polling(polling_);
   if (waiting_.load() > 0 || failing_.load() || stop_.load() || !wait->Poll(status)) return false;
@@ -112,7 +112,7 @@ void Waiter::Run() {
     const std::int64_t began = oldest == waits_.end() ? now : (*oldest)->until_ns_ - TimeoutNs();
     if (late.IsDue(began, now)) {
       const Wait& wait = **oldest;
-      // Peers reports the rank that a wait depends on.
+      // For waits for other ranks, Peers reports the rank that the wait depends on.
       if (wait.waits_for != layout::kWaitRanks) {
         SayLine(late.Line({began, Sentence(wait.waits_for), wait.waits_for, wait.table_name, wait.ticket}, now));
       }
@@ -122,7 +122,7 @@ void Waiter::Run() {
     while (!stop_.load() && Round()) {
     }
     SaysFirst(&bell);
-    // Changes that only LookAround sees do not ring the bell, so they must not count as lost wake-ups.
+    // Changes that only LookAround sees do not ring the bell.  Such changes must not count as lost wake-ups.
     bell.WaitSlice([this] { return stop_.load() || waiting_.load() == 0 || (Round() && !expired_); });
   }
   TakeNew();

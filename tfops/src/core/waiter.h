@@ -1,5 +1,5 @@
-// Thread that polls all waits of the trainer, so that no op blocks a TensorFlow thread.  If no other wait is pending, a
-// wait whose condition already holds finishes at once on the calling thread.
+// Thread that polls all waits of the trainer, so that no op blocks a TensorFlow thread.  A wait finishes immediately on
+// the calling thread if its condition already holds, unless another wait is pending.
 #ifndef ASCPIPE_CORE_WAITER_H_
 #define ASCPIPE_CORE_WAITER_H_
 
@@ -19,19 +19,20 @@
 
 namespace ascpipe {
 
-// A wait.  `Poll`, `Left` and `Finish` never sleep; one wait is polled at a time.
+// A wait of an op.  `Poll`, `Left` and `Finish` must never sleep.  Only one wait is polled at a time.
 class Wait {
  public:
   virtual ~Wait() = default;
 
-  // Returns true if the wait is over, with *status.  Otherwise `waits_for` has the reason of the wait.
+  // Returns true and sets *status if the wait is over.  Otherwise sets `waits_for` to the reason of the wait.
   virtual bool Poll(CoreStatus* status) = 0;
-  // Called when the wait is over, with success or an error.  No other wait is polled during this call.
+  // The waiter calls Left when the wait is over, after success or an error.  It polls no other wait during the call.
   virtual void Left() {}
-  // Called once on the waiter thread, after Left.  `status` is the status of Poll, or the reason for aborting the wait.
+  // The waiter thread calls Finish once, after Left.  `status` is the status of Poll, or the reason for aborting the
+  // wait.
   virtual void Finish(const CoreStatus& status) = 0;
 
-  // Called when the step was cancelled, by any thread.
+  // Cancels the wait.  Any thread may call Cancel when the step was cancelled.
   void Cancel() { cancelled_.store(true); }
 
   layout::WaitsFor waits_for = layout::kWaitNone;
@@ -60,13 +61,13 @@ class Waiter {
 
   // Starts the thread and installs the SIGINT handler (core/interrupt.h).
   void Start();
-  // Ends every wait with CANCELLED, then ends the thread.  Idempotent.
+  // Ends every wait with CANCELLED, and then ends the thread.  Stop is idempotent.
   void Stop();
 
-  // Thread-safe.  `Finish` is called on the waiter thread, never during the Add call itself.
+  // Adds a wait.  Add is thread-safe.  Only the waiter thread calls `Finish`.
   void Add(std::shared_ptr<Wait> wait);
-  // Thread-safe.  Polls a wait that was not added, unless other waits are pending.  Returns true if the wait is over,
-  // with *status; `Finish` is not called then.  Otherwise the caller must Add the wait.
+  // Polls a wait that was not added, unless other waits are pending.  TryAtOnce is thread-safe.  Returns true and sets
+  // *status if the wait is over; `Finish` is then not called.  Otherwise the caller must Add the wait.
   bool TryAtOnce(Wait* wait, CoreStatus* status);
   // Makes the thread poll again after a change within this process.
   void Wake() const { Ring(session_.bells + layout::kBellTrainer); }
@@ -74,7 +75,7 @@ class Waiter {
   // Ends all current and future waits with `status`.
   void Fail(const CoreStatus& status);
 
-  // Disables timeouts of other waits during a save or restore.  Calls nest.
+  // Disables timeouts during a save or restore, except timeouts of waits with `during_hold`.  Calls may be nested.
   void BePatient(bool patient) { patience_.fetch_add(patient ? 1 : -1); }
 
   double wait_timeout_s() const { return settings_.wait_timeout_s; }
@@ -82,8 +83,9 @@ class Waiter {
  private:
   void Run();
   bool Round();
-  // Sleeps for at most a slice while there is no wait; not on the bell, so that publishers do not wake this thread in
-  // vain.  Returns true if it was idle; the thread then checks the session before it polls the first wait.
+  // Sleeps for at most one slice if there is no wait.  The thread does not sleep on the bell, so that publishers do not
+  // wake it unnecessarily.  Returns true if there was no wait.  The thread then checks the session before it polls the
+  // first wait.
   bool IsIdle();
   bool TakeNew();
   std::int64_t TimeoutNs() const { return static_cast<std::int64_t>(settings_.wait_timeout_s * 1e9); }

@@ -1,6 +1,7 @@
-// C interface of the row engine, called by Python through ctypes.  Structs are in ascpipe/layout/calls.py.
+// C interface of the row engine.  Python calls it through ctypes. ascpipe/layout/calls.py defines the structs.
 //
-// Every call returns 0, or writes a UTF-8 text into err[err_bytes] and returns TensorFlow's code number.
+// Every call returns 0 if it succeeds.  Otherwise it writes a UTF-8 text to err[err_bytes] and returns the number of a
+// TensorFlow error code.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -48,7 +49,7 @@ ASC_EXPORT std::int64_t asc_disk_layout_hash() { return ascpipe::layout::kLayout
 
 ASC_EXPORT RowEngine* asc_disk_new(int threads) { return new RowEngine(threads); }
 
-// Blocks until all system calls have returned; call asc_disk_stop first.
+// Frees an engine.  The call blocks until all system calls have returned, so call asc_disk_stop first.
 ASC_EXPORT void asc_disk_free(RowEngine* engine) { delete engine; }
 
 ASC_EXPORT int asc_disk_create(RowEngine* engine, const char* directory, std::int64_t row_bytes, int buffered,
@@ -102,7 +103,7 @@ ASC_EXPORT int asc_disk_submit(RowEngine* engine, int file, int writes, const as
   return Answer(engine->Submit(file, kind, *batch, job), err, err_bytes);
 }
 
-// Returns 1 if the batch is over, 0 if it is not.
+// Returns 1 if the batch is over, otherwise 0.
 ASC_EXPORT int asc_disk_wait(RowEngine* engine, std::int64_t job, std::int64_t limit_ms) {
   return engine->Wait(job, std::chrono::milliseconds(limit_ms)) ? 1 : 0;
 }

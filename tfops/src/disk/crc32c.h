@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli), as iSCSI, ext4 and the crc32 instruction of x86-64 compute it.
+// CRC-32C (Castagnoli), the checksum of iSCSI, ext4 and the crc32 instruction of x86-64.
 #ifndef ASCPIPE_DISK_CRC32C_H_
 #define ASCPIPE_DISK_CRC32C_H_
 
@@ -7,11 +7,11 @@
 
 namespace ascpipe {
 
-// Returns the checksum of bytes that follow bytes with the checksum `before`.  Uses the processor's instruction if
-// it has one.
+// Continues a checksum.  Returns the CRC-32C of the earlier bytes followed by `bytes`.  `before` is the CRC-32C of the
+// earlier bytes.  Uses the processor's instruction if the processor has one.
 std::uint32_t Crc32c(const void* bytes, std::size_t count, std::uint32_t before = 0);
 
-// Returns the same checksum by lookup tables, on any processor.
+// Returns the result of Crc32c, but computes it with lookup tables on any processor.
 std::uint32_t Crc32cByTables(const void* bytes, std::size_t count, std::uint32_t before = 0);
 
 }  // namespace ascpipe

@@ -12,10 +12,11 @@ namespace ascpipe {
 namespace {
 
 constexpr std::chrono::seconds kIdleSlice(10);
-constexpr std::size_t kMostDelayed = 64;  // a thread that takes work scans all of them
+constexpr std::size_t kMostDelayed = 64;  // a thread that requests work scans all delayed operations
 constexpr std::int64_t kOperationsARing = 128;
 
-// True if the result of an operation is final when the operation ends.  Otherwise it is final after the sync.
+// Returns true if the result of an operation is final when the operation ends.  Otherwise the result is final after the
+// sync.
 bool CountsAtOnce(const DiskJob& job) { return job.batch.kind() == BatchKind::kRead || job.file->file->is_direct(); }
 
 // Blocks all signals.  With SIGXFSZ blocked, exceeding the file size limit is only an error of the write.
@@ -36,7 +37,7 @@ class NoSignals {
 
 CoreStatus DeviceQueue::Start(int threads, std::shared_ptr<DeviceQueue>* queue) {
   const auto started = std::make_shared<DeviceQueue>();
-  const NoSignals no_signals;  // threads inherit it
+  const NoSignals no_signals;  // threads inherit the signal mask
   for (int i = 0; i < threads; ++i) {
     std::unique_ptr<Worker> worker(new Worker);
     if (worker->buffer.get() == nullptr) {
@@ -47,7 +48,7 @@ CoreStatus DeviceQueue::Start(int threads, std::shared_ptr<DeviceQueue>* queue) 
     Worker* const own = worker.get();
     std::unique_lock<std::mutex> lock(started->mutex_);
     try {
-      // Each thread keeps the queue alive, also after it was given up.
+      // Each thread keeps the queue alive, even after the queue was given up.
       own->thread = std::thread([started, own] { started->Work(own); });
     } catch (const std::system_error& error) {
       lock.unlock();
@@ -123,7 +124,7 @@ std::set<std::string> DeviceQueue::EndStop(Clock::time_point deadline) {
     if (is_late) directories.insert(worker->operation.job->file->file->directory());
     if (!worker->thread.joinable()) continue;
     if (worker->has_ended) {
-      lock.unlock();  // its last act is to let go of it
+      lock.unlock();  // the thread is joined without the lock
       worker->thread.join();
       lock.lock();
     } else {
@@ -171,7 +172,7 @@ void DeviceQueue::Work(Worker* worker) {
   changed_.notify_all();
 }
 
-// Assigns an operation to the thread, whose blocks no other operation uses.
+// Assigns an operation to the thread.  No other operation uses the blocks of this operation.
 bool DeviceQueue::Take(Worker* worker) {
   for (auto at = delayed_.begin(); at != delayed_.end(); ++at) {
     if (!at->TakeBlocks()) continue;
@@ -249,7 +250,7 @@ void DeviceQueue::CancelRest(const std::shared_ptr<DiskJob>& job) {
   while (job->next < count) cancel(job->next++);
   jobs_.erase(std::remove(jobs_.begin(), jobs_.end(), job), jobs_.end());
   if (job->left > 0) return;
-  // No operation is in flight.  Writes without O_DIRECT were not synced, so they do not count.
+  // No operation is in flight.  Writes without O_DIRECT were not synced, so they fail with ECANCELED.
   const bool is_synced = job->batch.kind() == BatchKind::kRead || job->file->file->is_direct();
   if (!is_synced) job->batch.FailGood(ECANCELED);
   End(job.get());
@@ -257,7 +258,7 @@ void DeviceQueue::CancelRest(const std::shared_ptr<DiskJob>& job) {
 
 void DeviceQueue::GiveUp(std::unique_lock<std::mutex>* lock) {
   is_given_up_ = true;
-  while (inside_ > 0) changed_.wait_for(*lock, kIdleSlice);  // a copy of some rows
+  while (inside_ > 0) changed_.wait_for(*lock, kIdleSlice);  // a thread copies some rows
   for (const std::unique_ptr<Worker>& worker : workers_) {
     const std::shared_ptr<DiskJob>& job = worker->operation.job;
     if (worker->has_ended || job == nullptr) continue;

@@ -48,21 +48,23 @@ class DeviceQueue : private CallersMemory {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Returns RESOURCE_EXHAUSTED if threads or memory for their buffers are not available.
+  // Starts a queue.  Returns RESOURCE_EXHAUSTED if threads or memory for their buffers are not available.
   static CoreStatus Start(int threads, std::shared_ptr<DeviceQueue>* queue);
 
-  // `job` must be prepared.  Returns false if the queue is stopping.
+  // Submits a prepared job.  Returns false if the queue is stopping.
   bool Submit(const std::shared_ptr<DiskJob>& job);
   // Returns true if the job finishes within `limit`.
   bool Await(const DiskJob& job, std::chrono::milliseconds limit);
-  // Ends operations that were not started with ECANCELED.  The job finishes with the last operation in flight.
+  // Cancels operations that have not started.  Their result is ECANCELED.  The job finishes with the last operation in
+  // flight.
   void Cancel(const std::shared_ptr<DiskJob>& job);
   DiskFigures Figures();
 
   // Cancels all queued operations.
   void BeginStop();
-  // Waits for the threads.  Threads that are still in a system call at the deadline are given up: their requests end
-  // with ETIMEDOUT, and they no longer touch the caller's memory.  Returns the directories of their files.
+  // Waits for the threads.  If threads are still in a system call at the deadline, EndStop gives them up.  Their
+  // requests end with ETIMEDOUT, and the threads no longer touch the caller's memory.  Returns the directories of the
+  // files of these threads.
   std::set<std::string> EndStop(Clock::time_point deadline);
 
  private:
@@ -95,7 +97,7 @@ class DeviceQueue : private CallersMemory {
   std::condition_variable work_;     // signals a new operation or a freed block
   std::condition_variable changed_;  // signals the end of a job or thread, or inside_ == 0
   std::deque<std::shared_ptr<DiskJob>> jobs_;
-  std::list<Operation> delayed_;  // their blocks are busy
+  std::list<Operation> delayed_;  // operations whose blocks are busy
   std::vector<std::unique_ptr<Worker>> workers_;
   int inside_ = 0;  // threads that use the caller's memory
   bool is_stopping_ = false;

@@ -1,4 +1,4 @@
-// Kind of the file system of a directory.  Some file systems accept O_DIRECT but are not disks.
+// Kind of the file system of a directory.  Some file systems accept O_DIRECT but do not store data on a disk.
 #ifndef ASCPIPE_DISK_FILE_SYSTEM_H_
 #define ASCPIPE_DISK_FILE_SYSTEM_H_
 
@@ -8,7 +8,7 @@ namespace ascpipe {
 
 enum class FileSystemKind : std::int32_t {
   kDisk = 0,     // ext, XFS, btrfs, F2FS, ZFS
-  kMemory = 1,   // tmpfs, ramfs: rows "on disk" take memory
+  kMemory = 1,   // tmpfs, ramfs: rows "on disk" occupy memory
   kOverlay = 2,  // the layers of a container
   kNetwork = 3,
   kFuse = 4,
@@ -20,7 +20,7 @@ struct FileSystem {
   const char* name;
 };
 
-// `type` is f_type of statfs(2).
+// The argument `type` is f_type of statfs(2).
 FileSystem FileSystemOfType(std::int64_t type);
 FileSystem FileSystemOf(int fd);
 

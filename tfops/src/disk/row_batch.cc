@@ -50,7 +50,7 @@ CoreStatus RowBatch::Prepare() {
   return CoreStatus();
 }
 
-// True if the block may contain used rows that the batch does not write.
+// Returns true if the block may contain used rows that the batch does not write.
 bool RowBatch::Keeps(std::int64_t begin, std::int64_t end) const {
   if (kind_ == BatchKind::kRead || end - begin == file_->format().slots_per_block()) return false;
   if (asked_.alone == nullptr) return true;
@@ -138,8 +138,8 @@ void RowBatch::RunWrite(const BlockOperation& operation, CallersMemory* memory, 
   memory->Leave();
 }
 
-// Copies the rows of an operation into the buffer.  Other slots are kept, including torn ones: a torn slot is free
-// (its writer was killed), or its reader gets an error.
+// Copies the rows of an operation into the buffer.  Other slots are kept, even if they are torn.  Either a torn slot is
+// free, because its writer was killed, or its reader receives an error.
 void RowBatch::SealAll(const BlockOperation& operation, std::uint8_t* buffer, OperationFigures* figures) const {
   const RowFormat& format = file_->format();
   std::int64_t at = operation.begin;

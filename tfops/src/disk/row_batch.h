@@ -33,7 +33,7 @@ struct OperationFigures {
 class CallersMemory {
  public:
   virtual ~CallersMemory() = default;
-  // Returns false if the operation was given up; the caller's memory must not be touched then.
+  // Returns false if the operation was given up.  The caller's memory must then not be touched.
   virtual bool Enter() = 0;
   virtual void Leave() = 0;
 };
@@ -50,16 +50,17 @@ class RowBatch {
   BatchKind kind() const { return kind_; }
   const std::vector<BlockOperation>& operations() const { return operations_; }
 
-  // Executes an operation and stores the results of its requests: 0, an errno, or a Damage.
-  //   buffer  uint8[kMostWriteBytes], one per thread, page-aligned
+  // Executes an operation and stores the results of its requests: 0, an errno, or a Damage.  `buffer` is
+  // uint8[kMostWriteBytes] and page-aligned.  Each thread has a separate buffer.
   OperationFigures Run(const BlockOperation& operation, CallersMemory* memory, std::uint8_t* buffer) const;
 
-  // Stores a result for all requests of an operation.  FailGood does so for all requests whose result is 0.
+  // Stores a result for all requests of an operation.  FailGood stores the result only for requests whose current
+  // result is 0.
   void Store(const BlockOperation& operation, std::int32_t result) const;
   void FailGood(std::int32_t result) const;
 
-  // Marks the requests of one operation, or of all operations, as DONE, or as FAILED with the stored result.  Does
-  // nothing if the batch has no requests.
+  // Marks the requests of one operation, or of all operations, as DONE or FAILED.  A request with an error is FAILED
+  // and receives the error.  Does nothing if the batch has no requests.
   void EndRequests(const BlockOperation& operation) const;
   void EndRequests() const;
   // Rings `bell` if the batch has one.
@@ -68,7 +69,7 @@ class RowBatch {
  private:
   struct Place {
     std::int64_t slot;
-    std::int64_t request;  // index of the arrays
+    std::int64_t request;  // index in the arrays
   };
 
   void EndRequest(std::int64_t i) const;

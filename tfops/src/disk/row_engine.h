@@ -1,4 +1,5 @@
-// Asynchronous I/O of batches of rows, with a thread pool per disk.  docs/internals/row_files.md
+// Asynchronous I/O of batches of rows, with a thread pool per disk. docs/internals/row_files.md describes the row
+// files.
 #ifndef ASCPIPE_DISK_ROW_ENGINE_H_
 #define ASCPIPE_DISK_ROW_ENGINE_H_
 
@@ -20,13 +21,13 @@ namespace ascpipe {
 
 constexpr int kMostThreads = 256;  // per disk
 
-// Thread-safe.  Batches in flight are not ordered: read or rewrite a row only after the batch that wrote it has
-// finished.
+// The class is thread-safe.  Batches in flight are not ordered.  Read or rewrite a row only after the batch that wrote
+// the row has finished.
 class RowEngine {
  public:
-  // `threads`: maximum number of concurrent operations per device (st_dev).
+  // `threads` is the maximum number of concurrent operations per device (st_dev).
   explicit RowEngine(int threads) : threads_(threads) {}
-  // Stops, and waits without a limit for system calls in flight.
+  // Stops the engine, and waits without a limit for system calls in flight.
   ~RowEngine();
   RowEngine(const RowEngine&) = delete;
   RowEngine& operator=(const RowEngine&) = delete;
@@ -39,18 +40,18 @@ class RowEngine {
   // Submits a batch of a file and returns its number in *job.  Returns INVALID_ARGUMENT, and executes nothing, if a
   // request is invalid.
   CoreStatus Submit(int file, BatchKind kind, const DiskBatch& batch, std::int64_t* job);
-  // Returns true if the batch finishes within `limit`.  Its number is then released, and the engine no longer uses its
-  // arrays.  Returns true for an unknown number.
+  // Returns true if the batch finishes within `limit`.  The number of the batch is then released, and the engine no
+  // longer uses the arrays of the batch.  Also returns true for an unknown number.
   bool Wait(std::int64_t job, std::chrono::milliseconds limit);
-  // Ends operations that were not started with ECANCELED.  The caller must still wait for the batch.
+  // Cancels operations that have not started.  Their result is ECANCELED.  The caller must still wait for the batch.
   void Cancel(std::int64_t job);
 
-  // Statistics of the device of a file.
+  // Returns the statistics of the device of a file.
   CoreStatus Figures(int file, DiskFigures* figures) const;
 
-  // Cancels queued operations, waits up to `limit` for system calls in flight, and ends the threads.  Gives up the
-  // remaining threads and returns INTERNAL with their directories.  Rows that such a thread reads are discarded, but
-  // its writes may still reach the disk until the process exits.
+  // Cancels queued operations, waits up to `limit` for system calls in flight, and ends the threads.  If threads
+  // remain, Stop gives them up and returns INTERNAL with the directories of their files.  Rows that such a thread reads
+  // are discarded.  Its writes may still reach the disk until the process exits.
   CoreStatus Stop(std::chrono::milliseconds limit);
 
  private:

@@ -48,7 +48,7 @@ CoreStatus RowFile::Create(const std::string& directory, std::int64_t row_bytes,
   if (fd < 0) {
     return Error(Code::kFailedPrecondition, "no row file can be made in ", directory, ": ", std::strerror(errno));
   }
-  // Set after creation, so that EINVAL on a file system without O_DIRECT leaves a buffered file.
+  // O_DIRECT is set after the creation, so that EINVAL on a file system without O_DIRECT leaves a buffered file.
   if (!buffered) (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_DIRECT);
   std::unique_ptr<RowFile> made(new RowFile(fd, directory, row_bytes));
   const CoreStatus looked = made->Look();
@@ -149,7 +149,7 @@ int RowFile::Write(std::int64_t block, std::int64_t count, const std::uint8_t* b
 int RowFile::Sync() {
   if (is_direct_) return 0;
   const std::int64_t wanted = written_.load();
-  // One fsync at a time: the kernel reports a lost write to only one of two concurrent calls.
+  // Only one fsync runs at a time, because the kernel reports a lost write to only one of two concurrent calls.
   std::lock_guard<std::mutex> lock(syncing_);
   const int failed = sync_error_.load(std::memory_order_acquire);
   if (failed != 0 || synced_ >= wanted) return failed;

@@ -15,7 +15,7 @@ using tensorflow::Status;
 
 namespace {
 
-// Return the number of columns in a shape tensor, or -1 if it is unknown.
+// Returns the number of columns in a shape tensor, or -1 if it is unknown.
 std::int64_t WidthOf(const Shapes& shapes, const Port& shape) {
   Numbers numbers;
   if (ReadNumbers(shape, &numbers)) return numbers.size() == 2 ? numbers[1] : -1;
@@ -23,7 +23,8 @@ std::int64_t WidthOf(const Shapes& shapes, const Port& shape) {
   return shapes.Columns(Source(shape.node, shape.index));
 }
 
-// Add up the columns of `count` shape inputs of a node, starting at input `first`. Return false if one is unknown.
+// Adds up the columns of `count` shape inputs of a node, starting at input `first`. Returns false if a number of
+// columns is unknown.
 bool AddWidths(const Shapes& shapes, const Node* node, int first, int count, std::int64_t* sum) {
   *sum = 0;
   for (int i = first; i < first + count; ++i) {
@@ -68,7 +69,7 @@ Status CutSplit(Graph* graph, const Shapes& shapes, Node* split, const NodeSet& 
   return Status::OK();
 }
 
-// Infer the shape of a table's bags in the usual case, without inferring all nodes that the ids come from.
+// Infers the shape of a table's bags in the usual case, without inferring the shapes of all nodes that compute the ids.
 bool ReadBags(const Node& combine, Numbers* dims) {
   if (combine.type_string() != "AscCombine") return false;
   const Port lookup = Source(&combine, 0);

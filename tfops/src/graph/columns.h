@@ -20,10 +20,10 @@ class Shapes {
   explicit Shapes(const tensorflow::Graph& graph)
       : graph_(graph), seen_(static_cast<std::size_t>(graph.num_node_ids())) {}
 
-  // Return false if the rank is unknown. An unknown dimension is -1.
+  // Reads the dimensions of a tensor. An unknown dimension is -1. Returns false if the rank is unknown.
   bool Read(const Port& port, Numbers* dims) const;
   bool IsMatrix(const Port& port) const;
-  // Return the number of columns of a matrix, or -1 if it is unknown or the tensor is no matrix.
+  // Returns the number of columns of a matrix. Returns -1 if the number is unknown or the tensor is no matrix.
   std::int64_t Columns(const Port& port) const;
 
  private:
@@ -43,30 +43,32 @@ struct Columns {
   std::int64_t begin = 0, count = 0;
 };
 
-// Return true if a tensor consists of whole columns of a matrix, possibly reshaped. The number of rows is not checked:
-// the gradient op fails unless it equals the batch size. `passed` receives the ops on the way, including the cut.
+// Returns true if a tensor consists of whole columns of a matrix, possibly reshaped. The number of rows is not checked,
+// because the gradient op returns an error unless it equals the batch size. `passed` receives the ops between the
+// tensor and the matrix, including the cut.
 bool FindColumns(const Shapes& shapes, Port at, Columns* columns, Nodes* passed);
 
-// Return true if the position of a cut is known without the shapes of adjacent tensors, so that CutOut can replace it.
+// Returns true if the position of a cut is known without the shapes of adjacent tensors, so that CutOut can replace it.
 bool HasKnownPlace(const Shapes& shapes, const tensorflow::Node& cut);
 
-// Return true if `axis` is the column axis of a matrix: 1 or -1, or this axis modulo the rank, as in the gradient of a
-// concat.
+// Returns true if `axis` is the column axis of a matrix. The axis is 1 or -1, or one of these numbers modulo the rank,
+// as in the gradient of a concat.
 bool IsColumnAxis(const Port& axis);
 
-// Read the first column of a Slice from its input `begin`.
+// Reads the first column of a Slice from its input `begin`.
 bool BeginOfSlice(const Shapes& shapes, const Port& begin, std::int64_t* column);
 
-// Read the sizes of the pieces of SplitV; unknown sizes are -1. The input is a constant, or the gradient of a concat of
-// many tensors computes it from their shapes.
+// Reads the sizes of the pieces of SplitV. An unknown size is -1. The input is a constant, or the gradient of a concat
+// of many tensors computes the input from the shapes of these tensors.
 bool SizesOfSplit(const Shapes& shapes, const Port& port, Numbers* sizes);
 
-// Move the outgoing control edges of a cut to the tensor that it cuts. TensorFlow adds such edges between gradients
-// that are used together.
+// Moves the outgoing control edges of a cut to the tensor that the cut reads. TensorFlow adds such edges between
+// gradients that are used together.
 void WaitForWhole(tensorflow::Graph* graph, tensorflow::Node* cut);
 
-// Let `cut` take columns at their known position, so that it needs no shapes of adjacent tensors, which are read in
-// place. `cut` is a Slice or a SplitV. A SplitV becomes one Slice for each output that has readers outside `gone`.
+// Makes `cut`, a Slice or a SplitV, read columns at their known position. Afterwards `cut` does not need the shapes of
+// adjacent tensors. These tensors are read in place. A SplitV becomes one Slice for each output that has readers
+// outside `gone`.
 tensorflow::Status CutOut(tensorflow::Graph* graph, const Shapes& shapes, tensorflow::Node* cut, const NodeSet& gone);
 
 }  // namespace step

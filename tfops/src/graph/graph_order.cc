@@ -22,10 +22,10 @@ Nodes Origins(const Nodes& from, const char* type) {
 
 namespace {
 
-// Return true if a Switch is part of a loop. A loop's condition is not a condition for nodes after the loop.
+// Returns true if a Switch is part of a loop. A loop's condition is not a condition for nodes after the loop.
 bool IsOfLoop(const Node& node) { return Source(&node, 1).node != nullptr && Source(&node, 1).node->IsLoopCond(); }
 
-// Return the branches that an edge propagates: the branches of its source, and the side of the conditional if the
+// Returns the branches that an edge propagates: the branches of its source, and the side of the conditional if the
 // source is a Switch.
 Branch Along(const Edge& edge, const std::vector<Branch>& of) {
   Branch branch = of[At(edge.src()->id())];
@@ -36,8 +36,8 @@ Branch Along(const Edge& edge, const std::vector<Branch>& of) {
   return branch;
 }
 
-// Return the branches of a Merge. It runs when one of its inputs is available, so it is in the branches that all inputs
-// share.
+// Returns the branches of a Merge. A Merge runs when one of its inputs is available, so it is in the branches that all
+// inputs share.
 Branch OfMerge(const Node& merge, const std::vector<Branch>& of) {
   Branch common, waits;
   bool is_first = true;
@@ -69,7 +69,7 @@ class Before {
     bits_.resize(items_.size() * words_);
   }
 
-  // Put `node` after `first` and all its predecessors. Return true if this changes the set.
+  // Puts `node` after `first` and all predecessors of `first`. Returns true if this changes the set.
   bool Add(const Node& first, const Node& node) {
     const Word* const known = bits_.data() + IdOf(first) * words_;
     Word* const own = bits_.data() + IdOf(node) * words_;
@@ -86,7 +86,7 @@ class Before {
     return is_new;
   }
 
-  // Call `each` for each item before a node.
+  // Calls `each` for each item before a node.
   template <typename Each>
   void ForEach(const Node& node, const Each& each) const {
     for (std::size_t word = 0; word < words_; ++word) {

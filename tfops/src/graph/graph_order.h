@@ -13,15 +13,15 @@
 namespace ascpipe {
 namespace step {
 
-// Return the nodes of type `type` that produce data for `from`, also indirectly.
+// Returns the nodes of type `type` that produce data for `from`, directly or indirectly.
 Nodes Origins(const Nodes& from, const char* type);
 
-// A set of sides of conditionals: node and output of the predicate, and the side.
+// Set of sides of conditionals. Each element is the node and output of the predicate, and the side.
 using Branch = std::set<std::tuple<int, int, int>>;
 
-// Return the branches that contain each node, by node. A node that reads or waits for a branch that is not taken does
-// not run either, up to the Merge where branches join. Nodes of the same branches run all or none, so one op may
-// replace several of them. `order`: the nodes of the graph in reverse post-order.
+// Returns the branches that contain each node, by node. If a branch is not taken, the nodes that read it or wait for it
+// do not run. The branch ends at the Merge where branches join. All nodes of the same branches run, or none of them
+// runs, so one op may replace several of these nodes. `order` contains the nodes of the graph in reverse post-order.
 std::vector<Branch> BranchesOf(const tensorflow::Graph& graph, const Nodes& order);
 
 // Planned replacements of nodes, which the order takes into account.
@@ -30,7 +30,8 @@ struct Absorbed {
   std::unordered_map<const tensorflow::Node*, tensorflow::Node*> into;  // by node: replacement as a predecessor
 };
 
-// Return the order of some nodes. Items are indices into `nodes`; `order` is as for BranchesOf.
+// Returns the order of some nodes. Items are indices into `nodes`. `order` contains the nodes of the graph in reverse
+// post-order.
 Order OrderOf(const tensorflow::Graph& graph, const Nodes& order, const Nodes& nodes, const Absorbed& absorbed);
 
 }  // namespace step

@@ -43,7 +43,7 @@ class JoinReader {
   }
 
  private:
-  // Describe an input of a concat as a piece.
+  // Describes an input of a concat as a piece.
   Piece Describe(const Port& value, const Node& concat, Nodes* waits) {
     Piece piece;
     piece.value = all_.ValueOf(value);
@@ -65,7 +65,7 @@ class JoinReader {
         return piece;
       }
       if (Is(at.node, {"Reshape", "Squeeze"})) {
-        // Accepts only adjacent rows of [batch, k, dim], or unchanged rows of [batch, dim].
+        // Only adjacent rows of [batch, k, dim] or unchanged rows of [batch, dim] are accepted.
         if (rank != 2 || !reading_.shapes->Read(Source(at.node, 0), &dims) || dims.size() < 2 || dims.size() > 3 ||
             dims[1] <= 0 || dims.back() <= 0 ||
             reading_.shapes->Columns(at) != (dims.size() == 2 ? 1 : dims[1]) * dims.back()) {
@@ -79,7 +79,7 @@ class JoinReader {
     return piece;
   }
 
-  // Find gradients that are columns of one tensor, and all cuts of such tensors.
+  // Finds gradients that are columns of one tensor, and all cuts of such tensors.
   void ReadColumns() {
     auto gradient = all_.gradients.begin();
     for (std::size_t i = 0; i < step_.sums.size(); ++i) {

@@ -16,7 +16,8 @@ bool IsSame(const NodeBuilder::NodeOut& out, const Port& port) {
   return out.node == port.node && out.index == port.index;
 }
 
-// Return the index of a port in `outs`, which receives the port if it is missing. Return -1 for a port without a node.
+// Returns the index of a port in `outs`. Appends the port to `outs` if it is missing. Returns -1 for a port without a
+// node.
 int PlaceIn(const Port& port, Outs* outs) {
   if (port.node == nullptr) return -1;
   const auto found =

@@ -33,14 +33,14 @@ struct BagInputs {
 
 class ReadOp {
  public:
-  // Start an output. The functions below append to it a feature, whose rows other features may share, its bags, or
-  // another tensor.
+  // Starts an output. The functions below append a feature, the bags of the last feature, or another tensor to the
+  // output. Features may share their rows.
   void BeginOutput() { pieces_.push_back(0); }
   void AddFeature(const Port& rows, const Port& slots, const Port& default_row, int table, const Port& restore);
   void AddBags(const BagPorts& bags) { bags_.Add(bags); }  // for the last feature
   void AddOther(const Port& port);
 
-  // Add the op on the device of `beside`, with control inputs `waits`.
+  // Adds the op on the device of `beside`, with the control inputs `waits`.
   tensorflow::Status AddTo(tensorflow::Graph* graph, const Nodes& waits, const tensorflow::Node& beside,
                            tensorflow::Node** node) const;
 
@@ -54,10 +54,10 @@ class ReadOp {
 class SumOp {
  public:
   void AddTable(const Port& rows, const Port& slots, int dim, bool partial);  // rows without a node: none
-  // Append a feature to the last table. `column` is -1 if the feature has a gradient tensor of its own.
+  // Appends a feature to the last table. `column` is -1 if the feature has a separate gradient tensor.
   void AddFeature(const Port& restore, const Port& gradient, int column, const BagPorts& bags);
 
-  // As ReadOp::AddTo.
+  // Adds the op, with the arguments of ReadOp::AddTo.
   tensorflow::Status AddTo(tensorflow::Graph* graph, const Nodes& waits, const tensorflow::Node& beside,
                            tensorflow::Node** node) const;
 

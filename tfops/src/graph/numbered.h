@@ -25,7 +25,7 @@ class Numbered {
 
   tensorflow::Status ReadLoops();  // call before LoopOf
 
-  // Return all nodes of a type, sorted by name. `type` must be an op of ascpipe or ConcatV2.
+  // Returns all nodes of a type, sorted by name. `type` must be an op of ascpipe or ConcatV2.
   const Nodes& All(const std::string& type) { return by_type_[type]; }
   bool has_control_flow() const { return has_control_flow_; }
   Item ItemOf(tensorflow::Node* node);

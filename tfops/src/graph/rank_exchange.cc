@@ -1,8 +1,8 @@
-// Inserts the exchanges between ranks into the graph of a step, which the program wrote for one rank.
+// Inserts the exchanges between ranks into the graph of a step. The program wrote this graph for one rank.
 //
 // For each table, the program's graph has a plan (AscNextPlan), lookups, sums of gradients, and updates. With several
-// ranks, the plan covers the keys that all ranks request from this rank (the owned ring). Lookups read rows that their
-// owners sent:
+// ranks, the plan covers the keys that all ranks request from this rank (the owned ring). Lookups read rows that the
+// owners of the keys have sent:
 //
 //   IteratorGetNext -> AscGate -> AscNextPlan -> AscLookup -> AscForward -> AscRestoreRows -> the program's model
 //   the program's model -> AscLookupGrad -> AscBackward -> AscLookupGrad -> the program's optimizer
@@ -44,7 +44,7 @@ struct TablePlan {
   Port local;             // rows received by AscForward
 };
 
-// AscLookup of the program, and its table.
+// An AscLookup op of the program, and its table.
 struct Lookup {
   Node* node;
   const TablePlan* table;
@@ -121,8 +121,8 @@ class RankExchange {
     return Status::OK();
   }
 
-  // Return the plan that slots or handles come from, or null if its stream is not trained by several ranks. `passed` is
-  // set if an op of type `through` is on the way.
+  // Returns the plan that produces slots or handles. Returns null if several ranks do not train the stream of the plan.
+  // Sets *passed if an op of type `through` is between the plan and `from`.
   TablePlan* PlanOf(const Port& from, const char* through = nullptr, bool* passed = nullptr) {
     TablePlan* found = nullptr;
     VisitSources({from.node}, [&](const Node* node) {
@@ -161,8 +161,8 @@ class RankExchange {
     return Status::OK();
   }
 
-  // Return an error for handles that no gradient of a lookup selects. Handles are rows of this rank, and only selected
-  // rows have sums.
+  // Returns an error for handles that no gradient of a lookup selects. Handles name rows of this rank, and only
+  // selected rows have sums.
   Status RequireSummed(const Node& node) {
     if (!Is(&node, {"AscReadRows", "AscWriteRows", "AscApplyGradientDescentByAddress", "AscApplyAdagradByAddress",
                     "AscApplyLazyAdamByAddress"})) {
@@ -177,7 +177,7 @@ class RankExchange {
     return Place(&graph_, builder, {}, beside, node);
   }
 
-  // Return a hash of the tables of a step, equal on ranks that use the same tables.
+  // Returns a hash of the tables of a step. The hash is equal on ranks that use the same tables.
   static tensorflow::int64 UsedTables(const Step& step) {
     std::uint64_t hash = 1469598103934665603u;  // FNV-1a
     for (const TablePlan& table : step.tables) {
@@ -232,7 +232,7 @@ class RankExchange {
     return Put(&forward.Attr("used", UsedTables(*step)).Attr("facts", facts_), *beside, &step->forward);
   }
 
-  // Add the read of the rows that the ranks request from this rank, in rank order.
+  // Adds the read of the rows that the ranks request from this rank, in rank order.
   Status PutAskedRows(const Step& step, Node* no_row, TablePlan* table) {
     Port rows = table->variable, slots = {table->owned, 0};
     const bool at_home = !table->locals.empty();
@@ -251,14 +251,14 @@ class RankExchange {
     return Put(&looking, *table->plan, &table->rows);
   }
 
-  // Replace the plan of a table: its slots become positions in the received rows.
+  // Replaces the plan of a table. Its slots become positions in the received rows.
   Status ReadLocal(Step* plans, int index) {
     const Step& step = *plans;
     TablePlan& table = plans->tables[static_cast<std::size_t>(index)];
     const Port places = {step.forward, index};
     table.local = {step.forward, static_cast<int>(step.tables.size()) + index};
     if (!table.locals.empty()) {
-      // After the exchange, because table changes before its end invalidate older handles.
+      // The op runs after the exchange, because table changes before the end of the exchange invalidate older handles.
       NodeBuilder naming = NewNode(&graph_, "owned_rows", "AscNameRows");
       naming.Input(table.owned, 0).Input(step.owned.out()).Attr("table", table.table).ControlInput(step.forward);
       TF_RETURN_IF_ERROR(Put(&naming, *table.plan, &table.named));
@@ -274,7 +274,8 @@ class RankExchange {
     return Status::OK();
   }
 
-  // Send the sums of each table's gradients to the owners of the keys, and sum the received gradients in rank order.
+  // Adds the exchange that sends the sums of each table's gradients to the owners of the keys. Adds ops that sum the
+  // received gradients in rank order.
   Status PutBackward(Step* step) {
     std::vector<std::pair<Node*, const TablePlan*>> sums;
     std::vector<NodeBuilder::NodeOut> restore, values, indices;

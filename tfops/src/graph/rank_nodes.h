@@ -9,8 +9,8 @@
 
 namespace ascpipe {
 
-// Return a builder for a stateful op that replaces `stands_for`. Its name does not depend on the fetches, because a
-// session caches the kernels of stateful ops by name.
+// Returns a builder for a stateful op that replaces `stands_for`. The name of the op does not depend on the fetches,
+// because a session caches the kernels of stateful ops by name.
 inline tensorflow::NodeBuilder NodeFor(const tensorflow::Graph& graph, const tensorflow::Node& stands_for,
                                        const char* type) {
   return tensorflow::NodeBuilder(stands_for.name() + "/ascpipe_ranks", type, graph.op_registry());
@@ -32,22 +32,23 @@ struct GatedStep {
   tensorflow::int64 used;  // hash of its tables; equal on ranks that use the same tables
 };
 
-// Insert AscGate between IteratorGetNext, the source of `ticket`, and all readers. `ticket` becomes the output of the
-// gate. `owned` receives the ticket of the keys that all ranks request from this rank.
+// Inserts AscGate between IteratorGetNext, the source of *ticket, and all readers. *ticket becomes the output of the
+// gate. *owned receives the ticket of the keys that all ranks request from this rank.
 tensorflow::Status PutGate(tensorflow::Graph* graph, const GatedStep& step, Port* ticket, Port* owned);
 
-// Replace an AscLookup by an op that reads rows of AscForward; afterwards nothing reads the lookup. The slots are, or
-// will be, positions of its keys in these rows. `local`: the rows of its table.
+// Replaces an AscLookup by an op that reads rows of AscForward. Afterwards no op reads the lookup. The slots of the
+// lookup are, or will be, positions of its keys in these rows. `local` is the output with the rows of the lookup's
+// table.
 tensorflow::Status ReadWhatCame(tensorflow::Graph* graph, tensorflow::Node* lookup, const Port& local);
 
-// Divide the values of a sum by the number of ranks.
+// Divides the values of a sum by the number of ranks.
 tensorflow::Status PutAverage(tensorflow::Graph* graph, int ranks, tensorflow::Node* sum, tensorflow::Node** average);
 
-// Add AscApplied after all nodes that come after `backward`. If a step fails earlier, some tables may lack its updates,
-// and the other ranks must know this.
+// Adds AscApplied after all nodes that come after `backward`. If a step fails earlier, some tables may lack updates of
+// the step, and the other ranks must be notified.
 tensorflow::Status PutApplied(tensorflow::Graph* graph, tensorflow::Node* backward);
 
-// Return an error if a Horovod op reads the row numbers of an AscLookupGrad, as with hvd.DistributedOptimizer. Row
+// Returns an error if a Horovod op reads the row numbers of an AscLookupGrad, as with hvd.DistributedOptimizer. Row
 // numbers have no meaning on other ranks.
 tensorflow::Status RefuseGathered(const tensorflow::Node& sum);
 

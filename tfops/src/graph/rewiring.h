@@ -14,18 +14,18 @@ class Rewiring {
  public:
   Rewiring(const Reading& reading, tensorflow::Graph* graph) : reading_(reading), graph_(*graph) {}
 
-  // Return the current op or output for an op or output of the program.
+  // These functions return the current op or output for an op or output of the program.
   tensorflow::Node* OpOf(Item item) const;
   Port PortOf(Value value) const;  // no node for -1
   void AddWaits(const Nodes& waits, Nodes* all) const;
 
-  // Repoint the readers of a node that is replaced, and record the replacement.
+  // Repoints the readers of a node that is replaced, and records the replacement.
   tensorflow::Status Replace(tensorflow::Node* node, const std::vector<Port>& outputs, tensorflow::Node* waited_for);
 
-  // Record the op that replaces an item.
+  // Records the op that replaces an item.
   void Write(Item item, tensorflow::Node* node) { written_[item] = node; }
 
-  // Return replaced nodes that have no reader left, and ops without side effects that only such nodes read.
+  // Returns the replaced nodes that have no reader left, and the ops without side effects that only such nodes read.
   NodeSet Unread() const;
   void RemoveUnread();
 
@@ -34,7 +34,8 @@ class Rewiring {
   tensorflow::Graph& graph_;
   std::map<Item, tensorflow::Node*> written_;
   std::map<std::pair<tensorflow::Node*, int>, Port> moved_;  // outputs
-  std::map<tensorflow::Node*, tensorflow::Node*> replaced_;  // with the op that their successors wait for instead
+  std::map<tensorflow::Node*, tensorflow::Node*>
+      replaced_;  // replaced nodes, with the op that their successors now wait for
 };
 
 }  // namespace step

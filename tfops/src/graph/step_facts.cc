@@ -24,7 +24,7 @@ bool BeginsWith(const std::string& text, const std::string& with) { return text.
 
 bool IsVariable(const Node& node) { return Is(&node, {"VarHandleOp", "Variable", "VariableV2"}); }
 
-// Collectives of Horovod over all ranks, without collectives over a process set.
+// Returns true for a collective of Horovod over all ranks. Returns false for a collective over a process set.
 bool IsCollective(const Node& node) {
   const std::string& type = node.type_string();
   if (!BeginsWith(type, "Horovod")) return false;
@@ -33,13 +33,13 @@ bool IsCollective(const Node& node) {
   return IntOf(&node, "process_set_id") <= 0 && std::any_of(std::begin(kinds), std::end(kinds), is);
 }
 
-// The name by which Horovod matches the tensors of ranks.
+// Returns the name by which Horovod matches the tensors of ranks.
 std::string NameOf(const Node& collective) {
   const std::string& name = collective.name();
   return IsTrue(collective, "ignore_name_scope") ? name.substr(name.rfind('/') + 1) : name;
 }
 
-// The shortest decimal number that is read back as the same value.
+// Returns the shortest decimal number that is read back as the same value.
 template <typename Number>
 std::string Shortest(Number number) {
   for (int digits = 6;; ++digits) {
@@ -72,13 +72,14 @@ bool NumberOf(const Node* node, std::string* number) {
   }
 }
 
-// Return true if the search for constants ends at this node because its value comes from another step or a feed.
+// Returns true if the search for constants ends at this node because its value comes from another step or a feed.
 bool IsSource(const Node& node) {
   return IsVariable(node) || Is(&node, {"Placeholder", "PlaceholderWithDefault", "IteratorGetNext", "_Arg", "_Recv"}) ||
          BeginsWith(node.type_string(), "Asc");
 }
 
-// A number, or the constants that it is computed from; only "computed" if it depends on other ranks.
+// Returns a number as text, or the constants that it is computed from. Returns only "computed" if the number depends on
+// a collective or on too many nodes.
 std::string ValueOf(const Port& port) {
   std::string number;
   if (NumberOf(port.node, &number)) return number;
@@ -112,7 +113,7 @@ class Facts {
   std::map<std::string, std::multiset<std::string>> items_;
 };
 
-// The number of the table whose handles reach a node, or -1.
+// Returns the number of the table whose handles reach a node, or -1.
 int TableOfHandles(Node* handles) {
   int table = -1;
   VisitSources({handles}, [&table](const Node* node) {
@@ -162,7 +163,7 @@ void AddUpdateOfTable(const Node& update, const std::string& table, Facts* facts
   });
 }
 
-// The variable that an op of TensorFlow updates by a gradient, or null.
+// Returns the variable that an op of TensorFlow updates by a gradient, or null.
 const Node* UpdatedVariable(const Node& node, int* gradient) {
   const std::string& type = node.type_string();
   if (BeginsWith(type, "Asc") || type.find("Apply") == std::string::npos || node.num_inputs() == 0) return nullptr;

@@ -9,12 +9,13 @@
 
 namespace ascpipe {
 
-// Return the properties of the graph as the program wrote it, as lines for peers/likeness.h:
+// Returns the properties of the graph as the program wrote it, as lines for peers/likeness.h:
 // - the formula and parameters of each update of a table;
 // - combiners whose gradients are trained;
 // - Horovod ops over all ranks;
 // - type, shape, formula and parameters of each dense variable that is updated by the result of such an op.
-// Other variables and ops that do not train may differ. Ranks may have their own summaries, towers and inputs.
+// Other variables and ops that do not train may differ. For example, each rank may have different summaries, towers and
+// inputs.
 std::string FactsOf(const tensorflow::Graph& graph, const Pipeline& pipeline);
 
 }  // namespace ascpipe

@@ -32,17 +32,17 @@ struct Port {
 
 void ByName(Nodes* nodes);  // sorts by name, so that the order is reproducible
 
-// Return the source of input `place`. Nodes in the graph of a step have all inputs; otherwise the port has no node.
+// Returns the source of input `place`. If the node does not have the input, the port has no node.
 Port Source(const tensorflow::Node* node, int place);
 
 bool Is(const tensorflow::Node* node, std::initializer_list<const char*> types);
 
-// Read the value of a constant. Return false if the node is no constant.
+// Reads the value of a constant. Returns false if the node is no constant.
 bool ReadTensor(const tensorflow::Node* node, tensorflow::Tensor* tensor);
 bool ReadNumbers(const Port& port, Numbers* numbers);  // only integers
 bool IsNumber(const Port& port, std::int64_t number);
 
-// Return an integer attribute, or -1 if there is none.
+// Returns an integer attribute, or -1 if the node does not have the attribute.
 int IntOf(const tensorflow::Node* node, const char* attr);
 
 bool HasControlOutputs(const tensorflow::Node* node);
@@ -53,8 +53,8 @@ inline bool IsTrue(const tensorflow::Node& node, const char* attr) {
   return tensorflow::GetNodeAttr(node.attrs(), attr, &value).ok() && value;
 }
 
-// Visit nodes and all nodes that produce their data, each once. The search does not continue beyond a node for which
-// `visit` returns false.
+// Visits `left` and all nodes that produce their data. Each node is visited once. The search does not continue beyond a
+// node for which `visit` returns false.
 template <typename Visit>
 void VisitSources(Nodes left, const Visit& visit) {
   NodeSet seen(left.begin(), left.end());
@@ -68,7 +68,7 @@ void VisitSources(Nodes left, const Visit& visit) {
   }
 }
 
-// Visit nodes and all nodes that read their data, each once.
+// Visits `left` and all nodes that read their data. Each node is visited once.
 template <typename Visit>
 void VisitReaders(Nodes left, const Visit& visit) {
   NodeSet seen(left.begin(), left.end());
@@ -82,7 +82,7 @@ void VisitReaders(Nodes left, const Visit& visit) {
   }
 }
 
-// Return the ops that update table variables, including updates in conditionals.
+// Returns the ops that update table variables, including updates in conditionals.
 Nodes Updates(const Nodes& variables);
 
 // All successors or all predecessors of some nodes.
@@ -100,19 +100,19 @@ class Reached {
 
 // ---- changes
 
-// Add a node with control inputs, on the device of another node.
+// Adds a node with control inputs, on the device of another node.
 tensorflow::Status Place(tensorflow::Graph* graph, tensorflow::NodeBuilder* builder, const Nodes& after,
                          const tensorflow::Node& beside, tensorflow::Node** node);
 
-// Add a constant of two numbers.
+// Adds a constant of two numbers.
 tensorflow::Status PlacePair(tensorflow::Graph* graph, std::int64_t first, std::int64_t second,
                              const tensorflow::Node& beside, tensorflow::Node** node);
 
-// Repoint all readers and successors of a node to another node, which has the same outputs.
+// Repoints all readers and successors of a node to another node, which has the same outputs.
 tensorflow::Status Repoint(tensorflow::Graph* graph, tensorflow::Node* before, tensorflow::Node* now);
 
-// As above, with a port for each output and a node for the control edges. Readers of outputs without such a port are
-// not changed, nor are the inputs of `except`.
+// Repoints the readers of each output to a port, and the control edges to `waited_for`. Readers of outputs without a
+// port are not changed. The inputs of `except` are not changed either.
 tensorflow::Status Repoint(tensorflow::Graph* graph, tensorflow::Node* before, const std::vector<Port>& outputs,
                            tensorflow::Node* waited_for, const tensorflow::Node* except = nullptr);
 

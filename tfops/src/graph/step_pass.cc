@@ -20,7 +20,7 @@ using tensorflow::Status;
 namespace {
 
 // Name of a custom optimizer whose presence in the session configuration enables `OrderVariables`.
-// ascpipe/tf/incumbent/ascend/deterministic.py adds it. TensorFlow ignores unknown names.
+// ascpipe/tf/incumbent/ascend/deterministic.py adds this optimizer. TensorFlow ignores unknown names.
 constexpr char kAskedBy[] = "AscpipeDeterministic";
 
 bool IsAsked(const GraphOptimizationPassOptions& options) {
@@ -31,7 +31,7 @@ bool IsAsked(const GraphOptimizationPassOptions& options) {
 
 constexpr std::size_t kMostNamed = 4;  // names per log line
 
-// Log the lookups, joins and sums that are not merged, with the reasons.
+// Logs the lookups, joins and sums that are not merged, with the reasons.
 void Log(const step::Step& step, const step::Layout& layout) {
   std::set<step::Item> told;
   std::string text;
@@ -45,7 +45,7 @@ void Log(const step::Step& step, const step::Layout& layout) {
             << " lookups, these ops stay apart: " << text.substr(2);
 }
 
-// Read the graph of a step, decide its layout and apply it.
+// Reads the graph of a step, decides its layout and applies the layout.
 Status CompileStep(Graph* graph) {
   step::Reading reading;
   TF_RETURN_IF_ERROR(step::ReadStep(graph, &reading));
@@ -55,7 +55,7 @@ Status CompileStep(Graph* graph) {
   return step::WriteStep(layout, reading, graph);
 }
 
-// A session runs the pass once for each set of fetches, on the graph pruned to them.
+// A session runs the pass once for each set of fetches. The graph is pruned to these fetches.
 class StepPass : public tensorflow::GraphOptimizationPass {
  public:
   Status Run(const GraphOptimizationPassOptions& options) override {

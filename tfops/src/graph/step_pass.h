@@ -1,6 +1,7 @@
-// Changes of the graph of a step, which is the graph of the fetches of one session.run.  `step_pass.cc` applies them.
+// Changes of the graph of a step, which is the graph of the fetches of one session.run. `step_pass.cc` applies the
+// changes.
 //
-// No change alters a bit of a result. A change leaves ops that it does not recognise as they are.
+// No change alters a bit of a result. Ops that a change does not recognise stay unchanged.
 #ifndef ASCPIPE_GRAPH_STEP_PASS_H_
 #define ASCPIPE_GRAPH_STEP_PASS_H_
 
@@ -13,7 +14,7 @@ namespace ascpipe {
 // gradients that all ranks sent.
 tensorflow::Status ExchangeAmongRanks(tensorflow::Graph* graph);
 
-// Orders the ops of a deterministic session: readers of a variable come before its updates.
+// Orders the ops of a deterministic session, so that readers of a variable run before the updates of the variable.
 tensorflow::Status OrderVariables(tensorflow::Graph* graph);
 
 }  // namespace ascpipe

@@ -90,7 +90,7 @@ class Reader {
     return tensorflow::GetNodeAttr(node.attrs(), "max_norm", &how->max_norm);
   }
 
-  // Return the source of rows through ops that pass them on, and the control inputs of these ops.
+  // Follows ops that pass rows on, and returns the source of the rows. *waits receives the control inputs of these ops.
   static Port Trace(Port at, Nodes* waits) {
     while (Is(at.node, {"Identity", "StopGradient"}) && !HasControlOutputs(at.node)) {
       AddControlInputs(at.node, waits);
@@ -153,7 +153,7 @@ class Reader {
     return Status::OK();
   }
 
-  // Return the AscCombineRowsGrad that computes a gradient if a sum can replace it, else null.
+  // Returns the AscCombineRowsGrad that computes a gradient, or null if a sum cannot replace this op.
   static Node* GradientOfRows(const Node& sum, Port at, Nodes* passed) {
     Nodes between;
     for (; at.node->type_string() == "Identity"; at = Source(at.node, 0)) between.push_back(at.node);
@@ -169,7 +169,7 @@ class Reader {
     return at.node;
   }
 
-  // Set the rows of the slots, which a max_norm needs.
+  // Sets the rows of the slots, which are needed for a max_norm.
   void AddRows(const Port& rows, Sum* sum) {
     Nodes waits;
     const Lookup& lookup = LookupOf(FeatureOf(Trace(rows, &waits)));
@@ -206,7 +206,7 @@ class Reader {
     step_.order = OrderOf(numbered_.graph, order, reading_.ops, AbsorbedBySums());
   }
 
-  // Return the planned replacements by sums. Sums come after all their future inputs, and gated gradients wait for sums
+  // Returns the nodes that sums will replace. A sum comes after all its future inputs. Gated gradients wait for sums
   // instead of gradients of rows.
   Absorbed AbsorbedBySums() const {
     Absorbed absorbed;

@@ -1,4 +1,4 @@
-// Reads what the graph of a step does with tables.
+// Reads the ops on tables from the graph of a step.
 #ifndef ASCPIPE_GRAPH_STEP_READER_H_
 #define ASCPIPE_GRAPH_STEP_READER_H_
 
@@ -18,7 +18,7 @@ struct Reading {
   Nodes ops;                 // by item
   std::vector<Port> values;  // by value
   Nodes cuts;                // by index of the cut
-  // Control inputs of the ops between a lookup and its readers, and of the readers.
+  // Control inputs of the readers of a lookup, and of the ops between the lookup and its readers.
   std::vector<Nodes> waits_of_bags;
   std::vector<std::vector<Nodes>> waits_of_pieces;  // by join
   std::vector<Nodes> waits_of_sums;
@@ -26,7 +26,7 @@ struct Reading {
   std::unique_ptr<Shapes> shapes;        // null for a step without joins
 };
 
-// Read the graph of a step. Only this function knows ops by their names and follows ops that pass rows on.
+// Reads the graph of a step. Only this function identifies ops by their names and follows ops that pass rows on.
 tensorflow::Status ReadStep(tensorflow::Graph* graph, Reading* reading);
 
 }  // namespace step

@@ -28,7 +28,7 @@ class Writer {
 
   Status Write() {
     if (layout_.conflict.first >= 0) return Conflict();
-    // Plans are written first because the ops that read them use their outputs.
+    // Plans are written first, because other written ops use their outputs.
     for (const Group& plans : layout_.plans) TF_RETURN_IF_ERROR(WritePlans(plans));
     for (const Read& read : layout_.reads) TF_RETURN_IF_ERROR(WriteRead(read));
     for (const int bag : layout_.weight_gradients) TF_RETURN_IF_ERROR(WriteWeightGradient(bag));
@@ -74,7 +74,7 @@ class Writer {
     return Status::OK();
   }
 
-  // Write a lookup without the features that other ops read.
+  // Writes a lookup without the features that other ops read.
   Status WriteRest(const Read& read) {
     const Lookup& lookup = LookupOf(read.outputs[0].feature);
     Node* const before = reading_.ops[At(lookup.item)];
@@ -163,7 +163,7 @@ class Writer {
     return Status::OK();
   }
 
-  // Let nodes that wait for a gradient of rows, such as gated gradients, wait for the sum instead.
+  // Lets nodes that wait for a gradient of rows, such as gated gradients, wait for the sum instead.
   void WaitForSum(Node* of_rows, const Reached& before, Node* sum) {
     const std::vector<const Edge*> edges(of_rows->out_edges().begin(), of_rows->out_edges().end());
     for (const Edge* edge : edges) {
@@ -173,7 +173,7 @@ class Writer {
     }
   }
 
-  // Cut out columns of tensors whose other columns are read in place.
+  // Cuts columns out of tensors whose other columns are read in place.
   Status CutOthersOut() {
     std::set<Value> wholes;
     for (std::size_t sum = 0; sum < step_.sums.size(); ++sum) {
@@ -203,7 +203,7 @@ class Writer {
     return nodes;
   }
 
-  // Add an op with the control inputs of the first op of a group.
+  // Adds an op with the control inputs of the first op of a group.
   Status PlaceFor(const Group& group, const Nodes& nodes, NodeBuilder* builder, Node** node) {
     Nodes waits;
     AddControlInputs(nodes[0], &waits);
@@ -277,7 +277,7 @@ class Writer {
   Status WriteOrder() {
     for (const auto& edge : layout_.order) graph_.AddControlEdge(now_.OpOf(edge.first), now_.OpOf(edge.second));
     if (!layout_.evaluations_first.empty()) {
-      // One node in the middle keeps the number of edges linear.
+      // An intermediate node keeps the number of edges linear.
       NodeBuilder builder(graph_.NewName("ascpipe/evaluation_first"), "NoOp", graph_.op_registry());
       Nodes evaluations;
       for (const Item item : layout_.evaluations_first) evaluations.push_back(now_.OpOf(item));

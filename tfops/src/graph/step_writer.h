@@ -7,7 +7,8 @@
 namespace ascpipe {
 namespace step {
 
-// Apply the layout. Ops that the layout does not name stay unchanged, and so do ops that other nodes still read.
+// Applies the layout. Ops that the layout does not name stay unchanged. Ops that other nodes still read also stay
+// unchanged.
 tensorflow::Status WriteStep(const Layout& layout, const Reading& reading, tensorflow::Graph* graph);
 
 }  // namespace step

@@ -1,7 +1,8 @@
-// Runs a dataset map that does little more than submit ids on the thread that requests the batch.
+// Changes dataset maps that do little more than submit ids. Such a map then runs on the thread that requests the batch.
 //
-// TensorFlow runs the function of a map on its thread pool: it wakes a thread for each batch while the requesting
-// thread sleeps. The wake-up takes longer than AscSubmit, and so does the setup of the default executor in each run.
+// By default, TensorFlow runs the function of a map on its thread pool. It wakes a thread of the pool for each batch,
+// while the requesting thread sleeps. The wake-up takes longer than AscSubmit. The setup of the default executor in
+// each run also takes longer than AscSubmit.
 #include <algorithm>
 #include <string>
 
@@ -20,10 +21,10 @@ namespace {
 constexpr char kOnPool[] = "use_inter_op_parallelism";
 constexpr char kFunction[] = "f";
 constexpr char kExecutor[] = "_executor";  // attribute of a called function that selects its executor
-constexpr char kInOrder[] =
-    "SINGLE_THREADED_EXECUTOR";  // in TensorFlow: runs one op after another; all of them must be synchronous
+// Executor of TensorFlow that runs one op after another. All ops must be synchronous.
+constexpr char kInOrder[] = "SINGLE_THREADED_EXECUTOR";
 
-// Return true if a function submits ids and does nothing else that takes noticeable time.
+// Returns true if a function submits ids and does nothing else that takes noticeable time.
 bool OnlySubmits(const tensorflow::FunctionDef& function) {
   const auto& body = function.node_def();
   const auto submits = [](const tensorflow::NodeDef& node) { return node.op() == "AscSubmit"; };

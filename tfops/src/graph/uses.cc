@@ -1,4 +1,4 @@
-// Finds the final readers of an output, through ops that pass it on or ask for its shape.
+// Finds the final readers of an output. The search follows ops that pass the output on or read its shape.
 #include <algorithm>
 #include <set>
 
@@ -12,8 +12,8 @@ using tensorflow::Node;
 
 namespace {
 
-// Return true if an op only passes an input on, or computes shapes and sizes. Such an op is not needed if nothing reads
-// it.
+// Returns true if an op only passes an input on, or computes shapes and sizes. Such an op is not needed if nothing
+// reads its outputs.
 bool PassesOn(const Node& node) {
   if (node.op_def().is_stateful() || HasControlOutputs(&node)) return false;
   if (Is(&node, {"Identity", "StopGradient", "Reshape", "Squeeze", "ExpandDims"})) return true;
@@ -26,7 +26,8 @@ class UseSearch {
  public:
   UseSearch(const Ends& ends, std::vector<std::string>* readers) : ends_(ends), readers_(*readers) {}
 
-  // Return all uses. A use of kind kOther is always the only one. is_waited_for: control edges count as uses, too.
+  // Returns all uses. A use of kind kOther is always the only use. If `is_waited_for` is true, control edges count as
+  // uses, too.
   Uses Of(const Port& port, bool is_waited_for = false) {
     Uses uses;
     for (const Edge* edge : port.node->out_edges()) {
@@ -88,7 +89,7 @@ class UseSearch {
     return all;
   }
 
-  // Return the uses of an input of a gradient of rows. A sum replaces this gradient if only sums read it.
+  // Returns the uses of an input of a gradient of rows. A sum replaces this gradient if only sums read it.
   Uses ThroughGradientOfRows(const Edge& edge) {
     Node* const node = edge.dst();
     Uses uses = OfAll(node);
@@ -111,8 +112,8 @@ bool IsRead(const Node& node) {
   return std::any_of(edges.begin(), edges.end(), [](const Edge* edge) { return !edge->IsControlEdge(); });
 }
 
-// Add the control inputs of a gradient op. Gradients that are gated or used together wait for each other. Wait for the
-// whole tensor instead of its cuts, and skip gradients that nothing reads.
+// Adds the control inputs of a gradient op to *waits. Gradients that are gated or used together wait for each other.
+// The whole tensor is added instead of its cuts. Gradients that nothing reads are skipped.
 void AddWaits(const Ends& ends, const Node& node, Nodes* waits) {
   Nodes inputs;
   AddControlInputs(&node, &inputs);

@@ -1,5 +1,5 @@
 // Makes sessions deterministic. In the graph of a step, variables are read before they are updated, and sums of several
-// tensors are added in a fixed order (docs/internals/adr, 57).
+// tensors are added in a fixed order (ADR 57).
 #include <algorithm>
 #include <set>
 #include <string>
@@ -26,8 +26,8 @@ bool BeginsWithAny(const std::string& text, std::initializer_list<const char*> b
                      [&text](const std::string& begin) { return text.compare(0, begin.size(), begin) == 0; });
 }
 
-// Return true if an output of the op may share the memory of an input. If this memory belongs to a variable, readers of
-// the output read the variable.
+// Returns true if an output of the op may share the memory of an input. If this memory belongs to a variable, readers
+// of the output read the variable.
 bool MayAlias(const Node& node) {
   return node.IsSwitch() || node.IsMerge() || node.IsEnter() || node.IsExit() || node.IsNextIteration() ||
          Is(&node, {"AddN",
@@ -149,7 +149,7 @@ class VariableOrder {
     return uses;
   }
 
-  // Add an update, unless it is an initializer, which runs before anything can read the variable.
+  // Adds an update, unless the update is an initializer. An initializer runs before any op can read the variable.
   static void AddUpdate(const Node& variable, Node* update, Uses* uses) {
     if (update->name() != variable.name() + "/Assign") uses->updates.push_back(update);
   }
@@ -158,7 +158,7 @@ class VariableOrder {
     return frames_[static_cast<std::size_t>(node->id())].frame_name.empty();
   }
 
-  // Return true if a control edge may lead between two nodes: `from` must run whenever `to` runs.
+  // Returns true if a control edge may lead from `from` to `to`. `from` must run whenever `to` runs.
   bool MayLead(const Node* from, const Node* to) const {
     const step::Branch& first = branches_[static_cast<std::size_t>(from->id())];
     const step::Branch& second = branches_[static_cast<std::size_t>(to->id())];
@@ -168,8 +168,8 @@ class VariableOrder {
 
   // ---- readers first
 
-  // Add control edges from every reader to every update that the reader does not come after. Otherwise unordered
-  // updates run in the order of their names.
+  // Adds control edges from every reader to every update, except updates that the reader comes after. Updates that the
+  // program does not order run in the order of their names.
   void Order(const Uses& uses) {
     for (Node* update : uses.updates) {
       const Reached after(graph_, Reached::Way::kAfter, {update}), before(graph_, Reached::Way::kBefore, {update});
@@ -186,7 +186,7 @@ class VariableOrder {
     }
   }
 
-  // Find the ops that read the value of an edge, also through aliasing ops, except ops after an update.
+  // Finds the ops that read the value of an edge, directly or through aliasing ops. Ops after an update are excluded.
   static void AddReaders(const Edge* read, const Reached& after, std::set<const Node*>* seen, Nodes* readers) {
     Node* const node = read->dst();
     if (!node->IsOp() || read->IsControlEdge() || after.has(node) || node->type_string()[0] == '_') return;
@@ -196,9 +196,9 @@ class VariableOrder {
     for (const Edge* edge : node->out_edges()) AddReaders(edge, after, seen, readers);
   }
 
-  // Copy the value for readers in branches and loops, before the update. These ops may run never or many times, so no
-  // control edge can lead from them to an update outside. If the program makes some of them wait for an update, the
-  // order is left to TensorFlow.
+  // Copies the value before the update, for readers in branches and loops. Such readers may run never or many times, so
+  // no control edge can lead from such a reader to an update outside. If the program makes some of these readers wait
+  // for an update, TensorFlow decides the order.
   Status CopyIntoControlFlow(const Uses& uses) {
     const Reached after(graph_, Reached::Way::kAfter, uses.updates);
     std::set<const Node*> seen;
@@ -243,8 +243,8 @@ class VariableOrder {
 
   // ---- sums
 
-  // Replace AddN by ops that add two tensors each, from left to right. AddN starts with the input whose memory it may
-  // reuse, which depends on the ops that still hold it (ADR 14).
+  // Replaces AddN by ops that add two tensors each, from left to right. AddN starts with the input whose memory it may
+  // reuse. This input depends on the ops that still use the memory (ADR 14).
   Status AddInOneOrder(Node* sum) {
     const int count = IntOf(sum, "N");
     const tensorflow::DataType type = sum->output_type(0);

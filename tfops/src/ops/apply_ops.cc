@@ -1,5 +1,5 @@
 // Optimizers of rows in variables: AscApplyGradientDescent, AscApplyAdagrad, AscApplyLazyAdam and AscApplyFtrl.
-// AscUpdate applies one of them to several tables.
+// AscUpdate applies one of these optimizers to several tables.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -10,7 +10,8 @@
 
 namespace {
 
-// Inputs: variables of one shape (states), then scalars, then the gradient and its indices.
+// Shape function of the updates. The inputs are the variables of one shape (states), the scalars, the gradient, and the
+// indices of the gradient.
 template <typename Rule>
 tensorflow::Status ShapesOfUpdate(tensorflow::shape_inference::InferenceContext* c) {
   tensorflow::shape_inference::ShapeHandle state, rest, scalar, grad, rows, merged;
@@ -121,7 +122,8 @@ power: At most 0.
 rows, grad, indices, use_locking: See AscApplyGradientDescent.
 )doc");
 
-// Not stateful: a session caches kernels of stateful ops by name, and this op gets a new name for each set of fetches.
+// The op is not stateful, because a session caches kernels of stateful ops by name. This op has a new name for each set
+// of fetches, so the cache would grow.
 REGISTER_OP("AscUpdate")
     .Input("states: Ref(n_states * float)")
     .Input("numbers: m * float")
@@ -149,7 +151,7 @@ namespace ascpipe {
 
 namespace {
 
-// One table's part of an update: the numbers of its inputs, then their contents.
+// Part of an update for one table. The struct contains the numbers and the contents of the inputs.
 template <typename Rule, typename Index>
 struct TableUpdate {
   int state, grad, indices;  // numbers of inputs; `state` is the first state
@@ -159,7 +161,7 @@ struct TableUpdate {
 
   TableUpdate(int state, int grad, int indices) : state(state), grad(grad), indices(indices) {}
 
-  // Read and check all inputs.
+  // Reads and checks all inputs.
   tensorflow::Status Read(tensorflow::OpKernelContext* ctx, bool locked) {
     const tensorflow::OpKernel& op = ctx->op_kernel();
     const tensorflow::Tensor& gradient = ctx->input(grad);
@@ -231,7 +233,8 @@ tensorflow::Status ApplyRule(tensorflow::OpKernelContext* ctx, int tables, bool 
   return tensorflow::Status::OK();
 }
 
-// A formula: its numbers of variables and parameters, and the function that applies it.
+// A formula. The struct contains the numbers of its variables and parameters, and the function that applies the
+// formula.
 struct UpdateRule {
   int states, numbers;
   tensorflow::Status (*apply)(tensorflow::OpKernelContext* ctx, int tables, bool locked);
@@ -244,7 +247,7 @@ UpdateRule RuleOf(tensorflow::DataType index) {
           is_narrow ? &ApplyRule<Rule, tensorflow::int32> : &ApplyRule<Rule, tensorflow::int64>};
 }
 
-// Return the formula of an op that updates one table, without a function if there is no such op.
+// Returns the formula of an op that updates one table. The result has no function if there is no such op.
 UpdateRule FindRule(const std::string& op, tensorflow::DataType index) {
   if (op == "AscApplyGradientDescent") return RuleOf<GradientDescent>(index);
   if (op == "AscApplyAdagrad") return RuleOf<Adagrad>(index);
@@ -255,7 +258,8 @@ UpdateRule FindRule(const std::string& op, tensorflow::DataType index) {
 
 }  // namespace
 
-// Kernel of all five ops. The formula of an op other than AscUpdate is its own name, and the op has one table.
+// Kernel of all five ops. For an op other than AscUpdate, the name of the op selects the formula, and the op has one
+// table.
 class UpdateOp : public tensorflow::OpKernel {
  public:
   explicit UpdateOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
@@ -292,7 +296,7 @@ class UpdateOp : public tensorflow::OpKernel {
                   tables_, " tables of ", name);
   }
 
-  // Lock the variables in the order of their addresses, so that two updates never deadlock.
+  // Locks the variables in the order of their addresses, so that two updates never deadlock.
   std::vector<tensorflow::mutex*> Lock(tensorflow::OpKernelContext* ctx) const {
     std::vector<tensorflow::mutex*> mutexes;
     if (!use_locking_) return mutexes;

@@ -1,6 +1,6 @@
-// AscAttach maps variables onto the state of a table in this process; AscTableInit is the initial value of such a
-// variable. AscReadsLive returns whether a session reads the live tables. AscCut changes the access threshold or
-// feature eviction exactly between two training steps.
+// AscAttach maps variables onto the state of a table in this process. AscTableInit returns the initial value of such a
+// variable. AscReadsLive returns whether a session reads the live tables. AscCut changes the access threshold or evicts
+// keys exactly between two training steps.
 #include <vector>
 
 #include "bridge/cut.h"
@@ -153,7 +153,7 @@ class AttachOp : public tensorflow::OpKernel {
 
 namespace {
 
-// Empties the table and then inserts its rows.
+// Cut that empties the table and then inserts its rows.
 class ResetWait : public CutWait {
  public:
   ResetWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, Table* of, tensorflow::OpKernelContext* ctx,

@@ -125,7 +125,7 @@ using tensorflow::TensorShape;
 
 namespace {
 
-// Number of bags in the work unit of a thread.
+// Returns the number of bags in the work unit of a thread.
 std::int64_t BlockBags(const Bags& bags, std::int64_t dim) {
   return std::max<std::int64_t>(1, 4 * BlockRows(dim) / (1 + bags.positions / std::max<std::int64_t>(1, bags.count)));
 }
@@ -137,7 +137,7 @@ Status ReadBagAttributes(OpKernelConstruction* construction, Bags* bags) {
   return construction->GetAttr("max_norm", &bags->max_norm);
 }
 
-// Inputs of AscCombine and AscCombineWeightsGrad; only the latter may have slots.
+// Inputs of AscCombine and AscCombineWeightsGrad. Only AscCombineWeightsGrad may have slots.
 class CombineInputs : public tensorflow::OpKernel {
  public:
   explicit CombineInputs(OpKernelConstruction* construction) : OpKernel(construction) {

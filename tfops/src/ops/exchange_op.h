@@ -1,4 +1,5 @@
-// Base class of AscForward and AscBackward: one exchange of rows of all tables of a step with all ranks.
+// Base class of AscForward and AscBackward. Each op exchanges the rows of all tables of a step with all ranks in one
+// exchange.
 #ifndef ASCPIPE_OPS_EXCHANGE_OP_H_
 #define ASCPIPE_OPS_EXCHANGE_OP_H_
 
@@ -15,7 +16,7 @@
 
 namespace ascpipe {
 
-// Data to send, and objects that must live until it is sent.
+// Data to send, and objects that must live until the data is sent.
 struct Outgoing {
   std::vector<tensorflow::Tensor> tensors;
   std::deque<std::vector<float>> filled;
@@ -24,7 +25,7 @@ struct Outgoing {
   std::shared_ptr<const RankedBatch> batch;
 };
 
-// Where the rows of one input are stored.
+// Memory for the received rows of one input.
 struct Incoming {
   const std::vector<std::int64_t>* bounds;  // [ranks + 1]: boundaries of the rows of each rank
   std::int64_t dim;
@@ -43,16 +44,17 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
   virtual VerdictKind Expected() const = 0;
   virtual bool HasBackward() const { return false; }
   virtual std::shared_ptr<const std::string> Facts() const { return nullptr; }
-  // Read inputs again if tables have changed since the first read.
+  // Reads inputs again if tables have changed since the first read.
   virtual tensorflow::Status ReadAgain(tensorflow::OpKernelContext*, const StepEnd&) {
     return tensorflow::Status::OK();
   }
-  // Append the rows that input i sends.
+  // Appends the rows that input i sends.
   virtual tensorflow::Status Send(tensorflow::OpKernelContext* ctx, int i, const RowShares& shares, Outgoing* outgoing,
                                   std::vector<std::vector<Piece>>* to) = 0;
-  // Called when all ranks have sent the same kind of message for the same batch, before the rows are read.
+  // Agreed is called when all ranks have sent the same kind of message for the same batch. The received rows are read
+  // after the call.
   virtual void Agreed(StepEnd* step, Pipeline* pipeline, const PeerHeader& header) = 0;
-  // Allocate the outputs of input i.
+  // Allocates the outputs of input i.
   virtual tensorflow::Status Allocate(tensorflow::OpKernelContext* ctx, int i, const RowShares& shares,
                                       Incoming* incoming) = 0;
 

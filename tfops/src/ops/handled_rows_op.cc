@@ -1,5 +1,5 @@
-// Ops on the home rows of expansion tables. AscLocalRows copies the rows of a batch's keys and returns their handles;
-// AscNameRows returns handles only. AscReadRows and AscWriteRows read and write rows by handle.
+// Ops on the home rows of expansion tables. AscLocalRows copies the rows of a batch's keys and returns their handles.
+// AscNameRows returns only handles. AscReadRows and AscWriteRows read and write rows by handle.
 // AscApplyGradientDescentByAddress, AscApplyAdagradByAddress and AscApplyLazyAdamByAddress are optimizers of such rows.
 #include <algorithm>
 #include <memory>
@@ -43,7 +43,7 @@ table: Number of the table, at most 254.
 dim: Length of an embedding.
 )doc");
 
-// Not stateful, for the same reason as AscPlans.
+// The op is not stateful, for the same reason as AscPlans.
 REGISTER_OP("AscNameRows")
     .Input("slots: int32")
     .Input("ticket: int64")
@@ -184,7 +184,7 @@ class NameRowsOp : public tensorflow::OpKernel {
         ctx, slots.dims() == 1 && ticket.dims() == 0,
         Refuse(Code::kInvalidArgument, type_string(), ": slots and ticket have shapes ", slots.shape().DebugString(),
                " and ", ticket.shape().DebugString(), ", expected a vector and a scalar"));
-    std::shared_ptr<Pipeline> pipeline;  // keeps its memory mapped while rows are read
+    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped while rows are read
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindExpansionTable(table_, &pipeline, &table));
     OP_REQUIRES_OK(ctx, Examine(*pipeline->table(table_)));
@@ -250,7 +250,7 @@ class ReadRowsOp : public tensorflow::OpKernel {
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
-    std::shared_ptr<Pipeline> pipeline;  // keeps its memory mapped while rows are read
+    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped while rows are read
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindHandledRows(ctx, width_, &pipeline, &table));
     const tensorflow::Tensor& handles = ctx->input(0);
@@ -277,7 +277,7 @@ class WriteRowsOp : public tensorflow::OpKernel {
                 Refuse(Code::kInvalidArgument, "AscWriteRows: rows have shape ", rows.shape().DebugString(), " for ",
                        count, " handles, expected [", count, ", width]. Nothing was written"));
     const std::int64_t width = rows.dim_size(1);
-    std::shared_ptr<Pipeline> pipeline;  // keeps its memory mapped while rows are written
+    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped while rows are written
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindHandledRows(ctx, width, &pipeline, &table));
     const RowWrites writes = {table.home, AsInt64(handles), count, width, rows.flat<float>().data(), add_};
@@ -307,7 +307,7 @@ class ApplyByAddressOp : public tensorflow::OpKernel {
                 Refuse(Code::kInvalidArgument, type_string(), ": the gradient has shape ", grad.shape().DebugString(),
                        " for ", count, " handles, expected [", count, ", dim]. Nothing was updated"));
     const std::int64_t dim = grad.dim_size(1);
-    std::shared_ptr<Pipeline> pipeline;  // keeps its memory mapped while rows are updated
+    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped while rows are updated
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindHandledRows(ctx, dim * Rule::kStates, &pipeline, &table));
     if (table.home.data == nullptr) return;  // all handles are 0

@@ -56,7 +56,8 @@ shapes: Known shapes of the restore indexes; [] for none.
 slot_widths: For an expansion table, whose n_state is 1: the length of each optimizer slot in a home row.
 )doc");
 
-// Not stateful: sessions cache kernels of stateful ops by name, and this op gets a new name for each set of fetches.
+// The op is not stateful, because a session caches kernels of stateful ops by name. This op has a new name for each set
+// of fetches, so the cache would grow.
 REGISTER_OP("AscPlans")
     .Input("ticket: int64")
     .Input("state: Ref(n_state * float)")
@@ -127,7 +128,7 @@ k: Number of features of the table in this stream.
 
 namespace ascpipe {
 
-// Kernel of both ops: AscNextPlan has one table.
+// Kernel of AscNextPlan and AscPlans. AscNextPlan has one table.
 class NextPlanOp : public tensorflow::AsyncOpKernel {
  public:
   explicit NextPlanOp(tensorflow::OpKernelConstruction* construction) : AsyncOpKernel(construction) {

@@ -11,7 +11,7 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// Not stateful, for the same reason as AscPlans.
+// The op is not stateful, for the same reason as AscPlans.
 REGISTER_OP("AscForward")
     .Input("owned: int64")
     .Input("slots: n * int32")
@@ -112,7 +112,7 @@ class ForwardOp : public ExchangeOp {
   bool HasBackward() const override { return has_backward_; }
   std::shared_ptr<const std::string> Facts() const override { return facts_; }
 
-  // Gather the rows again from the slots, which the claims or new answers have filled again. Nothing else reads the
+  // Gathers the rows again from the slots. The new claims or answers have overwritten the slots. No other op reads the
   // rows.
   Status ReadAgain(OpKernelContext* ctx, const StepEnd& step) override {
     for (int i = 0; i < n_; ++i) {

@@ -1,5 +1,5 @@
-// AscLookup and AscRestoreRows look up the rows of all features of one table, in the table or in a copy of the batch's
-// rows. AscRead does this for several tables; it also combines bags, and writes rows next to other columns.
+// AscLookup looks up the rows of all features of one table. AscRestoreRows looks up the rows in a copy of the batch's
+// rows. AscRead looks up the rows of several tables. It also combines bags, and writes rows next to other columns.
 #include <algorithm>
 #include <deque>
 #include <string>
@@ -73,7 +73,7 @@ places: int32[distinct ids] of AscLocalRows: a row of `local`, with 2^30 added f
 restore, default_row, embeddings, k: See AscLookup.
 )doc");
 
-// Not stateful, for the same reason as AscPlans.
+// The op is not stateful, for the same reason as AscPlans.
 REGISTER_OP("AscRead")
     .Input("rows: n * float")
     .Input("slots: n * int32")
@@ -177,7 +177,7 @@ class ReadOp : public tensorflow::OpKernel {
   }
 
  private:
-  // Attributes of a feature that is combined.
+  // Attributes of a combined feature.
   struct Known {
     int weights = -1;
     Bags bags = {};

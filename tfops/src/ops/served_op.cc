@@ -75,8 +75,8 @@ rows: float, the shape of the keys followed by dim.
 dim: Length of a row of the table.
 )doc");
 
-// A separate op and not an output of AscServedLookup: TensorFlow cannot load a graph that has shapes for fewer outputs
-// than the op has, and models exported earlier contain such graphs.
+// AscServedLookupFound is a separate op instead of an output of AscServedLookup. TensorFlow cannot load a graph that
+// has shapes for fewer outputs than the op has, and models exported earlier contain such graphs.
 REGISTER_OP("AscServedLookupFound")
     .Input("table: resource")
     .Input("keys: T")
@@ -112,7 +112,7 @@ class OpenServedTableOp : public tensorflow::OpKernel {
       table->Unref();
       return;
     }
-    // Without the lock of the resource manager, because this reads the whole file.
+    // The file is opened without the lock of the resource manager, because the whole file is read.
     std::unique_ptr<TableFile> file;
     const auto share = [ctx](std::int64_t total, std::int64_t block, const Blocks::Work& work) {
       ShareBlocks(ctx, total, block, work);
@@ -128,7 +128,7 @@ class OpenServedTableOp : public tensorflow::OpKernel {
   tensorflow::int64 seal_;
 };
 
-// Kernel of both ops.
+// Kernel of AscServedLookup and AscServedLookupFound.
 class ServedLookupOp : public tensorflow::OpKernel {
  public:
   explicit ServedLookupOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {

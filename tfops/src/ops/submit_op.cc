@@ -1,4 +1,4 @@
-// AscSubmit passes the ids of one batch to the pipeline. AscCycleEnd returns whether a batch is the last one of a
+// AscSubmit passes the ids of one batch to the pipeline. AscCycleEnd returns whether a batch is the last batch of a
 // gradient accumulation cycle.
 #include <atomic>
 
@@ -118,7 +118,7 @@ class SubmitOp : public tensorflow::OpKernel {
   }
 
  private:
-  // Return the number of a new source. A kernel lives as long as its iterator.
+  // Returns the number of a new source. A kernel lives as long as its iterator.
   static std::int64_t NewSource() {
     static std::atomic<std::int64_t> sources{0};
     return ++sources;

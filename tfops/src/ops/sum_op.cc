@@ -1,4 +1,4 @@
-// AscLookupGrad sums the gradients of the lookups of one table by row. AscSum does this for several tables.
+// AscLookupGrad sums the gradients of the lookups of one table by row. AscSum sums the gradients of several tables.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -15,7 +15,7 @@ namespace {
 
 using tensorflow::shape_inference::InferenceContext;
 
-// Set the shapes of the outputs of table `i` of `n`; `slots` is the number of the input with its slots.
+// Sets the shapes of the outputs of table `i` of `n`. `slots` is the number of the input with the table's slots.
 tensorflow::Status SetShapes(InferenceContext* c, int slots, int i, int n, tensorflow::int64 dim) {
   tensorflow::shape_inference::ShapeHandle vector;
   TF_RETURN_IF_ERROR(c->WithRank(c->input(slots), 1, &vector));
@@ -74,7 +74,7 @@ partial: True if `slots` also has ids of other features. Ids that no feature of 
   a row without a gradient is not trained.
 )doc");
 
-// Not stateful, for the same reason as AscPlans.
+// The op is not stateful, for the same reason as AscPlans.
 REGISTER_OP("AscSum")
     .Input("rows: r * float")
     .Input("slots: n * int32")
@@ -141,7 +141,7 @@ using tensorflow::Status;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-// Kernel of both ops. AscLookupGrad has one table, no bags, and one gradient tensor per feature.
+// Kernel of AscLookupGrad and AscSum. AscLookupGrad has one table, no bags, and one gradient tensor per feature.
 class SumOp : public tensorflow::OpKernel {
  public:
   explicit SumOp(OpKernelConstruction* construction) : OpKernel(construction) {
@@ -272,7 +272,7 @@ class SumOp : public tensorflow::OpKernel {
                   grads.shape().DebugString(), ", expected ", rows.DebugString());
   }
 
-  // Read the gradient of a feature from columns of a matrix. `rows`: the shape of the feature's rows.
+  // Reads the gradient of a feature from columns of a matrix. `rows` is the shape of the feature's rows.
   Status ReadColumns(const Tensor& grads, const TensorShape& rows, int feature, BagGradient* lookup) const {
     const bool has_rank = rows.dims() == 1 || rows.dims() == 2;
     const std::int64_t batch = has_rank ? rows.dim_size(0) : -1, dim = At(dims_, At(tables_, feature));

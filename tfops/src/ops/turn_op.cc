@@ -1,11 +1,12 @@
-// AscTurn waits until a batch may be trained, before its step evaluates.
+// AscTurn waits until a batch may be trained. The evaluations of the step run after AscTurn.
 #include "bridge/plan_wait.h"
 #include "bridge/status.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// Not stateful: sessions cache kernels of stateful ops by name, and this op gets a new name for each set of fetches.
+// The op is not stateful, because a session caches kernels of stateful ops by name. This op has a new name for each set
+// of fetches, so the cache would grow.
 REGISTER_OP("AscTurn")
     .Input("ticket: int64")
     .Attr("table: int")

@@ -13,8 +13,8 @@
 
 namespace {
 
-// Input 1 contains the keys, and input `per_key` has their shape. The two inputs after `per_key` describe the initial
-// rows.
+// Shape function of the ops. Input 1 contains the keys, and input `per_key` has their shape. The two inputs after
+// `per_key` describe the initial rows.
 template <int per_key>
 tensorflow::Status ShapeOfRows(tensorflow::shape_inference::InferenceContext* c) {
   tensorflow::shape_inference::ShapeHandle keys, unused, out;
@@ -63,8 +63,8 @@ table: Number of a table of the running pipeline, or -1. The seed, kind, paramet
   the inputs and attributes; a restored checkpoint may have changed them.
 )doc");
 
-// As above, for the inputs of a lookup. A boolean tensor of existing keys would take longer to compute than this op
-// runs.
+// AscLookupWithInitialRows receives the inputs of a lookup. Computing a boolean tensor of existing keys would take
+// longer than this op.
 REGISTER_OP("AscLookupWithInitialRows")
     .Input("rows: float")
     .Input("keys: T")
@@ -92,7 +92,7 @@ completed: float, with the shape of rows.
 
 namespace ascpipe {
 
-// Kernel of both ops.
+// Kernel of AscWithInitialRows and AscLookupWithInitialRows.
 class WithInitialRowsOp : public tensorflow::OpKernel {
  public:
   explicit WithInitialRowsOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
@@ -154,7 +154,7 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
   }
 
  private:
-  // Return true if the input is a boolean tensor of keys that have rows, instead of slots and a restore index.
+  // Returns true if the input is a boolean tensor of keys that have rows, instead of slots and a restore index.
   bool is_found_given() const { return parameters_ == 3; }
 
   tensorflow::Status CheckShapes(tensorflow::OpKernelContext* ctx) const {

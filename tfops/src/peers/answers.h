@@ -9,8 +9,8 @@
 
 namespace ascpipe {
 
-// Questions overlap, and answers arrive in any order: each answer contains the number of its question. Not
-// thread-safe.
+// Questions may overlap, and answers may arrive in any order, so each answer contains the number of its question. The
+// class is not thread-safe.
 class Answers {
  public:
   // Opens a question and returns its number.
@@ -18,10 +18,10 @@ class Answers {
     open_[++last_];
     return last_;
   }
-  // Takes lines "NUMBER TEXT" of a rank. Answers to closed questions are dropped.
+  // Stores the answers of a rank, which are lines "NUMBER TEXT". Drops answers to closed questions.
   void Hear(int rank, const std::string& lines);
-  // Returns true and closes the question if all ranks from 1 on have answered.  *answers: by rank; "" for rank 0 and
-  // for ranks that have not answered.
+  // Returns true and closes the question if all ranks from 1 on have answered. *answers contains the answers by rank.
+  // An answer is "" for rank 0 and for ranks that have not answered.
   bool Take(std::int64_t number, int ranks, std::vector<std::string>* answers);
   // Closes a question whose answers are not needed.
   void Drop(std::int64_t number) { open_.erase(number); }

@@ -1,5 +1,5 @@
-// Wire format of the keys that one rank requests from another in one batch (docs/internals/protocol.md, "The section of
-// keys").
+// Wire format of the keys that one rank requests from another rank in one batch (docs/internals/protocol.md, "The
+// section of keys").
 #ifndef ASCPIPE_PEERS_ASKED_KEYS_H_
 #define ASCPIPE_PEERS_ASKED_KEYS_H_
 
@@ -12,14 +12,14 @@
 
 namespace ascpipe {
 
-// Return the rank that owns a key: |key| modulo the number of ranks, the same as in ascpipe/kernels/dealing.py.
+// Returns the rank that owns a key: |key| modulo the number of ranks. ascpipe/kernels/dealing.py uses the same formula.
 inline int OwnerOf(std::int64_t key, int ranks) {
   const std::uint64_t magnitude = key < 0 ? 0 - static_cast<std::uint64_t>(key) : static_cast<std::uint64_t>(key);
   return static_cast<int>(magnitude % static_cast<std::uint64_t>(ranks));
 }
 
-// Head of one batch. It is followed by counts int64[tables], then for each table keys int64[count] and weights
-// int32[count]. Each array is padded to 8 bytes.
+// Head of one batch. The head is followed by int64[tables] with the number of keys of each table. Then each table has
+// keys int64[count] and weights int32[count]. Each array is padded to 8 bytes.
 struct AskedHead {
   std::int64_t bytes;  // total, including this head
   std::int64_t stream;
@@ -38,8 +38,8 @@ struct FrameKeys {
   const std::vector<std::int64_t>* owners;  // [ranks + 1], starting at 0: boundaries of the keys of each owner
 };
 
-// Append the keys that a rank requests from each owner in one batch. `keys`: by table, or null for none. Sets `bytes`
-// and `closed` of the head.
+// Appends the keys that a rank requests from each owner in one batch. `keys` has one element per table, or is null if
+// the rank cannot train the batch. Sets `bytes` and `closed` of the head.
 void PutAsked(AskedHead head, const std::vector<FrameKeys>* keys, std::vector<std::vector<Piece>>* to,
               std::vector<std::shared_ptr<const void>>* keeps);
 
@@ -59,7 +59,7 @@ struct AskedBy {
   std::int64_t tables;
 };
 
-// Parse and check the data after a head.
+// Parses and checks the data after a head.
 CoreStatus ReadAsked(const AskedHead& head, const std::uint8_t* data, std::int64_t bytes, const AskedBy& by,
                      Asked* asked);
 

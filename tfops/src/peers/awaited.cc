@@ -50,8 +50,8 @@ void AwaitedRanks::Hear(const std::vector<PeerHeader>& headers, Clock::time_poin
   }
 }
 
-// Return true if ranks have sent something recently. Then the ranks that had nothing to exchange are the ones to wait
-// for.
+// Returns true if ranks have sent something recently. In this case this rank waits for the ranks that had nothing to
+// exchange.
 bool AwaitedRanks::IsFresh(Clock::time_point now) const { return now - heard_ < kFresh; }
 
 std::string AwaitedRanks::StateOf(int rank, bool has_answered) const {
@@ -75,7 +75,7 @@ std::string AwaitedRanks::NameWithState(int rank, Clock::time_point now) const {
 
 std::string AwaitedRanks::Names(Clock::time_point now) const {
   const bool fresh = IsFresh(now);
-  // An idle rank can receive questions, so a rank that asks does not wait for it.
+  // An idle rank can receive questions, so a rank that asks does not wait for idle ranks.
   const bool asks = ranks_[static_cast<std::size_t>(rank_)].header.kind == PeerKind::kAsk;
   std::vector<int> late, others;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {

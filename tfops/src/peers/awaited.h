@@ -1,4 +1,4 @@
-// State of the other ranks as known to this rank: their last headers, and when they last made progress.
+// State of the other ranks as known to this rank: their last headers, and the times of their last progress.
 #ifndef ASCPIPE_PEERS_AWAITED_H_
 #define ASCPIPE_PEERS_AWAITED_H_
 
@@ -14,30 +14,31 @@ namespace ascpipe {
 // Hash of this boot and process namespace. Processes with the same hash see each other in /proc.
 std::uint64_t ThisMachine();
 
-// Not thread-safe.
+// The class is not thread-safe.
 class AwaitedRanks {
  public:
   using Clock = std::chrono::steady_clock;
 
   AwaitedRanks(int rank, int ranks, Clock::time_point now);
 
-  // Takes the headers of all ranks from one exchange.
+  // Stores the headers of all ranks from one exchange.
   void Hear(const std::vector<PeerHeader>& headers, Clock::time_point now);
-  // Report that this rank has worked on a question of rank 0, and did not wait for other ranks in this time.
+  // Records that this rank has worked on a question of rank 0, and did not wait for other ranks in this time.
   void NoteOwnWork(Clock::time_point now) { progressed_ = now; }
 
-  // Return when a busy rank last made progress.
+  // Returns the time at which a busy rank last made progress.
   Clock::time_point progressed() const { return progressed_; }
-  // Return when any rank last made progress with a question of rank 0.
+  // Returns the time at which any rank last made progress with a question of rank 0.
   Clock::time_point worked() const { return worked_; }
-  // Return when a rank last made progress with a question of rank 0.
+  // Returns the time at which the given rank last made progress with a question of rank 0.
   Clock::time_point worked(int rank) const { return ranks_[static_cast<std::size_t>(rank)].worked; }
 
-  // Return a description of the ranks that this rank waits for, such as "rank 1, which ...".
+  // Returns a description of the ranks that this rank waits for, such as "rank 1, which ...".
   std::string Names(Clock::time_point now) const;
-  // Return the description of one rank.
+  // Returns the description of one rank.
   std::string NameWithState(int rank, Clock::time_point now) const;
-  // Describe ranks on this machine whose processes have exited or are stopped by a signal; "" if there are none.
+  // Describes the ranks on this machine whose processes have exited or are stopped by a signal. Returns "" if there are
+  // no such ranks.
   std::string Lost() const;
 
  private:

@@ -1,4 +1,5 @@
-// Statistics of a rank's exchanges for `ascpipe status` and `ascpipe timeline`, and the rank that others wait for.
+// Statistics of a rank's exchanges for `ascpipe status` and `ascpipe timeline`, including the rank that other ranks
+// wait for.
 #ifndef ASCPIPE_PEERS_FIGURES_H_
 #define ASCPIPE_PEERS_FIGURES_H_
 
@@ -12,21 +13,21 @@
 
 namespace ascpipe {
 
-// Used by one thread. An exchange ends at nearly the same time on all ranks. So the rank with the longest busy time
-// before the next exchange is the one that the others waited for. No clocks are compared.
+// An object is used by one thread. An exchange ends at nearly the same time on all ranks. Therefore the other ranks
+// waited for the rank with the longest busy time before the next exchange. The clocks of ranks are not compared.
 class PeerFigures {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `shared`: shared memory for the statistics, or null. `spans`: ring for the recorded exchanges, or null.
+  // `shared` is shared memory for the statistics, or null. `spans` is the ring for the recorded exchanges, or null.
   PeerFigures(layout::Exchanges* shared, SpanRing* spans, int rank, int ranks);
 
-  // Start an exchange. Return the time in us since the previous exchange of this rank, or 0 for the first.
+  // Starts an exchange. Returns the time in us since the previous exchange of this rank, or 0 for the first exchange.
   std::int64_t Begin(const PeerHeader& header, Clock::time_point now);
   void Sent(const std::vector<std::int64_t>& sizes);  // bytes, by rank
-  // End an exchange. The time of a heartbeat is not counted.
+  // Ends an exchange. The time of a heartbeat is not counted.
   void End(const std::vector<std::int64_t>& sizes, Clock::time_point now);
-  // Compare the headers of all ranks and record the exchange.
+  // Compares the headers of all ranks and records the exchange.
   void Compare(const std::vector<PeerHeader>& headers);
 
  private:
@@ -35,7 +36,7 @@ class PeerFigures {
   layout::Exchanges own_{};
   layout::Exchanges* const record_;
   SpanRing* const spans_;
-  layout::ExchangeSpan span_{};  // exchange under way, or the last one
+  layout::ExchangeSpan span_{};  // exchange in flight, or the last exchange
   bool is_pulse_ = false;
   Clock::time_point begun_, over_;
   Clock::time_point ended_;               // end of the last exchange without a heartbeat, or zero

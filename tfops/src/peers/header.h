@@ -1,4 +1,5 @@
-// Header of a message: what a rank sends in one exchange. It has a fixed size and precedes each message.
+// Header of a message, which describes the action of a rank in one exchange. The header has a fixed size and precedes
+// each message.
 #ifndef ASCPIPE_PEERS_HEADER_H_
 #define ASCPIPE_PEERS_HEADER_H_
 
@@ -32,7 +33,7 @@ enum class AskPhase : std::int32_t {
   kEnd,      // as kCollect, and the text contains the result
 };
 
-// Why a rank is kBusy.
+// Reason for which a rank is kBusy.
 enum class Doing : std::int32_t {
   kOther,     // the program does something else
   kAsked,     // executes a question of rank 0
@@ -50,7 +51,7 @@ struct PeerHeader {
   std::uint64_t tables = 0;          // hash of the tables that the step uses
   std::uint64_t facts = 0;           // kForward, kRead: hash of the facts that all ranks must share
   std::string cause;                 // why this rank's step fails; empty: it does not fail
-  // Set by Peers.
+  // Peers sets the members below.
   std::int64_t sequence = 0;    // number of the exchange
   std::int64_t busy_us = 0;     // time since the previous exchange of this rank
   Doing doing = Doing::kOther;  // kBusy
@@ -61,7 +62,7 @@ struct PeerHeader {
   std::uint64_t change_hash = 0;  // hash of all changes
   std::uint64_t signature = 0;    // hash of the signature that all ranks must share
 
-  // Return true if this is a heartbeat: the rank has nothing to exchange.
+  // Returns true for a heartbeat, which a rank sends if it has nothing to exchange.
   bool is_pulse() const { return kind == PeerKind::kIdle || kind == PeerKind::kBusy; }
   bool has_batch() const {
     return kind == PeerKind::kGate || kind == PeerKind::kForward || kind == PeerKind::kBackward ||
@@ -84,7 +85,8 @@ constexpr std::int64_t kHeaderBytes = 512;
 inline std::int64_t FilledUp(std::int64_t bytes) { return (bytes + kSectionUnit - 1) / kSectionUnit * kSectionUnit; }
 
 void WriteHeader(const PeerHeader& header, const SectionSizes& sizes, std::uint8_t* out);  // writes kHeaderBytes
-// Parse and check the header of a message of `bytes` bytes. All sections are within the message.
+// Parses and checks the header of a message of `bytes` bytes. Returns an error unless all sections are within the
+// message.
 CoreStatus ReadHeader(const std::uint8_t* message, std::int64_t bytes, PeerHeader* header, SectionSizes* sizes);
 
 }  // namespace ascpipe

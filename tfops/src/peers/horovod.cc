@@ -14,7 +14,7 @@
 #include "core/error_codes.gen.h"
 #include "peers/header.h"
 
-// Classes of Horovod 0.28.1 (CPU build) with its ABI. The order of members and virtual functions must match its
+// Classes with the ABI of Horovod 0.28.1 (CPU build). The order of members and virtual functions must match Horovod's
 // library.
 namespace horovod {
 namespace common {
@@ -85,7 +85,7 @@ constexpr std::size_t kReasonBytes = 160;     // maximum length of an error text
 constexpr int kProcessor = -1;                // Horovod's device number of the CPU
 constexpr std::int64_t kWords = kSectionUnit / 8;
 
-// Rows of 64 bytes, because Horovod counts splits in int32 rows.
+// Tensor with rows of 64 bytes. Horovod counts the rows of a split in int32, so rows are larger than one byte.
 class Rows : public hvd::Tensor {
  public:
   Rows(std::shared_ptr<std::vector<std::uint8_t>> bytes, std::int64_t rows) : bytes_(std::move(bytes)), rows_(rows) {}
@@ -114,7 +114,7 @@ class Splits : public hvd::Tensor {
   const std::vector<std::int32_t> splits_;
 };
 
-// Memory for results of Horovod: output 0 contains the messages, output 1 their sizes.
+// Memory for results of Horovod. Output 0 contains the messages, and output 1 contains their sizes.
 class ExchangeOutput : public hvd::OpContext {
  public:
   explicit ExchangeOutput(std::shared_ptr<std::vector<std::uint8_t>> into) : bytes_(std::move(into)) {}
@@ -157,7 +157,7 @@ class ExchangeOutput : public hvd::OpContext {
   std::shared_ptr<Splits> splits_;
 };
 
-// Return the first sentence of an error, without the source location of Horovod's build, "[/path/file.cc:136] ".
+// Returns the first sentence of an error, without the source location of Horovod's build, "[/path/file.cc:136] ".
 std::string FirstSentence(std::string text) {
   const std::size_t begin = text.compare(0, 1, "[") == 0 ? text.find("] ") : std::string::npos;
   if (begin != std::string::npos) text = text.substr(begin + 2);
@@ -189,7 +189,8 @@ class HorovodExchanges : public Transport {
            {});
       return;
     }
-    // Reuse the memory of the previous exchange if nothing reads it any more: new pages cost more than the copy.
+    // Reuse the memory of the previous exchange if nothing reads it any more, because new pages cost more than the
+    // copy.
     if (into_ == nullptr || into_.use_count() > 1) into_ = std::make_shared<std::vector<std::uint8_t>>();
     const auto exchange = std::make_shared<ExchangeOutput>(into_);
     const hvd::Status begun = enqueue_(

@@ -1,4 +1,4 @@
-// Transport over Horovod's alltoall. It is called from C++, so that no session or graph waits in it.
+// Transport over Horovod's alltoall. C++ code calls the alltoall, so that no session or graph waits in it.
 #ifndef ASCPIPE_PEERS_HOROVOD_H_
 #define ASCPIPE_PEERS_HOROVOD_H_
 
@@ -11,7 +11,8 @@ namespace ascpipe {
 
 class HorovodTransport {
  public:
-  // `library`: path of the Horovod library that this process has loaded and initialised. ascpipe does not link to it.
+  // Creates the transport. `library` is the path of the Horovod library that this process has loaded and initialised.
+  // ascpipe does not link to this library.
   static CoreStatus Make(const std::string& library, int rank, int size, std::unique_ptr<Transport>* transport);
 };
 

@@ -27,7 +27,7 @@ Items ItemsOf(const std::string& text) {
 
 bool BeginsWith(const std::string& text, const std::string& with) { return text.compare(0, with.size(), with) == 0; }
 
-// Return the part of a value that differs from another value.
+// Returns the part of a value that differs from another value.
 std::string Shown(const std::string& value, const std::string& other) {
   if (value.size() <= kMostShown) return value.empty() ? "nothing" : value;
   const std::size_t most = std::min(value.size(), other.size());
@@ -42,8 +42,8 @@ class Comparison {
   Comparison(const std::string& first, const std::string& other, std::size_t rank)
       : mine_(ItemsOf(first)), its_(ItemsOf(other)), rank_(rank) {}
 
-  // Return the first difference among the items that `counts` accepts. An item of one rank alone must also be accepted
-  // by `counts_alone`.
+  // Returns the first difference among the items that `counts` accepts. An item that only one rank has is a difference
+  // only if `counts_alone` also accepts it.
   template <typename Counts, typename CountsAlone>
   std::string First(const Counts& counts, const CountsAlone& counts_alone) const {
     const std::map<std::string, std::string> its(its_.begin(), its_.end()), mine(mine_.begin(), mine_.end());
@@ -98,8 +98,8 @@ std::string DifferenceOfSteps(const std::vector<std::string>& texts, const std::
   for (std::size_t rank = 1; rank < texts.size(); ++rank) {
     if (texts[rank] == texts[0]) continue;
     const Comparison comparison(texts[0], texts[rank], rank);
-    // Compare other items first. They usually cause differences in names of collectives, and their error is more
-    // precise.
+    // Other items are compared first. Differences of these items usually cause the differences in names of collectives,
+    // and their errors are more precise.
     std::string found =
         comparison.First([&](const std::string& item) { return !is_collective(item); },
                          [](const std::string& item, std::size_t) { return !BeginsWith(item, kVariableItem); });

@@ -1,4 +1,4 @@
-// Compares what must be alike on all ranks: lines "ITEM<tab>VALUE".
+// Compares properties that must be equal on all ranks. The properties are lines "ITEM<tab>VALUE".
 #ifndef ASCPIPE_PEERS_LIKENESS_H_
 #define ASCPIPE_PEERS_LIKENESS_H_
 
@@ -7,16 +7,17 @@
 
 namespace ascpipe {
 
-// Prefixes of items of a step with rules of their own.
+// Prefixes of the items of a step that have special rules.
 constexpr char kCollectiveItem[] = "collective ";  // Horovod op: ranks hang if names differ
 constexpr char kVariableItem[] = "variable ";      // dense model: a rank may have additional variables
 
-// Returns the first difference of the texts, by rank: "ITEM is A on rank 0 and B on rank 1"; "" if they are equal.
+// Returns the first difference of the texts of all ranks, such as "ITEM is A on rank 0 and B on rank 1". Returns "" if
+// the texts are equal.
 std::string DifferenceOf(const std::vector<std::string>& texts);
 
-// Return the first difference of one step. `collectives`: by rank, the lines of all Horovod ops in the rank's graph. A
-// collective in the step of one rank must occur in the graphs of all ranks. If it occurs in a rank's graph but not in
-// its step, the rank may run it in another step; *apart then describes it.
+// Returns the first difference of one step. `collectives` contains, by rank, the lines of all Horovod ops in the rank's
+// graph. A collective in the step of one rank must occur in the graphs of all ranks. If a collective occurs in a rank's
+// graph but not in its step, the rank may run the collective in another step. *apart then describes this difference.
 std::string DifferenceOfSteps(const std::vector<std::string>& texts, const std::vector<std::string>& collectives,
                               std::string* apart);
 

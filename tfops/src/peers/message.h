@@ -1,4 +1,4 @@
-// Messages of one exchange. A rank sends a header, its signature if it is new, keys and rows.
+// Messages of one exchange. A message contains a header and five sections: signature, facts, answer, keys and rows.
 #ifndef ASCPIPE_PEERS_MESSAGE_H_
 #define ASCPIPE_PEERS_MESSAGE_H_
 
@@ -13,7 +13,7 @@
 
 namespace ascpipe {
 
-// Bytes of a message, not owned.
+// Bytes of a message. The struct does not own the bytes.
 struct Piece {
   const void* data;
   std::int64_t bytes;
@@ -27,7 +27,7 @@ struct Received {
 
 // Sections of the messages to each rank.
 struct Sections {
-  std::string signature;  // these three are the same for all ranks; empty: not sent
+  std::string signature;  // like the next two members, equal for all ranks; empty: not sent
   std::string facts;      // of the step; empty: not sent
   std::string answer;     // to a question of rank 0; empty: none
   std::vector<std::vector<Piece>> keys, rows;
@@ -44,12 +44,12 @@ struct Messages {
 
 std::int64_t BytesOf(const std::vector<Piece>& pieces);
 
-// Build the messages to all ranks. Reuses *buffer unless it has other users.
+// Builds the messages to all ranks. Reuses *buffer unless it has other users.
 Parcel MakeMessages(const PeerHeader& header, const Sections& sections,
                     std::shared_ptr<std::vector<std::uint8_t>>* buffer);
-// Parse the messages of `ranks` ranks in exchange `sequence`.
+// Parses the messages of `ranks` ranks in exchange `sequence`.
 CoreStatus ReadMessages(const Parcel& parcel, int ranks, std::int64_t sequence, Messages* messages);
-// Return true if each rank has ended, so that no other exchange is needed.
+// Returns true if each rank has ended, so that no other exchange is needed.
 bool AllHaveEnded(const Parcel& parcel);
 
 std::uint64_t HashOf(const std::string& text);

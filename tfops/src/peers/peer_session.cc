@@ -40,7 +40,7 @@ PeerAction Tell(PeerRequest request, const PeerVerdict& verdict, bool has_rows =
   return action;
 }
 
-// Return the names of the collectives of a step from its facts.
+// Returns the names of the collectives of a step from the facts of the step.
 std::string CollectivesOf(const std::string& facts) {
   std::istringstream lines(facts);
   std::string names;
@@ -85,7 +85,7 @@ bool PeerSession::BeginLeave() {
 
 // ---- what may be sent
 
-// Return true if a request may be sent in the current state.
+// Returns true if a request may be sent in the current state.
 bool PeerSession::MayBeSent(const PeerHeader& header) const {
   switch (state_) {
     case PeerState::kFree:
@@ -99,8 +99,8 @@ bool PeerSession::MayBeSent(const PeerHeader& header) const {
   }
 }
 
-// Return true if a request has a lease, or has read tables, that another stream or a question of rank 0 needs. A failed
-// step has already returned its lease.
+// Returns true if a request must be put aside for another stream or a question of rank 0. Such a request holds the
+// lease or has read tables. A failed step need not be put aside, because it has already released the lease.
 bool PeerSession::MustYield(const PeerHeader& header) const {
   if (!header.cause.empty()) return false;
   const bool claims = header.kind == PeerKind::kForward, reads = header.kind == PeerKind::kRead;
@@ -146,8 +146,8 @@ PeerMove PeerSession::Send(PeerRequest request) {
   return MoveOf(Kind::kSend);
 }
 
-// Wait until an exchange ends, times out, or must be reported on stderr. A heartbeat has no timeout, unless another
-// request waits for its end.
+// Waits until an exchange ends, times out, or must be reported on stderr. A heartbeat has no timeout, unless another
+// request waits for the end of the heartbeat.
 PeerMove PeerSession::Await(const Around& around) {
   const PeerRequest* waits = &current_;
   if (stopped_) return MoveOf(Kind::kGiveUpExchange, waits);
@@ -165,7 +165,7 @@ PeerMove PeerSession::Await(const Around& around) {
 }
 
 PeerMove PeerSession::MoveOfBroken(const Around& around) {
-  // A step that still runs waits in a collective of the program. Only a shutdown of the engine ends it.
+  // A step that still runs waits in a collective of the program. Only a shutdown of the engine ends this wait.
   if (!engine_ended_ && around.has_steps && around.now - broken_since_ > limits_.end_after) {
     engine_ended_ = true;
     return MoveOf(Kind::kEndEngine);
@@ -179,7 +179,7 @@ PeerMove PeerSession::MoveOfBroken(const Around& around) {
   return engine_ended_ ? PeerMove() : WaitUntil(around.now + kLookEvery);
 }
 
-// Send a heartbeat if this rank has exchanged nothing for some time.
+// Sends a heartbeat if this rank has exchanged nothing for some time.
 PeerMove PeerSession::Pulse(const Around& around) {
   const bool is_away =
       departure_ == Departure::kLeft || (departure_ == Departure::kLeaves && state_ == PeerState::kFree);
@@ -194,7 +194,7 @@ PeerMove PeerSession::Pulse(const Around& around) {
   return Send(std::move(pulse));
 }
 
-// Return true if a step with collectives of the program has used no processor time for wait_timeout.
+// Returns true if a step with collectives of the program has used no processor time for wait_timeout.
 bool PeerSession::IsStuck(const Around& around) {
   if (!WatchesStep()) return false;
   const double wall_ns = std::chrono::duration<double, std::nano>(around.now - step_.computed).count();
@@ -280,7 +280,8 @@ PeerState PeerSession::After(const PeerVerdict& verdict, const PeerRequest& requ
   }
 }
 
-// Return true if a request is queued again. Otherwise it receives the verdict. `state_` is the state after the verdict.
+// Returns true if a request is queued again. Otherwise the request receives the verdict. `state_` is the state after
+// the verdict.
 bool PeerSession::SendsAgain(const PeerRequest& request, const PeerVerdict& verdict) const {
   const PeerHeader& mine = request.header;
   if (mine.is_pulse() || MustYield(mine)) return false;
@@ -302,7 +303,7 @@ PeerActions PeerSession::Fail(const CoreStatus& why, bool others_know, Time now)
 }
 
 PeerActions PeerSession::GiveUp(const CoreStatus& why, Time now) {
-  // Without an exchange between a step and its gradients, the step itself is abandoned.
+  // If no exchange is in flight between a step and its gradients, the step itself is abandoned.
   if (state_ == PeerState::kStep && exchange_ == Exchange::kNone && poisoned_.ok()) poisoned_ = why;
   return Break(why, PeerState::kBroken, now);
 }
@@ -332,7 +333,8 @@ PeerActions PeerSession::Break(const CoreStatus& why, PeerState state, Time now)
   return actions;
 }
 
-// If gradients of a step are not exchanged, its tables contain only some of the updates.
+// Returns the action that reports the failure of a request. If the gradients of a step are not exchanged, the step's
+// tables contain only some of its updates.
 PeerAction PeerSession::Failure(PeerRequest request, const CoreStatus& why) {
   const bool half = request.header.kind == PeerKind::kBackward;
   if (half && poisoned_.ok()) poisoned_ = why;

@@ -1,6 +1,6 @@
-// State machine that decides what a rank exchanges with the other ranks, and when. It takes events and returns actions,
-// without a thread, lock, clock or socket. peers.h adds the thread and the transport; verdict.h computes the verdict of
-// all ranks.
+// State machine that decides which messages a rank exchanges with the other ranks, and when. Its functions receive
+// events and return actions. It has no thread, lock, clock or socket. peers.h adds the thread and the transport.
+// verdict.h computes the verdict of all ranks.
 //
 // | state    | this rank sends                           | entered by                      | left by               |
 // |----------|-------------------------------------------|---------------------------------|-----------------------|
@@ -36,12 +36,14 @@ struct PeerRequest {
   std::vector<std::vector<Piece>> rows;      // by rank; empty: none
   std::shared_ptr<const void> keeps;         // keeps the bytes of `rows` until the exchange has ended
   std::shared_ptr<const std::string> facts;  // kForward, kRead: facts of the step that all ranks must share, or null
-  // kForward: gradients follow. Nothing else is sent before them because other ranks wait for them.
+  // True if gradients follow a kForward request. Nothing else is sent before the gradients, because other ranks wait
+  // for them.
   bool has_backward = false;
-  // Called once, on the thread of Peers or of the caller; must not block. The claim must be put aside if the verdict is
-  // kTurn (another stream comes first) or kAsked (rank 0 asks a question).
+  // Function that is called once with the verdict, on the thread of Peers or of the caller. It must not block. It must
+  // put the claim aside if the verdict is kTurn (another stream is next) or kAsked (rank 0 asks a question).
   std::function<void(const PeerVerdict&, const Received& rows)> done;
-  // Set by Peers: when the wait for other ranks started, and how long this rank had exchanged nothing before.
+  // Peers sets the members below. `since` is the start of the wait for other ranks. `busy_us` is the time since the
+  // previous exchange of this rank.
   std::chrono::steady_clock::time_point since;
   std::int64_t busy_us = 0;
   bool was_sent = false;
@@ -71,14 +73,14 @@ struct PeerAction {
 };
 using PeerActions = std::vector<PeerAction>;  // in the order of execution
 
-// The next thing that the thread does.
+// Next action of the thread.
 struct PeerMove {
   enum class Kind {
     kWait,       // wait for an event, at most until a given time
     kSend,       // start the exchange of current(), or call PassGate
     kSayWait,    // print a line about the wait of a request, then call Next again
     kEndEngine,  // shut the engine down, then call Next again
-    // Call GiveUp with one of these errors:
+    // Call GiveUp with the error of one of the three kinds below:
     kGiveUpExchange,  // the other ranks do not answer a request
     kGiveUpTurn,      // this rank has no request of the stream that is next
     kGiveUpStep,      // the step hangs in a collective of the program
@@ -119,31 +121,31 @@ class PeerSession {
 
   // ---- events of any thread
 
-  // Add a request. Without an action, it waits in the queue.
+  // Adds a request. If no action is returned, the request waits in the queue.
   PeerActions Enter(PeerRequest request, bool is_next);
-  // Report that this rank has done its part of a question of rank 0.
+  // Reports that this rank has done its part of a question of rank 0.
   void Resume();
-  // Start the shutdown of this rank. Return true for the first call.
+  // Starts the shutdown of this rank. Returns true for the first call.
   bool BeginLeave();
   void NoteLeft() { departure_ = Departure::kLeft; }
   void Stop() { stopped_ = true; }
 
-  // ---- events of the thread that exchanges
+  // ---- events of the exchanging thread
 
   PeerMove Next(const Around& around);
-  // End the gate in current() without an exchange, because its keys have arrived.
+  // Ends the gate in current() without an exchange, because the keys of the gate have arrived.
   PeerActions PassGate();
-  // Report the end of an exchange.
+  // Reports the end of an exchange.
   PeerActions Conclude(const std::vector<PeerHeader>& headers, const PeerVerdict& verdict, Time now);
-  // Report that an exchange has failed, which breaks this rank. `others_know`: the other ranks know this, or have the
-  // same error.
+  // Reports that an exchange has failed, which breaks this rank. `others_know` is true if the other ranks know about
+  // the failure or have the same error.
   PeerActions Fail(const CoreStatus& why, bool others_know, Time now);
-  // Report that this rank is broken because of a timeout that Next returned.
+  // Reports that this rank is broken because of a timeout that Next returned.
   PeerActions GiveUp(const CoreStatus& why, Time now);
-  // Report the end of an exchange that no request waits for. `others_know`: the others know that this rank is broken,
-  // or cannot be informed.
+  // Reports the end of an exchange that no request waits for. `others_know` is true if the other ranks know that this
+  // rank is broken, or cannot be informed.
   void EndLate(bool others_know);
-  // Report that the thread ends.
+  // Reports that the thread ends.
   PeerActions Finish();
 
   // ---- state
@@ -159,14 +161,14 @@ class PeerSession {
   const Step& step() const { return step_; }
   const CoreStatus& broken() const { return broken_; }
   const CoreStatus& poisoned() const { return poisoned_; }
-  // Return true if Next needs the processor time of this process.
+  // Returns true if Next needs the processor time of this process.
   bool WatchesStep() const {
     return state_ == PeerState::kStep && exchange_ == Exchange::kNone && !step_.collectives.empty();
   }
   bool MayClaim(int stream) const { return !DoesItsPart() && (state_ != PeerState::kTurn || turn_ == stream); }
 
  private:
-  enum class Exchange { kNone, kAwaited, kLate };  // kLate: under way, without a waiting request
+  enum class Exchange { kNone, kAwaited, kLate };  // kLate: in flight, without a waiting request
   enum class Departure { kStays, kLeaves, kLeft };
 
   bool DoesItsPart() const { return state_ == PeerState::kSaves || state_ == PeerState::kChanges; }

@@ -39,7 +39,7 @@ Peers::Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings sett
       signatures_(static_cast<std::size_t>(transport_->size())),
       collectives_(signatures_.size()),
       facts_(signatures_.size()) {
-  // Only threads of the user's program handle signals.
+  // This thread blocks all signals, because only threads of the user's program handle signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -118,7 +118,7 @@ void Peers::Run() {
           Send(&lock);
           continue;
         }
-        // The keys arrived with an exchange of another thread. Ranks whose thread was later pass their gate as well.
+        // The keys have arrived with an exchange of another thread. Ranks whose thread was slower also pass the gate.
         actions = session_.PassGate();
         break;
       }
@@ -270,7 +270,8 @@ void Peers::End(std::unique_lock<std::mutex>* lock) {
   lock->lock();
 }
 
-// Read the messages of all ranks. Return the error that breaks this rank, and whether the others have the same error.
+// Reads the messages of all ranks. Returns the error that breaks this rank. Sets *others_know if the other ranks have
+// the same error.
 CoreStatus Peers::Read(const Parcel& parcel, Messages* messages, PeerVerdict* verdict, bool* others_know) {
   const CoreStatus status = ReadMessages(parcel, size(), sequence_, messages);
   if (!status.ok()) return status;

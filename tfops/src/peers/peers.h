@@ -1,8 +1,9 @@
 // Exchanges messages with the other ranks, one exchange at a time, and reports the verdict that all ranks reach.
 //
-// All exchanges use one Horovod name, so any messages of two ranks are matched, and Decide compares them. A dedicated
-// thread makes the exchanges. No other thread waits inside the transport, and each wait here has a timeout. PeerSession
-// decides what is sent and what follows; Peers adds the lock, the thread and the transport.
+// All exchanges use one Horovod name. Therefore Horovod matches any messages of two ranks, and Decide compares the
+// messages. A dedicated thread makes the exchanges. No other thread waits inside the transport, and each wait in Peers
+// has a timeout. PeerSession decides which messages are sent and which actions follow. Peers adds the lock, the thread
+// and the transport.
 #ifndef ASCPIPE_PEERS_PEERS_H_
 #define ASCPIPE_PEERS_PEERS_H_
 
@@ -31,7 +32,7 @@ namespace ascpipe {
 
 constexpr char kSignatureEnd = '\x1e';  // in the text sent once by each rank, between signature and collectives
 
-// Convert seconds to a duration of the clock.
+// Converts seconds to a duration of the clock.
 inline std::chrono::steady_clock::duration Limit(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
       std::chrono::duration<double>(seconds < 1e9 ? seconds : 1e9));
@@ -41,13 +42,13 @@ inline std::chrono::steady_clock::duration Limit(double seconds) {
 class PeerKeys {
  public:
   virtual ~PeerKeys() = default;
-  // Append pieces for each rank, including the keys of the header's batch; `keeps` keeps their bytes alive.
+  // Appends pieces for each rank, including the keys of the header's batch. *keeps keeps the bytes of the pieces alive.
   virtual void Pack(const PeerHeader& header, std::vector<std::vector<Piece>>* to,
                     std::shared_ptr<const void>* keeps) = 0;
-  // Take the keys from all ranks. Called before `done`, even if the verdict is a failure.
+  // Stores the keys from all ranks. Unpack is called before `done`, even if the verdict is a failure.
   virtual CoreStatus Unpack(const Received& keys) = 0;
-  // Return true if all keys that a gate waits for have arrived. Called before a header is sent, so that all ranks find
-  // the same result.
+  // Returns true if all keys that a gate waits for have arrived. IsKnown is called before a header is sent, so that all
+  // ranks get the same result.
   virtual bool IsKnown(const PeerHeader& gate) const = 0;
 };
 
@@ -58,16 +59,18 @@ class Peers {
     double idle_after_s = 0.5;  // idle time before a heartbeat
     double warn_after_s = 5;    // a longer wait prints a line on stderr, and again every 10 s
     double end_after_s = 5;     // after a failure, the engine is shut down if a step of the program still runs
-    std::string signature;      // must be alike on all ranks (peers/likeness.h)
+    std::string signature;      // must be equal on all ranks (peers/likeness.h)
     std::string collectives;    // ops of Horovod in the program's graph, in the same form
     layout::Exchanges* figures = nullptr;  // in shared memory, or null
     std::shared_ptr<SpanRing> spans;       // ring of recorded exchanges; null: not recorded
-    // Called when batches of other streams may be claimed, or when rank 0 has received an answer.
+    // Function that is called when batches of other streams may be claimed, or when rank 0 has received an answer.
     std::function<void()> on_change;
-    // Called on ranks other than 0 when rank 0 asks a question. After kSave and kChange nothing is sent before Resume.
+    // Function that is called on ranks other than 0 when rank 0 asks a question. After kSave and kChange, nothing is
+    // sent before Resume.
     std::function<void(PeerAsk)> on_ask;
     std::function<bool()> has_steps;  // returns true while a step of the program runs; null: never; any thread
-    // Returns a counter that grows while this process makes progress with questions of rank 0; null: none. Any thread.
+    // Function that returns a counter, or null. The counter grows while this process makes progress with questions of
+    // rank 0. Any thread may call the function.
     std::function<std::int64_t()> work;
   };
 
@@ -77,38 +80,40 @@ class Peers {
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
 
-  // Queue an exchange.
+  // Queues an exchange.
   void Exchange(PeerRequest request);
-  // Queue an exchange before all others, because other ranks wait for it.
+  // Queues an exchange before all other exchanges, because other ranks wait for it.
   void ExchangeNext(PeerRequest request);
-  // Record a change of tables between two steps, with its hash.
+  // Records a change of tables between two steps, with the hash of the change.
   void NoteChange(std::uint64_t hash);
 
-  // Report that this rank has done its part of a question of rank 0, so that exchanges continue. Called after on_ask
-  // was called.
+  // Reports that this rank has done its part of a question of rank 0, so that exchanges continue. Call Resume after
+  // on_ask was called.
   void Resume();
-  // Send one line of text to rank 0 with the next exchange.
+  // Sends one line of text to rank 0 with the next exchange.
   void Answer(const std::string& text);
-  // Rank 0: return the answers of a rank since the last call, one per line.
+  // Returns the answers of a rank since the last call, one answer per line. Only rank 0 calls TakeAnswers.
   std::string TakeAnswers(int rank);
-  // State of a rank, and seconds since it last made progress with a question of rank 0.
+  // StateOf returns the state of a rank. SilenceOf returns the seconds since a rank last made progress with a question
+  // of rank 0.
   std::string StateOf(int rank) const;
   double SilenceOf(int rank) const;
-  // Seconds since any rank last made progress with a question of rank 0.
+  // Returns the seconds since any rank last made progress with a question of rank 0.
   double Silence() const;
-  // Return true if a batch of this stream may be claimed: no other stream and no question of rank 0 comes first.
+  // Returns true if a batch of this stream may be claimed. Returns false if another stream or a question of rank 0
+  // comes first.
   bool MayClaim(int stream) const;
 
-  // Return why this rank has stopped exchanging messages; ok if it has not.
+  // Returns the reason for which this rank has stopped exchanging messages, or OK if this rank has not stopped.
   CoreStatus Broken() const;
-  // Return why no rank may use its tables any more; ok if they are usable.
+  // Returns the reason for which no rank may use its tables any more, or OK if the tables are usable.
   CoreStatus Poisoned() const;
 
-  // Announces that this rank shuts down, and waits for the other ranks until the timeout. While a question is open, it
-  // waits until no rank has made progress for wait_timeout_s.  `cause`: the error of this rank's program, or "".
-  // Idempotent.
+  // Announces that this rank shuts down, and waits for the other ranks until the timeout. While a question of rank 0 is
+  // open, Leave waits until no rank has made progress for wait_timeout_s. `cause` is the error of this rank's program,
+  // or "". Leave is idempotent.
   void Leave(int timeout_ms, std::string cause = "");
-  // Stop the thread. Idempotent.
+  // Stops the thread. Stop is idempotent.
   void Stop();
 
  private:
@@ -117,7 +122,7 @@ class Peers {
     CoreStatus status;
     Parcel parcel;
   };
-  // Shared with callbacks of the transport, because an abandoned exchange may end after Peers is destroyed.
+  // Callbacks of the transport share this struct, because an abandoned exchange may end after Peers is destroyed.
   struct Meeting {
     std::mutex mutex;
     std::condition_variable changed;
@@ -154,14 +159,14 @@ class Peers {
   std::vector<std::string> heard_;  // rank 0: answers by rank
   std::int64_t changes_ = 0;
   std::uint64_t change_hash_ = 0;
-  std::shared_ptr<Reply> reply_;  // of the exchange under way, or null
+  std::shared_ptr<Reply> reply_;  // of the exchange in flight, or null
 
-  // Used only by the thread.
+  // Only the thread uses the members below.
   PeerFigures figures_;
   std::int64_t sequence_ = 0;  // of the last exchange
   bool has_signed_ = false;    // the signature was sent
   std::set<std::uint64_t> facts_sent_;
-  // Received from the other ranks, by rank.
+  // Signatures and collectives that the ranks have sent, by rank.
   std::vector<std::string> signatures_, collectives_;
   std::vector<std::map<std::uint64_t, std::string>> facts_;  // by rank, then by hash
   bool told_apart_ = false;                                  // a line about different collectives was printed

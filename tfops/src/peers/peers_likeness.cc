@@ -1,4 +1,4 @@
-// Peers: comparison of what must be alike on all ranks, and error texts of exchanges.
+// Peers: comparison of properties that must be equal on all ranks, and error texts of exchanges.
 #include <algorithm>
 
 #include "core/error_codes.gen.h"
@@ -8,7 +8,7 @@
 
 namespace ascpipe {
 
-// Stores signatures and facts, which ranks send only once.
+// Stores signatures and facts. A rank sends each of them only once.
 void Peers::Learn(const Messages& messages) {
   for (std::size_t rank = 0; rank < signatures_.size(); ++rank) {
     const std::string& both = messages.signatures[rank];
@@ -21,7 +21,7 @@ void Peers::Learn(const Messages& messages) {
   }
 }
 
-// Returns the difference between ranks, or "". All ranks return the same, because they have the same messages.
+// Returns the difference between ranks, or "". All ranks return the same result, because they have the same messages.
 std::string Peers::Difference(const std::vector<PeerHeader>& headers, const PeerVerdict& verdict) {
   const auto differ = [&headers](std::uint64_t PeerHeader::*field) {
     return std::any_of(headers.begin(), headers.end(),
@@ -41,7 +41,7 @@ std::string Peers::Difference(const std::vector<PeerHeader>& headers, const Peer
   return found;
 }
 
-// Add the code and the remedy to the cause of a failure.
+// Adds the code and the remedy to the cause of a failure.
 void Peers::Explain(PeerVerdict* verdict) const {
   if (verdict->kind == VerdictKind::kFail) {
     verdict->cause = Error(kE314, verdict->cause, ". No table was changed by this step").text();

@@ -1,4 +1,4 @@
-// Peers: texts about waits for other ranks. The lock is held.
+// Peers: texts about waits for other ranks. The caller holds the lock.
 #include <chrono>
 
 #include "core/error_codes.gen.h"
@@ -16,7 +16,7 @@ std::int64_t SecondsSince(Clock::time_point begin) {
 
 }  // namespace
 
-// "rank 0 trains batch 7 and has waited 5 s for rank 1, which ..."
+// Returns a text such as "rank 0 trains batch 7 and has waited 5 s for rank 1, which ...".
 std::string Peers::Waits(const PeerRequest& waits) const {
   const PeerHeader& header = waits.header;
   return Text("rank ", rank(), " ", NameOf(header.kind), header.has_batch() ? Text(" batch ", header.ticket) : "",
@@ -53,8 +53,8 @@ CoreStatus Peers::GivenUpStep() const {
                settings_.wait_timeout_s, " s)");
 }
 
-// Return the error after the end of exchanges on all ranks. It names ranks of this machine that have exited or are
-// stopped.
+// Returns the error after the end of exchanges on all ranks. The error names the ranks of this machine that have exited
+// or are stopped.
 CoreStatus Peers::Ended(const CoreStatus& why) const {
   if (why.text().compare(0, 4, kE312.number) != 0) return why;
   const std::string lost = awaited_.Lost();

@@ -76,7 +76,7 @@ bool RankedStream::NameOf(std::int64_t local, BatchName* name) const {
   return true;
 }
 
-// Return true if the distinct keys of a frame, or of a batch without a frame, are final.
+// Returns true if the distinct keys of a frame, or of a batch without a frame, are final.
 bool RankedStream::IsDeduplicated(std::int64_t frame) const {
   if (frame < 0) return frame != Ticket::kParked;
   for (int index = 0; index < local_->ring().tables(); ++index) {
@@ -104,7 +104,7 @@ bool RankedStream::IsKnown(const BatchName& name) const {
   return std::all_of(found->second->asked.begin(), found->second->asked.end(), [](const Asked& a) { return a.came; });
 }
 
-// Find the distinct keys of each owner.
+// Finds the distinct keys of each owner.
 CoreStatus RankedStream::Deal(Entry* entry, std::vector<FrameKeys>* keys) const {
   for (int index = 0; index < local_->ring().tables(); ++index) {
     const PartView part(local_->ring(), entry->local->record(), index);
@@ -138,7 +138,7 @@ void RankedStream::Pack(const BatchName& until, std::vector<std::vector<Piece>>*
     const auto hold = std::make_shared<TicketHold>();
     if (entry->local->TryHold()) *hold = TicketHold(entry->local);  // keeps its frame while the message is built
     const std::int64_t frame = hold->get() == nullptr ? Ticket::kClosed : entry->local->state();
-    if (!IsDeduplicated(frame)) return;  // batches are sent in order, so later ones wait for this one
+    if (!IsDeduplicated(frame)) return;  // batches are sent in order, so later batches wait for this batch
     entry->shares.resize(static_cast<std::size_t>(local_->ring().tables()));
     std::vector<FrameKeys> keys;
     if (frame >= 0) entry->status = Deal(entry, &keys);
@@ -179,7 +179,7 @@ CoreStatus RankedStream::Unpack(int from, const AskedHead& head, const std::uint
 
 namespace {
 
-// Keys that all ranks request from this rank: one feature per table, in rank order.
+// Batch with the keys that all ranks request from this rank. Each table has one feature, with the keys in rank order.
 class AskedBatch : public Batch {
  public:
   std::vector<std::vector<std::int64_t>> keys;
@@ -188,7 +188,7 @@ class AskedBatch : public Batch {
 
 }  // namespace
 
-// Submit a batch to the owned ring after all ranks have sent their keys.
+// Submits a batch to the owned ring after all ranks have sent their keys.
 void RankedStream::Complete(const BatchName& name, Entry* entry) {
   if (!entry->status.ok()) return;  // this rank failed to send its keys
   for (int rank = 0; rank < ranks_; ++rank) {
@@ -273,7 +273,7 @@ void RankedStream::DropClosed() {
   Clear();
 }
 
-// Remove finished batches, which are trained or dropped by all ranks.
+// Removes finished batches, which all ranks have trained or dropped.
 void RankedStream::Clear() {
   for (auto taken = taken_.begin(); taken != taken_.end();) {
     Ticket* const ticket = taken->second.second;
@@ -284,7 +284,7 @@ void RankedStream::Clear() {
     ticket->Unref();
     taken = taken_.erase(taken);
   }
-  // A rank that has sent a batch of a newer iterator sends none of an older one.
+  // A rank that has sent a batch of a newer iterator sends no more batches of an older iterator.
   const std::int64_t begun = *std::min_element(newest_.begin(), newest_.end());
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const Entry& one = *entry->second;

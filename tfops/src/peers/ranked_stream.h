@@ -1,8 +1,8 @@
-// Batches of one stream that several ranks train: the keys that each rank requests from each owner.
+// Stream whose batches several ranks train. It contains the keys that each rank requests from each owner.
 //
-// Such a stream has two rings. The local ring holds this rank's batches; their distinct keys are ordered by owner and
-// sent to the owners ahead of training. The owned ring holds, for each batch, the keys that all ranks request from this
-// rank. The owned ring is planned and trained like the ring of a single rank.
+// Such a stream has two rings. The local ring contains this rank's batches. Their distinct keys are ordered by owner
+// and sent to the owners before training. The owned ring contains, for each batch, the keys that all ranks request from
+// this rank. The owned ring is planned and trained like the ring of a single rank.
 #ifndef ASCPIPE_PEERS_RANKED_STREAM_H_
 #define ASCPIPE_PEERS_RANKED_STREAM_H_
 
@@ -24,8 +24,8 @@
 
 namespace ascpipe {
 
-// Name of a batch, the same on all ranks: the number of the iterator in its stream, and the number of the batch in the
-// iterator.
+// Name of a batch, which is equal on all ranks. It consists of the number of the iterator in its stream and the number
+// of the batch in the iterator.
 struct BatchName {
   std::int64_t run = 0;
   std::int64_t index = 0;
@@ -34,7 +34,7 @@ struct BatchName {
   bool operator==(const BatchName& other) const { return run == other.run && index == other.index; }
 };
 
-// Boundaries of the rows of one table in one batch, each of length ranks + 1 and starting at 0.
+// Boundaries of the rows of one table in one batch. Each array has ranks + 1 elements and starts with 0.
 struct RowShares {
   std::vector<std::int64_t> owners;  // local ring: distinct keys of this rank, by owner
   std::vector<std::int64_t> askers;  // owned ring: keys requested from this rank, by requesting rank
@@ -57,32 +57,33 @@ class RankedStream {
   Stream* local() const { return local_; }
   Stream* owned() const { return owned_; }
 
-  // Return the number of a new iterator over the stream, from 1 on.
+  // Returns the number of a new iterator over the stream. Numbers start at 1.
   std::int64_t NewRun();
-  // Submit a batch to the local ring and name it, as Stream::Submit.
+  // Names a batch and submits it to the local ring, like Stream::Submit.
   CoreStatus Submit(std::int64_t run, std::unique_ptr<Batch> batch, Ticket** ticket);
-  // Return the name that the next batch of the newest run will have.
+  // Returns the name that the next batch of the newest run will have.
   BatchName NameOfNext() const;
-  // Read the name of a batch. Return false if it no longer has one.
+  // Reads the name of a batch. Returns false if the batch no longer has a name.
   bool NameOf(std::int64_t local, BatchName* name) const;
 
-  // Return true if the keys of a batch and of all batches before it are deduplicated. Also return true if they cannot
-  // be any more; Take then returns the error.
+  // Returns true if the keys of a batch and of all batches before it are deduplicated. Also returns true if the keys
+  // can no longer be deduplicated; Take then returns the error.
   bool IsReady(std::int64_t local) const;
-  // Return true if every rank has sent its keys for a batch.
+  // Returns true if every rank has sent its keys for a batch.
   bool IsKnown(const BatchName& name) const;
-  // Take a batch whose keys are known, with the hold of its owned ticket. Can be called once for each batch.
+  // Returns a batch whose keys are known, and transfers the hold of its owned ticket to *owned. Call Take only once for
+  // each batch.
   CoreStatus Take(std::int64_t local, std::shared_ptr<const RankedBatch>* batch, TicketHold* owned);
-  // Close the owned tickets of batches that this rank has dropped, because later tickets wait for them.
+  // Closes the owned tickets of batches that this rank has dropped, because later tickets wait for these tickets.
   void DropClosed();
-  // Return a batch that was taken, by its owned ticket, or null.
+  // Returns the batch of an owned ticket if Take has returned the batch, otherwise null.
   std::shared_ptr<const RankedBatch> Taken(std::int64_t owned) const;
 
-  // Append the keys of batches that were not sent yet, by owner, oldest batch first. Includes all batches up to
-  // `until`, and at most a few others.
+  // Appends the keys of unsent batches by owner, with the oldest batch first. Includes all batches up to `until`, and
+  // at most a few more batches.
   void Pack(const BatchName& until, std::vector<std::vector<Piece>>* to,
             std::vector<std::shared_ptr<const void>>* keeps);
-  // Store the keys that a rank requests; `data` starts after the head.
+  // Stores the keys that a rank requests. `data` starts after the head.
   CoreStatus Unpack(int from, const AskedHead& head, const std::uint8_t* data, std::int64_t bytes);
 
  private:
@@ -107,10 +108,11 @@ class RankedStream {
   std::map<std::int64_t, std::pair<std::shared_ptr<const RankedBatch>, Ticket*>> taken_;  // by ticket in the owned ring
 };
 
-// Streams of a process that several ranks train. Peers sends their keys with its messages.
+// Streams of a process that several ranks train. Peers sends the keys of these streams with its messages.
 class RankedStreams : public PeerKeys {
  public:
-  // Add a stream and give it the keys that other ranks have sent before. Returns an error if these keys are invalid.
+  // Adds a stream, and passes to it the keys that other ranks have sent before. Returns an error if these keys are
+  // invalid.
   CoreStatus Add(std::unique_ptr<RankedStream> stream);
   RankedStream* Find(int number) const;  // null: there is none
 
@@ -130,7 +132,8 @@ class RankedStreams : public PeerKeys {
 
   mutable std::mutex mutex_;  // guards the members below
   std::map<std::int64_t, std::unique_ptr<RankedStream>> streams_;
-  // By the number of a stream that was not added yet. A rank sends at most one ring's worth of batches.
+  // Early keys by the number of their stream, which was not added yet. A rank sends at most one ring's worth of
+  // batches.
   std::map<std::int64_t, std::vector<Early>> early_;
 };
 

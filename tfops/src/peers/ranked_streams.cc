@@ -82,7 +82,7 @@ CoreStatus RankedStreams::Unpack(const Received& keys) {
   return CoreStatus();
 }
 
-// Pass the keys of a rank to a stream; `data` starts with a checked head.
+// Passes the keys of a rank to a stream. `data` starts with a checked head.
 CoreStatus RankedStreams::Unpack(RankedStream* stream, int from, const std::uint8_t* data) {
   AskedHead head;
   std::memcpy(&head, data, sizeof(head));

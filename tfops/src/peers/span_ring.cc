@@ -36,7 +36,8 @@ SpanRing::SpanRing(std::unique_ptr<Segment> segment)
 void SpanRing::Add(const layout::ExchangeSpan& span) {
   const std::int64_t count = header_->count;
   spans_[count % capacity_] = span;
-  // SYNC exchange-spans: store.  A full fence: the next span is not written over an old one before this count is seen.
+  // SYNC exchange-spans: store. With this full fence, readers see the count before the next span overwrites an old
+  // span.
   Exchange(&header_->count, count + 1);
 }
 

@@ -11,10 +11,10 @@
 
 namespace ascpipe {
 
-// Written by one thread; ascpipe/shm/exchange_spans.py reads the file concurrently.
+// One thread writes the ring. ascpipe/shm/exchange_spans.py reads the file concurrently.
 class SpanRing {
  public:
-  // Map the file; the caller keeps ownership of `fd`. `rank` of `ranks` is this process.
+  // Maps the file. The caller keeps ownership of `fd`. `rank` is the rank of this process.
   static CoreStatus Map(int fd, std::int64_t bytes, int rank, int ranks, std::shared_ptr<SpanRing>* spans);
 
   void Add(const layout::ExchangeSpan& span);

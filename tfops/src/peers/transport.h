@@ -17,7 +17,7 @@ struct Parcel {
   std::vector<std::int64_t> sizes;                   // by rank
 };
 
-// Maximum total bytes that one rank sends or receives. MPI counts units of 8 bytes in an int.
+// Maximum number of bytes that one rank sends or receives. MPI counts units of 8 bytes in an int.
 constexpr std::int64_t kMostParcelBytes = (std::int64_t{1} << 31) * 8 - 64;
 
 class Transport {
@@ -27,10 +27,10 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // Start an exchange with all ranks; the previous one must have ended. `done` is called once, on any thread, possibly
-  // much later. All sizes are multiples of kSectionUnit.
+  // Starts an exchange with all ranks. The previous exchange must have ended. `done` is called once, on any thread,
+  // possibly much later. All sizes are multiples of kSectionUnit.
   virtual void Start(Parcel parcel, Done done) = 0;
-  // Shut the engine down on all ranks, which aborts all operations of the program in it. Does not block.
+  // Shuts the engine down on all ranks, which aborts all operations of the program in the engine. End does not block.
   virtual void End() {}
 };
 

@@ -17,7 +17,7 @@ bool All(const Headers& headers, PeerKind kind) {
   return std::all_of(headers.begin(), headers.end(), [kind](const PeerHeader& h) { return h.kind == kind; });
 }
 
-// Return true if a field is equal in all headers.
+// Returns true if a field is equal in all headers.
 template <typename Field>
 bool Agree(const Headers& headers, Field PeerHeader::*field) {
   return std::all_of(headers.begin(), headers.end(),
@@ -75,7 +75,7 @@ PeerVerdict Decide(const Headers& headers) {
   }
   const bool is_busy = Has(headers, PeerKind::kBusy);
   if ((is_busy || Has(headers, PeerKind::kIdle)) && !Has(headers, PeerKind::kBroken)) {
-    // The next message of such a rank is unknown, so no step fails or starts. The verdict contains the causes.
+    // The next message of an idle or busy rank is unknown, so no step fails or starts. The verdict contains the causes.
     const bool begins = is_asked && !is_busy && causes.empty() && SameChanges(headers);
     return {begins ? VerdictKind::kAsked : VerdictKind::kAgain, 0, std::move(causes),
             headers[0].kind == PeerKind::kBusy || headers[0].kind == PeerKind::kAsk};

@@ -12,13 +12,13 @@ namespace ascpipe {
 
 enum class VerdictKind {
   kBegin,   // all ranks have the batch
-  kOver,    // the data of some rank ends before the batch, so it ends for all
+  kOver,    // the data of some rank ends before the batch, so the data ends for all ranks
   kGo,      // all ranks have sent rows of one batch; tables change from here on
   kRows,    // as kGo, for an evaluation
   kApply,   // all ranks have sent gradients of one batch
   kTurn,    // batches of several streams: rank 0's stream is next, and all ranks send again
   kAsked,   // all ranks execute the question of rank 0, then send their requests again
-  kAgain,   // a rank has nothing to exchange yet: all others send again
+  kAgain,   // a rank has nothing to exchange yet, so all other ranks send again
   kLeft,    // all ranks shut down
   kFail,    // the step fails on each rank; tables are unchanged
   kPoison,  // the step fails on each rank, and some tables may have its updates: no rank may use them
@@ -33,7 +33,7 @@ struct PeerVerdict {
   bool failed() const { return kind == VerdictKind::kFail || kind == VerdictKind::kPoison; }
 };
 
-// `headers`: in rank order.
+// Computes the verdict. `headers` contains the headers of all ranks in rank order.
 PeerVerdict Decide(const std::vector<PeerHeader>& headers);
 
 }  // namespace ascpipe

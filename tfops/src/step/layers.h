@@ -1,4 +1,5 @@
-// Grouping of ops that may be merged. Ops of a group have the same device and branch, and none depends on another.
+// Grouping of ops that may be merged. The ops of a group have the same device and branch, and do not depend on each
+// other.
 #ifndef ASCPIPE_STEP_LAYERS_H_
 #define ASCPIPE_STEP_LAYERS_H_
 
@@ -20,7 +21,7 @@ Items ItemsOf(const std::vector<Each>& all, const std::vector<int>& numbers) {
   return items;
 }
 
-// Move all elements of `from` to the end of `to`.
+// Moves all elements of `from` to the end of `to`.
 template <typename Each>
 void TakeOver(std::vector<Each>* to, std::vector<Each>* from) {
   if (to == from) return;
@@ -28,9 +29,9 @@ void TakeOver(std::vector<Each>* to, std::vector<Each>* from) {
   from->clear();
 }
 
-// Take the members of `all` that `may` accepts and divide them by device and branch into layers, as few as possible. No
-// op of a layer depends on another op of it. Call `merge` for each layer of several ops. The order is read again after
-// each call because `merge` may change it.
+// Divides the members of `all` that `may` accepts into as few layers as possible. All ops of a layer have the same
+// device and branch, and do not depend on each other. Calls `merge` for each layer that has more than one op. The order
+// is read again after each call, because `merge` may change the order.
 template <typename Each, typename May, typename Merge>
 void ForEachLayer(const Step& step, std::vector<Each>* all, const May& may, const Merge& merge) {
   const auto op = [&](int number) -> const Op& { return step.ops[At((*all)[At(number)].item)]; };
@@ -47,7 +48,7 @@ void ForEachLayer(const Step& step, std::vector<Each>* all, const May& may, cons
       const auto rest = std::stable_partition(
           left.begin(), left.end(), [&](int number) { return !step.order.IsAfterAny((*all)[At(number)].item, items); });
       const std::vector<int> layer(left.begin(), rest);
-      if (layer.empty()) return;  // a cycle: each op comes after another one
+      if (layer.empty()) return;  // a cycle: each op comes after another op
       left.erase(left.begin(), rest);
       if (layer.size() > 1) merge(layer);
     }

@@ -21,21 +21,21 @@ class Order {
 
   int count() const { return static_cast<int>(merged_.size()); }
 
-  // Return the item that `item` was merged into, or `item` itself.
+  // Returns the item that `item` was merged into, or `item` itself.
   Item Of(Item item) const;
 
   bool IsAfter(Item item, Item first) const { return Has(Of(first), Of(item)); }
   bool IsAfterAny(Item item, const Items& first) const;
-  bool AreApart(const Items& items) const;  // no item comes after another one
+  bool AreApart(const Items& items) const;  // no item comes after another item
 
-  // Record that `item` comes after `first`, without closing the order. All calls together must describe a closed order
+  // Records that `item` comes after `first`, without closing the order. All calls together must describe a closed order
   // before the first query.
   void Know(Item first, Item item) { Set(first, item); }
 
-  // Put `item` after `first` and restore the closure.
+  // Puts `item` after `first` and restores the closure.
   void Add(Item first, Item item);
 
-  // Merge items into the first one. None of them may come after another one.
+  // Merges items into the first item. No item may come after another item.
   void Merge(const Items& items);
 
  private:
@@ -44,9 +44,9 @@ class Order {
 
   bool Has(Item first, Item item) const { return (after_[At(first)][At(item) / 64] >> (item % 64) & 1) != 0; }
   void Set(Item first, Item item) { after_[At(first)][At(item) / 64] |= Word{1} << (item % 64); }
-  // Put all successors of `from` after `item`.
+  // Puts all successors of `from` after `item`.
   void TakeOver(Item item, Item from);
-  // Put the successors of `first` after all predecessors of `first`.
+  // Puts the successors of `first` after all predecessors of `first`.
   void Close(Item first);
 
   std::vector<Row> after_;  // by item: a bit for each of its successors

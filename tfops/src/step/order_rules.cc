@@ -39,7 +39,8 @@ class OrderRules {
  private:
   // ---- what reads
 
-  // A copy adds no order: another op has read its rows from the table.
+  // Adds the updates and evaluations of a lookup. The lookup of a copy adds nothing, because another op has read its
+  // rows from the table.
   void AddLookup(RowReader* reader, const Lookup& lookup) const {
     if (lookup.is_copy) return;
     AddTo(&reader->updates, lookup.updates);
@@ -94,9 +95,9 @@ class OrderRules {
       layout_.order.push_back(edge);
   }
 
-  // Put every reader before every writer, unless the reader already comes after the writer. An edge is added even if
-  // the writer comes after the reader already: the layout may remove the path between them, such as a shape or another
-  // feature of the lookup.
+  // Puts every reader before every writer, unless the reader already comes after the writer. An edge is added even if
+  // the writer already comes after the reader. The layout may remove the existing path between them, for example a path
+  // through a shape or another feature of the lookup.
   void ReadFirst(const Items& readers, const Items& writers) {
     for (const Item reader : readers) {
       for (const Item writer : writers) {
@@ -137,7 +138,7 @@ class OrderRules {
 
   bool IsLate(const RowReader& evaluation) const { return order_.IsAfterAny(evaluation.item, step_.changes); }
 
-  // Put the plan of each lookup that waits for a change after that change. Return false if this is impossible.
+  // Puts the plan of each lookup that waits for a change after that change. Returns false if this is impossible.
   bool PlanAfterwards() {
     for (bool again = true; again;) {
       again = false;
@@ -159,7 +160,7 @@ class OrderRules {
     return true;
   }
 
-  // Put each lookup before all changes that it does not come after.
+  // Puts each lookup before all changes, except changes that the lookup already comes after.
   void ReadBeforeSomeChanges() {
     for (const RowReader& evaluation : evaluations_) {
       for (const Item change : step_.changes) {
@@ -168,7 +169,8 @@ class OrderRules {
     }
   }
 
-  // Take the training turn before the evaluations, so that no other step trains between them and the claim.
+  // Adds a wait for the training turn before the evaluations, so that no other step trains between the evaluations and
+  // the claim.
   void TakeTurn(const Items& evaluations) {
     const auto found =
         std::find_if(step_.changes.begin(), step_.changes.end(), [this](Item item) { return PlanOf(item) >= 0; });

@@ -42,9 +42,10 @@ class ReadRules {
     return use.by == By::kOther ? step_.readers[At(use.number)] : "its shape or its rows are read as well";
   }
 
-  // Return true if moving the lookups to the position of `readers` does not change the rows they read. Evaluation
-  // lookups may come before or after table changes in the step (DecideOrder), each independently. Lookups and updates
-  // of the same rows may do so, too, if the program orders some of them.
+  // Returns true if moving the lookups to the position of `readers` does not change the rows they read. DecideOrder
+  // places each evaluation lookup before or after the table changes of the step, independently of other lookups.
+  // Therefore evaluation lookups may move only if the step has no table changes. Other lookups may move only if no
+  // reader comes after an update of the rows.
   bool MayReadAt(const std::vector<const Lookup*>& lookups, const Items& readers) const {
     const auto evaluates = [](const Lookup* lookup) { return lookup->table >= 0; };
     if (std::any_of(lookups.begin(), lookups.end(), evaluates)) {
@@ -58,7 +59,7 @@ class ReadRules {
 
   // ---- bags
 
-  // Combine rows of positions where the table is read, if only bags read them.
+  // Combines rows of positions in the read of the table, if only bags read these rows.
   void CombineBags() {
     std::vector<std::vector<int>> bags(step_.features.size());
     for (std::size_t bag = 0; bag < step_.bags.size(); ++bag) {
@@ -86,20 +87,20 @@ class ReadRules {
 
   // ---- joins
 
-  // Return true if the columns of all pieces are known and some pieces are rows of tables.
+  // Returns true if the columns of all pieces are known and some pieces are rows of tables.
   bool HasColumns(const Join& join) const {
     return std::all_of(join.pieces.begin(), join.pieces.end(), [](const Piece& each) { return each.columns >= 0; }) &&
            std::any_of(join.pieces.begin(), join.pieces.end(), [this](const Piece& each) { return IsRead(each); });
   }
 
-  // Return true if the piece is the output of one feature, combined or not.
+  // Returns true if the piece is the output of one feature, combined or not.
   bool IsRead(const Piece& piece) const {
     return (piece.feature >= 0 && !is_read_[At(piece.feature)]) || (piece.bag >= 0 && is_combined_[At(piece.bag)]);
   }
 
   int FeatureOf(const Piece& piece) const { return piece.bag >= 0 ? step_.bags[At(piece.bag)].feature : piece.feature; }
 
-  // Let sums read their gradients in place if all of them are columns of one tensor, the gradient of this join.
+  // Lets sums read their gradients in place if all gradients are columns of one tensor, the gradient of this join.
   void SumInPlace(const Join& join) {
     std::map<std::pair<Value, bool>, std::vector<int>> groups;  // by the tensor, and whether the gradients are of bags
     for (std::size_t number = 0; number < step_.sums.size(); ++number) {
@@ -139,7 +140,7 @@ class ReadRules {
     return std::all_of(items.begin(), items.end(), [&](Item item) { return op(item).device == op(items[0]).device; });
   }
 
-  // Return true if this use disappears when a join reads tables itself.
+  // Returns true if this use disappears when a join reads tables itself.
   bool Ends(const Use& use, int join) const {
     switch (use.by) {
       case By::kJoin:
@@ -157,7 +158,7 @@ class ReadRules {
     }
   }
 
-  // Return true if some sums read the tensor of the cut in place.
+  // Returns true if some sums read the tensor of the cut in place.
   bool IsReadInPlace(int cut) const {
     for (std::size_t sum = 0; sum < step_.sums.size(); ++sum) {
       if (layout_.in_place[sum] && step_.sums[sum].features[0].whole == step_.cuts[At(cut)].whole) return true;
@@ -165,7 +166,7 @@ class ReadRules {
     return false;
   }
 
-  // Return true if nothing reads the cut any more.
+  // Returns true if nothing reads the cut any more.
   bool IsCutOut(int cut) const {
     const Uses& uses = step_.cuts[At(cut)].uses;
     return !uses.empty() && std::all_of(uses.begin(), uses.end(), [this](const Use& use) {
@@ -173,7 +174,7 @@ class ReadRules {
     });
   }
 
-  // Return the first use that does not disappear, or null. The uses are of one output or of all outputs of a lookup.
+  // Returns the first use that does not disappear, or null. The uses are of one output or of all outputs of a lookup.
   const Use* Stays(const Uses& uses, int join) const {
     const auto found = std::find_if(uses.begin(), uses.end(), [=](const Use& use) { return !Ends(use, join); });
     return found == uses.end() ? nullptr : &*found;
@@ -208,7 +209,7 @@ class ReadRules {
     Items items;
     bool are_copies = false;
     for (Piece& piece : output.pieces) {
-      if (has_ids) piece.bag = -1;  // an op of its own writes the bags
+      if (has_ids) piece.bag = -1;  // a separate op writes the bags
       if (FeatureOf(piece) < 0) continue;
       lookups.push_back(&LookupOf(FeatureOf(piece)));
       items.push_back(piece.bag >= 0 ? step_.bags[At(piece.bag)].item : lookups.back()->item);
@@ -229,7 +230,7 @@ class ReadRules {
 
   // ---- what is left
 
-  // Read the features that are not combined, of lookups that also have combined features.
+  // Reads the uncombined features of lookups that also have combined features.
   void ReadRest() {
     std::vector<bool> has_bags(step_.lookups.size());
     for (const Bag& bag : step_.bags) {
@@ -270,8 +271,8 @@ class ReadRules {
 
   // ---- all tables
 
-  // Merge the bags of all tables into one op, and the sums of their gradients into another one. Programs with feature
-  // columns have about fifty tables, with little work for each.
+  // Merges the bags of all tables into one op, and the sums of their gradients into another op. Programs with feature
+  // columns have about fifty tables with little work for each table.
   void ReadTogether() {
     std::vector<Read>& reads = layout_.reads;
     ForEachLayer(

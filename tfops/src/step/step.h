@@ -1,4 +1,5 @@
-// Model of what the graph of one step does with tables, and of the changed graph. It does not depend on TensorFlow.
+// Model of a step: the ops on tables in its graph, and the layout of the changed graph. The model does not depend on
+// TensorFlow.
 //
 // step_reader.h reads a Step from a graph, step_rules.h decides its Layout, and step_writer.h changes the graph.
 #ifndef ASCPIPE_STEP_STEP_H_
@@ -25,7 +26,8 @@ struct Op {
   Items waits;     // control inputs; only of plans and updates
 };
 
-// Kinds of readers of an output. Ops that only pass the value on, reshape it or ask for its shape are followed.
+// Kinds of readers of an output. The search for readers follows ops that only pass the value on, reshape it, or read
+// its shape.
 enum class By {
   kJoin,         // a piece of `joins[number]`
   kBag,          // `bags[number]` combines it
@@ -43,7 +45,7 @@ struct Use {
 };
 using Uses = std::vector<Use>;
 
-// A read of rows of one table: AscLookup reads the variable, AscRestoreRows a copy of the batch's rows.
+// A read of rows of one table. AscLookup reads the variable, and AscRestoreRows reads a copy of the batch's rows.
 struct Lookup {
   Item item = 0;
   Value rows = -1, slots = -1, default_row = -1;
@@ -61,7 +63,7 @@ struct Feature {
   Uses uses;
 };
 
-// How the rows of the positions of a bag are combined.
+// Parameters for combining the rows of a bag's positions.
 struct Combination {
   Value splits = -1;  // -1: rows are not combined
   Value weights = -1;
@@ -69,7 +71,7 @@ struct Combination {
   float max_norm = 0;
 };
 
-// AscCombine of a feature, or AscCombineWeightsGrad.
+// An AscCombine op of a feature, or an AscCombineWeightsGrad op.
 struct Bag {
   Item item = 0;
   int feature = 0;
@@ -78,7 +80,7 @@ struct Bag {
   Uses uses;
 };
 
-// An input of a concat of columns: a feature, a bag, or (both -1) another tensor.
+// An input of a concat of columns: a feature, a bag, or another tensor. For another tensor, `feature` and `bag` are -1.
 struct Piece {
   Value value = -1;
   int feature = -1;
@@ -109,14 +111,14 @@ struct Sum {
   bool has_bags() const;
 };
 
-// A Slice or SplitV that takes columns of a tensor of gradients.
+// A Slice or SplitV op that cuts columns out of a tensor of gradients.
 struct Cut {
   Value whole = -1;
   bool has_known_place = false;  // it can be cut without the shapes of adjacent tensors
   Uses uses;
 };
 
-// AscNextPlan.
+// An AscNextPlan op.
 struct Plan {
   Item item = 0;
   Value ticket = -1;
@@ -134,7 +136,7 @@ struct Update {
   std::string formula;  // includes the parameters; equal formulas may merge; "": never merged
 };
 
-// AscReadRows, and the ops that write rows by handles of the same copy.
+// An AscReadRows op, and the ops that write rows by handles of the same copy.
 struct HandleRead {
   Item item = 0;
   Items writes;
@@ -159,8 +161,8 @@ struct Step {
 
 // ---- the layout
 
-// An output of AscRead, which replaces the output of a join, a bag or a feature; the other two are -1. Pieces with a
-// feature or a bag are read from tables.
+// An output of AscRead. It replaces the output of a join, a bag or a feature. Only one of `join`, `bag` and `feature`
+// is not -1. Pieces with a feature or a bag are read from tables.
 struct Output {
   int join = -1, bag = -1, feature = -1;
   std::vector<Piece> pieces;
@@ -170,7 +172,7 @@ struct Read {
   std::vector<Output> outputs;
 };
 
-// An AscSum. Items in the layout are representatives after merging (Order::Of).
+// An AscSum op. Items in the layout are representatives after merging (Order::Of).
 struct SumGroup {
   Item item = 0;
   std::vector<int> sums;
@@ -195,11 +197,12 @@ struct Layout {
   std::vector<bool> in_place;  // by sum: gradients are read as columns of the whole
   std::vector<Group> plans;
   std::vector<Group> updates;
-  std::vector<std::pair<Item, Item>> order;   // control edges, from and to
-  Items evaluations_first;                    // these come before every change
-  int turn = -1;                              // training plan whose turn is taken before evaluations; -1: none
-  Items before_turn, after_turn;              // predecessors of the turn, and evaluation plans after it
-  std::pair<Item, Item> conflict = {-1, -1};  // evaluation and change: it waits for the change, the change for its plan
+  std::vector<std::pair<Item, Item>> order;  // control edges, from and to
+  Items evaluations_first;                   // evaluations that come before every change
+  int turn = -1;                             // training plan whose turn is taken before evaluations; -1: none
+  Items before_turn, after_turn;             // predecessors of the turn, and evaluation plans after it
+  // An evaluation and a change. The evaluation waits for the change, and the change waits for the evaluation's plan.
+  std::pair<Item, Item> conflict = {-1, -1};
   std::vector<Apart> apart;
 };
 

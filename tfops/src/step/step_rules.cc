@@ -11,7 +11,7 @@ namespace step {
 
 namespace {
 
-using Key = std::tuple<int, int, Items, std::string>;  // device, branch, waits, what else must be equal
+using Key = std::tuple<int, int, Items, std::string>;  // device, branch, waits, and a text that must be equal
 
 class Groups {
  public:
@@ -26,7 +26,7 @@ class Groups {
     members_[Key(op.device, op.branch, waits, what)].push_back({item, member});
   }
 
-  // Return groups of several members, none of which waits for another one.
+  // Returns the groups that have several members. No member waits for another member of its group.
   std::vector<Group> Merged() {
     std::vector<Group> merged;
     for (const auto& entry : members_) {
@@ -56,7 +56,7 @@ bool Sum::has_bags() const {
 }
 
 void DecideGroups(Step* step, Layout* layout) {
-  // Each plan has its own place in the order if the step evaluates.
+  // If the step evaluates, plans are not merged, because each plan has a separate place in the order.
   if (std::all_of(step->plans.begin(), step->plans.end(), [](const Plan& plan) { return plan.trains; })) {
     Groups plans(step);
     for (std::size_t i = 0; i < step->plans.size(); ++i) {

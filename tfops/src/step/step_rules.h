@@ -8,17 +8,17 @@
 namespace ascpipe {
 namespace step {
 
-// Return the layout of a step. The layout never changes a bit of a result: ops are merged only if they have the same
-// inputs when they run and add in the same order.
+// Returns the layout of a step. The layout never changes a bit of a result. Ops are merged only if the merged op has
+// the same inputs and adds in the same order.
 Layout Decide(Step step);
 
-// Decide which reads combine or join rows, and which sums read gradients in place. Merges items of the step's order.
+// Decides which reads combine or join rows, and which sums read gradients in place. Merges items of the step's order.
 void DecideReads(Step* step, Layout* layout);
 
-// Group the plans of one batch, and the updates with one formula.
+// Groups the plans of one batch, and the updates with one formula.
 void DecideGroups(Step* step, Layout* layout);
 
-// Add control edges from readers of rows to ops that move or update these rows, if the program does not order them.
+// Adds control edges from readers of rows to ops that move or update these rows, if the program does not order them.
 void DecideOrder(Step* step, Layout* layout);
 
 }  // namespace step
