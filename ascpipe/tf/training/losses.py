@@ -1,6 +1,8 @@
-"""Records the tensors that a program differentiates, to find tables that a loss depends on but no op updates.
+"""Record of the tensors that a program differentiates.
 
-``tf.gradients``, ``tf.hessians`` and all optimizers call one function of TensorFlow, which is patched here.
+ascpipe uses the record to find tables that a loss depends on but no op updates.
+
+``tf.gradients``, ``tf.hessians`` and all optimizers call the function of TensorFlow that this module patches.
 """
 from typing import Any
 
