@@ -198,7 +198,8 @@ class DatasetGraph:
     def _origin(self, nodes: "_FunctionNodes", reference: str) -> Any:
         """Trace a value of a function to its origin.
 
-        The result is the NodeDef that submits the batch, the number of an argument, or None for other origins."""
+        The result is the NodeDef that submits the batch, the number of an argument, or None for other origins.
+        """
         argument = nodes.argument(reference)
         if argument is not None:
             return argument

@@ -51,7 +51,8 @@ class ExpansionLookup(TableLookup):
     def replace(self, local: tf.Tensor, handles: tf.Tensor) -> None:
         """Connect two Identity ops that were collected earlier to ``self.local`` and ``self.handles``.
 
-        Ops that read ``self.local`` then read the Identity op ``local``."""
+        Ops that read ``self.local`` then read the Identity op ``local``.
+        """
         repoint(self.local, local)
         internals.rewire(local.op, 0, self.local)
         internals.rewire(handles.op, 0, self.handles)

@@ -55,13 +55,15 @@ class Ids:
     def places(self) -> tf.Tensor:
         """Positions of the values.
 
-        For ragged ids: row splits, int64[rows + 1]. For sparse ids: indices, int64[n, rank]."""
+        For ragged ids: row splits, int64[rows + 1]. For sparse ids: indices, int64[n, rank].
+        """
         return tf.cast(self.given.row_splits, tf.int64) if self.is_ragged else self.given.indices
 
     def dense_restore(self, restore: tf.Tensor) -> tf.Tensor:
         """Return the restore index of the dense form, with -1 at positions without an id.
 
-        ``restore`` is the restore index of the values, int32[n]."""
+        ``restore`` is the restore index of the values, int32[n].
+        """
         sparse = self._sparse()
         index = tf.scatter_nd(sparse.indices, tf.reshape(restore, [-1]) + 1, sparse.dense_shape) - 1
         index.set_shape(sparse.shape)
@@ -95,7 +97,8 @@ class Ids:
 def are_ids(dtype: tf.DType) -> bool:
     """Return True if tensors of a dtype can be ids.
 
-    Integers are allowed, and also floats, because string ops return floats by default."""
+    Integers are allowed, and also floats, because string ops return floats by default.
+    """
     return bool(dtype.is_integer) or dtype in _EXACT_BITS
 
 

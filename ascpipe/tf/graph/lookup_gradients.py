@@ -43,7 +43,8 @@ def _lookup_of(op: tf.Operation) -> Optional[TableLookup]:
 def _is_untouched(op: tf.Operation, place: int, gradient: Any) -> bool:
     """Return True if the gradient is zeros that TensorFlow filled in because no loss depends on this output.
 
-    The keys of such an output are not trained."""
+    The keys of such an output are not trained.
+    """
     if gradient is None:
         return True
     return isinstance(gradient, tf.Tensor) and gradient.op.type == "ZerosLike" and \

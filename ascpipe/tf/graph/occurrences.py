@@ -104,7 +104,8 @@ def read_occurrences(state: GraphState) -> None:
 class _Reader(NamedTuple):
     """An op that reads sums or scaled sums.
 
-    ``tensor`` is the input of the op with the sums. ``image`` returns the occurrences that correspond to ``tensor``."""
+    ``tensor`` is the input of the op with the sums. ``image`` returns the occurrences that correspond to ``tensor``.
+    """
 
     op: tf.Operation
     tensor: tf.Tensor

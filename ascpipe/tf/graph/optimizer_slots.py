@@ -132,7 +132,8 @@ def _initial_value(variable: tf.Variable, table: Table) -> float:
 def _uniform_value(tensor: tf.Tensor) -> Optional[float]:
     """Return the value that all elements of a tensor have, or None if the graph does not determine the value.
 
-    The function does not run the graph."""
+    The function does not run the graph.
+    """
     op = tensor.op
     if op.type in ("Identity", "Reshape"):
         return _uniform_value(op.inputs[0])

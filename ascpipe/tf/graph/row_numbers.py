@@ -62,7 +62,8 @@ def slots_summed_by(numbers: tf.Tensor) -> Optional[tf.Tensor]:
 def sums_each_row(op: tf.Operation) -> bool:
     """Return True if an op of type ``SUM`` returns each row once.
 
-    A sum of occurrences returns a row repeatedly, because it has one slot per occurrence."""
+    A sum of occurrences returns a row repeatedly, because it has one slot per occurrence.
+    """
     return op.type == SUM and not is_choice(op.inputs[0].op)
 
 

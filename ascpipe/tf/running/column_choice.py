@@ -36,11 +36,11 @@ class Models(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, folder: str, mode: str) -> None:
-        """Called before the model function of the Estimator with this ``model_dir``."""
+        """Prepare for the model function of the Estimator with this ``model_dir``, before the function is called."""
 
     @abc.abstractmethod
     def end(self, folder: str) -> None:
-        """Called after the model function."""
+        """Record the result of the model function, after the function was called."""
 
 
 @dataclasses.dataclass

@@ -74,7 +74,8 @@ _INTS = ctypes.POINTER(ctypes.c_int32)
 def _in_memory(memory: np.ndarray, device: List[np.ndarray], disk: Callable[[int], DiskRows]) -> TableState:
     """Return the state of a table whose segment is ``memory``, uint8[bytes].
 
-    ``disk`` is a function that returns the ``DiskRows`` for a number of floats per row."""
+    ``disk`` is a function that returns the ``DiskRows`` for a number of floats per row.
+    """
     header = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
     capacity, homes, floats = (int(header[name]) for name in ("entry_capacity", "home_capacity", "row_floats"))
     entries = int(header["entries_offset"])
@@ -171,7 +172,8 @@ class Hold:
     def cut(self, table: int, kind: int, argument: int) -> None:
         """Change a table on request of rank 0.
 
-        ``argument`` is a threshold for the kind CUT_THRESHOLD, or an age for the kind CUT_EVICT."""
+        ``argument`` is a threshold for the kind CUT_THRESHOLD, or an age for the kind CUT_EVICT.
+        """
         native.call("asc_hold_cut", self._number, table, kind, argument)
 
     def begin_save(self, tables: Sequence[int], log_bytes: int) -> int:

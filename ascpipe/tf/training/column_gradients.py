@@ -160,7 +160,8 @@ def with_rows(state: GraphState, pairs: Pairs) -> Pairs:
 def require_trains(state: GraphState, stand_in: StandIn) -> None:
     """Raise ``ColumnError`` if a session ran before the program requested gradients.
 
-    The first run makes a lookup without gradients an evaluation lookup."""
+    The first run makes a lookup without gradients an evaluation lookup.
+    """
     name = stand_in.table.table_name
     if (name, TRAIN) not in state.lookups and (name, EVAL) in state.lookups and stand_in.trains:
         raise ColumnError(stand_in.variable.op.name, "a session of this graph ran before gradients were computed, "
@@ -171,7 +172,8 @@ def require_trains(state: GraphState, stand_in: StandIn) -> None:
 def targets_of(state: GraphState, stand_in: StandIn) -> List[Any]:
     """Return the tensors by which the loss is differentiated.
 
-    The list contains the variable of a table, or the local rows of an expansion table."""
+    The list contains the variable of a table, or the local rows of an expansion table.
+    """
     if not stand_in.table.shape.expands:
         return [stand_in.table.variable]
     name = stand_in.table.table_name

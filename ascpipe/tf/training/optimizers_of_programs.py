@@ -252,7 +252,7 @@ def _made(optimizer: Any) -> tf.compat.v1.train.Optimizer:
     form = _form_of(optimizer)
     expands = Process.current().configuration.use_dynamic_expansion
     if form is None and not expands:
-        return optimizer # the optimizer updates rows of the batch in the variable of the table
+        return optimizer  # the optimizer updates rows of the batch in the variable of the table
     make = None if form is None else form.make_by_address if expands else form.make
     if form is None or make is None:
         raise _refusal(optimizer, "{} has no form for tables that grow, asc.init(use_dynamic_expansion=True). Pass "
