@@ -249,7 +249,8 @@ def _fill_rows(pipeline: Pipeline, at: TableState, load: Load) -> Optional[np.nd
 def _policies(at: TableState, spec: TableSpec) -> Tuple[int, bool, int]:
     """Return (access threshold, counting, time).
 
-    The threshold and ``counting`` are the saved values if the checkpoint and the program use admission. Otherwise, they are the values of the program.
+    The threshold and ``counting`` are the saved values if the checkpoint and the program use admission. Otherwise, they
+    are the values of the program.
     """
     threshold = int(at.header["access_threshold"])
     counting = bool(at.header["counting"])
