@@ -42,7 +42,8 @@ _KNOWN_MODULES = (init_ops.__name__, init_ops_v2.__name__)
 class RowInitializer(NamedTuple):
     """Parameters of initial rows.
 
-    The parameters are the kind, two numbers ``a`` and ``b`` for the kind, and a seed of 64 bits. For the kind POOL, ``pool`` is float32[rows, dim].
+    The parameters are the kind, the numbers ``a`` and ``b`` of the kind, and a seed of 64 bits. For the kind POOL,
+    ``pool`` is float32[rows, dim].
     """
 
     kind: int
