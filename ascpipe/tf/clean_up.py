@@ -46,6 +46,6 @@ def temporary_folder(prefix: str) -> Iterator[str]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)  # the block may have removed it
+        shutil.rmtree(folder, ignore_errors=True)  # the block may have removed the folder
         if os.path.lexists(folder):
             _log.warning("%s was not removed. Remove it", folder)

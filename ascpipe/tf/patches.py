@@ -1,4 +1,4 @@
-"""All attributes of TensorFlow that ascpipe replaces, and the code that replaces and restores them.
+"""All attributes of TensorFlow that ascpipe replaces, and the code that replaces and restores the attributes.
 
 ``import mx_rec`` and ``init`` apply the patches. Patches of a ``Feature`` are applied when the program first uses the
 feature. ``shutdown`` and ``terminate_config_initializer`` undo all patches.
@@ -43,7 +43,7 @@ class Feature:
 
 
 class Patch:
-    """An attribute of a class or module of TensorFlow that is replaced.
+    """An attribute of TensorFlow that is replaced. It belongs to a class or module.
 
     Args:
         module: module of TensorFlow. The patch imports the module when it needs the module, because not every program
@@ -68,7 +68,7 @@ class Patch:
 
     @property
     def plain(self) -> Any:
-        """TensorFlow's own attribute, or None if it does not exist."""
+        """TensorFlow's attribute, or None if the attribute does not exist."""
         if self._plain is _NOTHING:
             self._plain = vars(self._owner()).get(self._name())
         return self._plain

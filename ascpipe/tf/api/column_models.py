@@ -28,7 +28,10 @@ class ColumnModels(Models):
         self._last = ""  # folder of the Estimator whose tables the pipeline has, or ""
 
     def begin(self, folder: str, mode: str) -> None:
-        """Restart the pipeline if its tables conflict with an Estimator. Called before the model function."""
+        """Restart the pipeline if its tables conflict with tables of an Estimator.
+
+        The model function is called afterwards.
+        """
         pipeline = Process.current().pipeline
         state = GraphState.of(tf.compat.v1.get_default_graph())
         if state.served is not None:
@@ -42,7 +45,7 @@ class ColumnModels(Models):
             self._last = folder
 
     def end(self, folder: str) -> None:
-        """Record the tables of an Estimator. Called after the model function."""
+        """Record the tables of an Estimator. The model function was called before."""
         state = GraphState.of(tf.compat.v1.get_default_graph())
         self._tables.setdefault(folder, {}).update((name, table.shape) for name, table in state.tables.items())
 

@@ -58,7 +58,7 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, the size is missing, or the name is taken.
-        TypeError: an argument is unknown; the error suggests a similar name.
+        TypeError: an argument is unknown. The error suggests a similar name.
         EnvironmentError: ``init`` was not called, or ``start`` was called for this graph.
     """
     is_sized = device_vocabulary_size is not None or Process.current().configuration.use_dynamic_expansion
@@ -139,7 +139,7 @@ def sparse_lookup(table: Table, ids: Union[FeatureSpec, GivenIds], *, batch: Any
             ``default_value``.
         RuntimeError: a FeatureSpec needs ``batch``, or the pipeline has started.
         KeyError: ``batch`` does not have the feature.
-        TypeError: an argument is unknown; the error suggests a similar name.
+        TypeError: an argument is unknown. The error suggests a similar name.
     """
     return lookups.look_up(_request(
         table, lookups.only_feature(table, ids), batch, training=training, default_value=default_value,

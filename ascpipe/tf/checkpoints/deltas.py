@@ -71,7 +71,7 @@ def _obstacle(tip: Optional[Tip], directory: str, place: Place) -> Optional[str]
 
 
 def name_of(directory: str, base: str) -> str:
-    """Return a name for a directory and base that is equal for all spellings of the directory."""
+    """Return a name for a directory and base. The name is equal for all spellings of the directory."""
     return os.path.join(os.path.realpath(directory), base)
 
 

@@ -106,7 +106,7 @@ def _write(tree: Tree, table: str, name: str, write: Callable[[BinaryIO], None])
     try:
         folder = disk.open_directory(table, tree.fd)
         try:
-            disk.try_unlink(folder, temporary)  # a killed export may have left it
+            disk.try_unlink(folder, temporary)  # a killed export may have left the file
             fd = disk.create_file(folder, temporary)
             try:
                 with open(fd, "wb", closefd=False) as file:

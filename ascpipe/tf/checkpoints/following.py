@@ -1,4 +1,5 @@
-"""Execution of rank 0's requests on the other ranks: saves, loads and changes of their shards of the tables."""
+"""Execution of rank 0's requests on the other ranks. A request saves, loads or changes the rank's shards of the tables.
+"""
 import contextlib
 import functools
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple

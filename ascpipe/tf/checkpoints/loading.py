@@ -125,7 +125,7 @@ def position_now(pipeline: Pipeline, held: Hold, saved: Position) -> Position:
 
 
 def _missing(checkpoint: Checkpoint, name: str) -> Optional[str]:
-    """Return the reason why a table cannot be loaded from a checkpoint, or None if it can be loaded.
+    """Return the reason why a table cannot be loaded from a checkpoint, or None if there is no reason.
 
     A manifest distinguishes an empty table from a lost table. Without a manifest, an empty table is treated as lost.
     """

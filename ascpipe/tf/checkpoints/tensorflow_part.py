@@ -1,6 +1,7 @@
-"""TensorFlow's part of a checkpoint, which excludes rows of tables. Without variables, the part contains a mark.
+"""TensorFlow's part of a checkpoint, which excludes rows of tables.
 
-The mark is necessary because TensorFlow does not build a saver without variables.
+If there are no variables, this part contains only a mark. The mark is an int32 with value 0. It is necessary because
+TensorFlow does not build a saver without variables.
 """
 import contextlib
 import dataclasses
@@ -183,9 +184,10 @@ class _MarkBuilder(plain_saver.BulkSaverBuilder):
 
 
 def _refuse_iterator(state: GraphState, item: Any) -> None:
-    """Raise ``ValueError`` for an iterator whose batches are submitted to the pipeline, because it has read ahead.
+    """Raise ``ValueError`` if an iterator returns batches that are submitted to the pipeline.
 
-    The sparse part of the checkpoint contains the training position instead.
+    The position of such an iterator is ahead of training. The sparse part of the checkpoint contains the training
+    position.
     """
     if not isinstance(item, saveable_object.SaveableObject) or not isinstance(item.op, tf.Tensor):
         return

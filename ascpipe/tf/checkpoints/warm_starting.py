@@ -274,7 +274,10 @@ def _is_slot_in(expression: str, state: GraphState, variable: str) -> bool:
 
 
 def _names(expression: str, variable: str, slot: str = "") -> bool:
-    """Return whether an expression matches a variable, or the only part of a variable with a partitioner."""
+    """Return whether an expression matches the name of a variable.
+
+    Names of partitioned variables with one part also match.
+    """
     return any(re.match(expression, name + slot + ":0") for name in (variable, variable + "/part_0"))
 
 

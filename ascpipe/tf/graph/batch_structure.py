@@ -56,7 +56,7 @@ def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
     """Return the dict key or the position of a feature's ids in a batch, or None if the batch has none.
 
     The function uses the first of these that exists in the batch: ``index_key``, the name of the feature, the name of
-    the table. A warning is logged if the batch contains both the feature's name and the table's name, because Rec SDK's
+    the table. A warning is logged if the batch contains the feature's name and also the table's name, because Rec SDK's
     documentation uses the table's name.
 
     Raises:
@@ -125,7 +125,7 @@ def missing(batch: Any, spec: FeatureSpec) -> str:
 def with_default_row(rows: tf.Tensor, slots: tf.Tensor, restore: tf.Tensor, default_row: tf.Tensor) -> tf.Tensor:
     """Return the rows of a training lookup with ``default_row`` at two kinds of positions.
 
-    These are missing positions and positions of keys that were not admitted.
+    These positions are missing positions and positions of keys that were not admitted.
 
     Args:
         rows: float[..., dim], rows that the lookup returned.

@@ -19,7 +19,8 @@ from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.running import native
 
-#: Collections of the local rows and of the handles of trained tables. The order of tables is the same in both.
+#: Collections of the local rows and of the handles of trained tables. The two collections have the same order of
+#: tables.
 LOCAL_ROWS = "ASCEND_SPARSE_LOOKUP_LOCAL_EMB"
 HANDLES = "ASCEND_SPARSE_LOOKUP_ID_OFFSET"
 #: Collection in which older programs look for the handles of distinct keys. Its tensors are the tensors of ``HANDLES``.

@@ -56,7 +56,7 @@ class LookupRequest:
         return self.channel == EVAL and self.unseen is not Unseen.DEFAULT_ROW
 
     def closed(self, channel: int) -> "LookupRequest":
-        """Return a copy of the request with a channel that is final."""
+        """Return a copy of the request that is not open and has the given channel."""
         return dataclasses.replace(self, channel=channel, is_open=False)
 
     def in_graph(self) -> "LookupRequest":

@@ -72,7 +72,7 @@ def factors_of(values: tf.Tensor, summing: tf.Operation) -> Optional[List[Tuple[
 
 
 def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
-    """Rewire the program's ops on gradients of tables to occurrences, and return the pairs to apply.
+    """Let the program's ops on gradients of tables read occurrences, and return the pairs to apply.
 
     Programs of the incumbent are not changed, because their gradients contain each key once.
 
@@ -92,7 +92,7 @@ def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
 
 
 def read_occurrences(state: GraphState) -> None:
-    """Rewire ops that were created after gradients were applied to occurrences, before a session runs these ops."""
+    """Let ops that were created after ``apply_gradients`` read occurrences, before a session runs these ops."""
     if Process.current().configuration.rank_size > 1:
         return
     for summing in dict.fromkeys(GradientState.of(state).applied_sums):

@@ -60,7 +60,9 @@ class Table:
         return 0 if pipeline is None else pipeline.native_side.table_size(self.shape.number)
 
     def capacity(self) -> int:
-        """Return the maximum number of keys. An expansion table can grow beyond it. Errors are the same as in ``size``.
+        """Return the maximum number of keys. An expansion table can grow beyond this number.
+
+        Errors are the same as in ``size``.
         """
         pipeline = self._pipeline()
         if pipeline is None:

@@ -1,4 +1,4 @@
-"""Stand-ins: variables without rows that replace large variables of feature columns in one graph."""
+"""Stand-ins in one graph. A stand-in is a variable without rows that replaces a large variable of a feature column."""
 from typing import Any, Dict, NamedTuple, Optional, Set
 
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Lookups of one table in one channel: one op with an output per feature.
+"""Lookups of one table in one channel, which are one op with an output per feature.
 
 The first lookup builds the op with a provisional plan op as its input. The start of the pipeline replaces the
 provisional plan op. The gradient of the lookup op has one sum per row (``lookup_gradients.py``).
@@ -33,7 +33,7 @@ class TableLookup:
             feature.
         restore: restore indexes that the op reads. For sparse ids, the first lookup selects the restore index of the
             values or of the dense form.
-        ops: the op of all features. In evaluation, one more op per default row.
+        ops: the op of all features. Evaluation adds an op per default row.
         with_gradient: numbers of the outputs that are trained, in the order of their first lookup.
         calls: number of lookups.
         send_count: maximum of the values that lookups passed, or None if no lookup passed a value.

@@ -122,7 +122,8 @@ class OrphanLookupKeySlicerHook(_Slicer):
 
     - the iterator of the table's other lookups in the channel
     - the iterator of other lookups in the channel
-    - in training, the first iterator of the graph; in evaluation, the last iterator of the graph
+    - in training: the first iterator of the graph
+    - in evaluation: the last iterator of the graph
 
     List this hook before ``GraphModifierHook``. ``begin`` writes a report to ``./orphan_slicing``.
     """

@@ -80,7 +80,7 @@ def require_movable(graph: IdGraph, what: str) -> None:
 
 
 def _refusal_reason(op: tf.Operation) -> Optional[str]:
-    """Return the reason why an op cannot run in a dataset, or None if it can."""
+    """Return the reason why an op cannot run in a dataset, or None if there is no reason."""
     if op.type in _FED:
         return "it is fed"
     handles = [tensor.op.name for tensor in op.inputs if tensor.op.type == "VarHandleOp"]
@@ -199,7 +199,7 @@ class _Copies:
     def connect(self, definition: tf.compat.v1.GraphDef) -> None:
         """Resolve inputs again after all ops are added.
 
-        This is necessary because an op in a branch is older than its switches.
+        The second pass is necessary because an op in a branch is older than its switches.
         """
         for node in definition.node:
             inputs = [self._input(source) for source in node.input]

@@ -255,7 +255,8 @@ def _assign_orphan(state: GraphState, found: Dict[tf.Operation, _Iterator], look
 
     - an iterator that lookups of the same table and channel use
     - an iterator that lookups of the same channel use
-    - in training, the first iterator of the graph; in evaluation, the last iterator of the graph
+    - in training: the first iterator of the graph
+    - in evaluation: the last iterator of the graph
     """
     iterators = list(found.values())
     same_table = [each for each in iterators for other in each.lookups

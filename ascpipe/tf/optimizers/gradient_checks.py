@@ -59,7 +59,9 @@ def _require(state: GraphState, optimizer: str, table: Table, gradient: Any) -> 
 
 
 def _refusal_reason(state: GraphState, table: Table, origin: tf.Tensor) -> Optional[str]:
-    """Return the reason why row numbers are not valid for a table. Return None if its training lookups returned them.
+    """Return the reason why row numbers are not valid for a table.
+
+    Return None if training lookups of the table returned the row numbers.
     """
     slots = slots_summed_by(origin)
     if slots is None:

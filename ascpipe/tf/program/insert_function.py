@@ -112,7 +112,7 @@ def _insert_function(channel: int, dump_graph: bool, find: Callable[[Any], List[
 
 
 def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
-    """Create the op that submits the ids of a batch. Its inputs are sorted by the name of the table.
+    """Create the op that submits the ids of a batch. The inputs of the op are sorted by the names of the tables.
 
     Args:
         insert: key of the stream, for example the insert function.

@@ -155,7 +155,7 @@ def _variance_scaling(initializer: Any, dim: int) -> Tuple[int, float, float]:
 
 
 def _of_numbers(kind: int, a: Any, b: Any) -> Optional[Tuple[int, float, float]]:
-    """Return the parameters as floats. Return None if a parameter has several values, because TensorFlow allows this.
+    """Return the parameters as floats. Return None if a parameter has several values, which TensorFlow allows.
     """
     first = np.asarray(a, np.float64)
     second = np.asarray(b, np.float64)

@@ -283,7 +283,7 @@ def leave(cause: str) -> None:
     """Announce the end of this rank, and wait for the other ranks. This rank serves requests of rank 0 during the wait.
 
     Args:
-        cause: text for the errors of the other ranks if the program fails. Otherwise, the empty string.
+        cause: text for the errors of the other ranks if the program fails, or "" for a normal end.
     """
     native.call("asc_ranks_leave", cause.encode())
 

@@ -1,6 +1,6 @@
 """Start of Horovod for several ranks, and shutdown of Horovod with a timeout.
 
-Only this module imports Horovod, and it does so only with several ranks. The program may have called ``hvd.init``
+Only this module imports Horovod. The import happens only with several ranks. The program may have called ``hvd.init``
 before. A process aborts if it starts Horovod again after a shutdown.
 """
 import atexit

@@ -1,4 +1,4 @@
-"""Computation of scalars from two answers of ``status``: rates, shares and moved rows of the steps between the answers.
+"""Computation of scalars from two answers of ``status``. The scalars describe the steps between the two answers.
 """
 from typing import Any, Dict, NamedTuple, Optional
 

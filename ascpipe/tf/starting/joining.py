@@ -1,4 +1,5 @@
-"""Join of another graph and the running pipeline. The graph shares rings and equal tables, and may add tables."""
+"""Code that lets another graph join the running pipeline. The graph shares rings and equal tables, and may add tables.
+"""
 from typing import Any, Collection, Dict, List, Optional, Set, Tuple
 
 from ascpipe.errors import NotBuiltYetError, TableError

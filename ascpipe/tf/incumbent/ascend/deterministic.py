@@ -23,7 +23,8 @@ _PARAMETER = "deterministic"
 #: Optimizer name that enables the pass of ``variable_order.cc``. TensorFlow ignores unknown names.
 _ORDERED = "AscpipeDeterministic"
 
-#: True if sessions share the thread pool of the first session of this process. None before the first session.
+#: True if sessions share the thread pool of the first session of this process. The value is None before the first
+#: session.
 _threads_are_shared: Optional[bool] = None
 
 
