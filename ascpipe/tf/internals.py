@@ -314,7 +314,7 @@ class SaverParts:
         return bool(self._saver._save_relative_paths)
 
     def save_instead(self, items: List[Any], builder: Callable[[Any], Any]) -> None:
-        """Let the saver save ``items`` instead, with the ops that ``builder`` creates for the saver's file version."""
+        """Let the saver save ``items``, with the ops that ``builder`` creates for the saver's file version."""
         self.items = items
         self._saver._builder = builder(self._saver._write_version)
 

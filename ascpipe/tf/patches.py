@@ -141,8 +141,8 @@ COLUMNS = Feature()  #: feature columns with tables
 ESTIMATORS = Feature(lambda: internals.has_counted(internals.ESTIMATOR_GAUGE, "init"))
 KERAS = Feature(lambda: internals.has_counted(internals.KERAS_GAUGE, "model"))  #: Keras models
 INCUMBENT = Feature()  #: ``mx_rec``
-ACCELERATOR_OPTIONS = Feature()  #: session options for the incumbent's accelerators
-HOST_OPS = Feature()  #: host ops of the incumbent
+ACCELERATOR_OPTIONS = Feature()  #: session options for accelerators of Rec SDK
+HOST_OPS = Feature()  #: host ops of Rec SDK
 
 _SAVER = ".python.training.saver"
 _SESSION = ".python.client.session"
@@ -246,7 +246,7 @@ def apply() -> None:
 
 
 def undo() -> None:
-    """Undo all patches, including patches of sessions. Features that need the patches no longer work afterwards."""
+    """Undo all patches, including patches of sessions. Features that need the patches do not work after this call."""
     _Applied.now = False
     for patch in PATCHES:
         patch.undo()

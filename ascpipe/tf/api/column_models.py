@@ -28,9 +28,7 @@ class ColumnModels(Models):
         self._last = ""  # folder of the Estimator whose tables the pipeline has, or ""
 
     def begin(self, folder: str, mode: str) -> None:
-        """Restart the pipeline if its tables conflict with tables of an Estimator.
-
-        The model function is called afterwards.
+        """Restart the pipeline if its tables conflict with an Estimator, before the Estimator's model function is called.
         """
         pipeline = Process.current().pipeline
         state = GraphState.of(tf.compat.v1.get_default_graph())
@@ -45,7 +43,7 @@ class ColumnModels(Models):
             self._last = folder
 
     def end(self, folder: str) -> None:
-        """Record the tables of an Estimator. The model function was called before."""
+        """Record the tables that the model function of an Estimator has created."""
         state = GraphState.of(tf.compat.v1.get_default_graph())
         self._tables.setdefault(folder, {}).update((name, table.shape) for name, table in state.tables.items())
 

@@ -96,7 +96,7 @@ def _print_choice(columns: Columns) -> None:
 
 
 def _warn_of_reads(state: GraphState) -> None:
-    """Log one warning about the program's ops that read a variable without rows, such as norms and averages."""
+    """Log a warning about ops of the program that read a variable without rows. Examples are norms and averages."""
     normed: Set[str] = set()
     others: Dict[str, Set[str]] = {}  # type of the op -> variables
     for name, stand_in in StandIns.of(state).items():

@@ -58,7 +58,7 @@ def init(*, daemon: Optional[str] = None, use_dynamic: bool = True, use_dynamic_
 
 
 def start() -> None:
-    """Declare the default graph complete. Its pipeline starts with the first run of a session.
+    """Declare the default graph complete. The pipeline of the graph starts with the first run of a session.
 
     Call ``start`` after the optimizers are applied and before the session is created. ``start`` moves the ops that
     compute looked-up tensors of ids into the dataset. A second call for a graph has no effect. For Estimators, use

@@ -1,4 +1,4 @@
-"""Finds the ops that compute given tensors."""
+"""Search for the ops that compute given tensors."""
 from typing import Callable, Collection, Iterable, List, Set
 
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Bags of ids: a lookup combines the embeddings of each row of a SparseTensor or RaggedTensor into one embedding.
+"""Bags of ids. A lookup combines the embeddings of each row of a SparseTensor or RaggedTensor into one embedding.
 
 AscCombine reads a tensor with one row per id. The graph of a step has no such tensor, because
 ``tfops/src/step/read_rules.cc`` replaces AscCombine. In that graph, one op reads bags from the table and one op sums

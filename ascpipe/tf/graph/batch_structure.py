@@ -53,7 +53,7 @@ def require_ids(batch: Any, spec: FeatureSpec, without_batch: Exception) -> Ids:
 
 
 def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
-    """Return the dict key or the position of a feature's ids in a batch, or None if the batch has none.
+    """Return the dict key or the position of a feature's ids in a batch, or None if the batch has no such key.
 
     The function uses the first of these that exists in the batch: ``index_key``, the name of the feature, the name of
     the table. A warning is logged if the batch contains the feature's name and also the table's name, because Rec SDK's

@@ -50,7 +50,7 @@ class ExpansionLookup(TableLookup):
         super().note_gradient(spec)
 
     def replace(self, local: tf.Tensor, handles: tf.Tensor) -> None:
-        """Connect two Identity ops that were collected earlier to ``self.local`` and ``self.handles``.
+        """Connect two Identity ops to ``self.local`` and ``self.handles``. The ops are already in the collections.
 
         Ops that read ``self.local`` then read the Identity op ``local``.
         """

@@ -27,7 +27,7 @@ def clean_table_name(name: str) -> str:
 
 
 class FeatureSpec:
-    """One feature: a tensor of ids in each batch.
+    """A feature, which is a tensor of ids in each batch.
 
     Args:
         name: str of 1 to 255 characters.
@@ -164,7 +164,7 @@ class TableThresholds:
         self._said: Dict[str, Tuple[Thresholds, str]] = {}  # first recorded thresholds, and their source
 
     def note(self, table_name: str, said: Thresholds, by: str) -> None:
-        """Record the thresholds that ``by`` sets. Raise ``ValueError`` if different thresholds were recorded before."""
+        """Record the thresholds that ``by`` sets. Raise ``ValueError`` if different thresholds are already recorded."""
         if said != OFF:
             require_same(table_name, *self._said.setdefault(table_name, (said, by)), said, by)
 

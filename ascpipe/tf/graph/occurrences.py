@@ -1,4 +1,4 @@
-"""Rewiring of ops between the gradient and the optimizer of a table to read one row per occurrence of a key (ADR 56).
+"""Rewiring of ops that read the gradient of a table (ADR 56). Rewired ops read one row per occurrence of a key.
 
 The gradient of a table's lookups has one sum per key. TensorFlow's gradient of ``embedding_lookup`` has one row per
 occurrence, so clipping or computing the norm of the sums would return a different result. Linear ops continue to read
@@ -74,7 +74,7 @@ def factors_of(values: tf.Tensor, summing: tf.Operation) -> Optional[List[Tuple[
 def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
     """Let the program's ops on gradients of tables read occurrences, and return the pairs to apply.
 
-    Programs of the incumbent are not changed, because their gradients contain each key once.
+    Programs for Rec SDK are not changed, because gradients in these programs contain each key once.
 
     Args:
         pairs: gradients and their variables. Gradients of tables are computed from lookups of this step.

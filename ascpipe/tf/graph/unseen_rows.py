@@ -27,7 +27,7 @@ class Unseen(enum.Enum):
 
 def with_initial_rows(table: Table, rows: tf.Tensor, keys: tf.Tensor, slots: tf.Tensor,
                       restore: tf.Tensor) -> tf.Tensor:
-    """Return the rows of an evaluation lookup with initial rows for keys without a row. The result has no gradient.
+    """Return the rows of an evaluation lookup, and initial rows for keys without a row. The result has no gradient.
 
     Args:
         table: table of the rows. If its pipeline runs, the initial rows are equal to the rows of new keys in the

@@ -146,7 +146,8 @@ class _Accumulated(CustomizedOptimizer):
         accumulated[name] = Accumulation(self, self._steps)
 
     def _prepare(self) -> None:
-        """Return without an action, because ``apply_gradients`` of the other optimizer calls its ``_prepare``."""
+        """Return without an effect, because the other optimizer prepares its hyper-parameters in ``apply_gradients``.
+        """
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         self._sums.append((var, False))
@@ -302,7 +303,10 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
             handles=tf.gather(self._handles[table.op.name], rows), rows=tf.concat(columns, axis=1), add=True)
 
     def _floats_before(self, table: tf.Variable) -> int:
-        """Return the number of floats of a home row before the sum. They are the embedding and the optimizer state."""
+        """Return the number of floats before the sum in a home row.
+
+        These floats are the embedding and the optimizer state.
+        """
         known = table_of(table)
         slots = GradientState.of(GraphState.of(table.graph)).home_slots[known.table_name]
         return known.emb_size * (1 + len(slots.initial))

@@ -1,4 +1,5 @@
-"""Base classes and functions of the optimizers for tables with variables and of the optimizers by address."""
+"""Base classes and functions of the optimizers for tables with variables, and of the optimizers for expansion tables.
+"""
 import collections
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 MAX_DIM = 8192
 
-#: The incumbent uses this name for merged tables.
+#: Rec SDK uses this prefix for merged tables.
 _RESERVED_PREFIX = "mergeable_table"
 
 

@@ -140,7 +140,7 @@ class _Writing(threading.Thread):
         self._has_warned = False
 
     def hand(self, step: int, *, is_last: bool = False) -> None:
-        """Request the scalars until this step, unless the thread is busy."""
+        """Request the scalars of the steps up to ``step``, unless the thread is busy."""
         job = _Job(step, time.monotonic())
         if is_last:
             self._last = job

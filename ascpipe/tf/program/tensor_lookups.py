@@ -30,7 +30,7 @@ _UNMERGED = "AscUnmergedLookup"
 
 
 class _LookupsMade:
-    """Record of whether this process has created lookups of tensors, in any graph."""
+    """Record of whether a graph of this process has lookups of tensors."""
 
     lookups: bool = False
 
@@ -164,7 +164,9 @@ def completed(state: GraphState, lookup: TableLookup, spec: FeatureSpec, rows: t
 
 
 def decide_unseen(state: GraphState, admitting: Collection[str]) -> None:
-    """Replace initial rows by zeros in undecided lookups of tables with an access threshold.
+    """Select initial rows or zeros for lookups with ``INITIAL_UNLESS_ADMITTING``.
+
+    Tables with an access threshold get zeros.
 
     Args:
         state: state of the graph.
@@ -177,7 +179,8 @@ def decide_unseen(state: GraphState, admitting: Collection[str]) -> None:
 
 
 def _undecided(state: GraphState) -> List[Tuple[str, tf.Tensor, tf.Tensor]]:
-    """Return a tuple for each undecided lookup: the table name, the rows with initial rows, and the rows with zeros."""
+    """Return (table name, rows with initial rows, rows with zeros) for each lookup that ``decide_unseen`` has not decided.
+    """
     return internals.stored_on(state, "undecided", list)
 
 

@@ -36,11 +36,11 @@ class Models(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, folder: str, mode: str) -> None:
-        """Prepare for the model function of the Estimator with this ``model_dir``, before the function is called."""
+        """Prepare for a call of the model function of the Estimator with this ``model_dir``."""
 
     @abc.abstractmethod
     def end(self, folder: str) -> None:
-        """Record the result of the model function, after the function was called."""
+        """Record the tables that the model function has created."""
 
 
 @dataclasses.dataclass

@@ -1,4 +1,4 @@
-"""Scheduling of gloo's event loops that prevents them from preempting Horovod threads.
+"""Scheduling of gloo's event loops, which prevents preemption of Horovod threads by event loops.
 
 A Horovod thread holds the lock of a connection while it writes a message. On one machine, the write wakes the event
 loop of the reading rank, and this event loop often preempts the writer. The event loop of the writing rank then spins,

@@ -63,9 +63,9 @@ class NativePipeline:
         call("asc_pipeline_new", run, session_fd, lifeline_fd, spin_us, wait_timeout_s)
 
     def add_table(self, table: TableShape, segment: Piece) -> None:
-        """Map a table's segment. This is allowed while the pipeline runs.
+        """Map a table's segment. The pipeline may already run. The table may replace a table that was never trained.
 
-        The table may replace a table that was never trained. The native library duplicates the descriptor of the
+        The native library duplicates the descriptor of the
         segment.
         """
         fd, size = segment
@@ -80,7 +80,7 @@ class NativePipeline:
             call("asc_pipeline_set_pool", table.number, pool.ctypes.data_as(_FLOATS), *pool.shape)
 
     def add_stream(self, stream: StreamShape, segment: Piece) -> None:
-        """Map a stream's ring. This is allowed while the pipeline runs.
+        """Map a stream's ring. The pipeline may already run.
 
         The native library duplicates the descriptor of the segment.
         """

@@ -1,4 +1,4 @@
-"""The running pipeline of a process: link to the daemon, native pipeline, tables and streams."""
+"""The running pipeline of a process, with the link to the daemon, the native pipeline, tables and streams."""
 import contextlib
 import uuid
 from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
@@ -28,7 +28,7 @@ def ring_messages(stream: StreamShape, ranks: int) -> List[messages.Stream]:
 
 
 class Tip(NamedTuple):
-    """The newest save with one directory and base name. The next delta is based on this save.
+    """The newest save with a certain directory and base name. The next delta is based on this save.
 
     Attributes:
         prefix: prefix of the checkpoint.

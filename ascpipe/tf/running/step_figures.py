@@ -8,7 +8,7 @@ _TRAIN = ("train", "eval", "local")[TRAIN]
 
 
 class Answer(NamedTuple):
-    """An answer of the daemon, and the monotonic time of the request in seconds."""
+    """An answer of the daemon to ``status``, and the monotonic time of the request in seconds."""
 
     status: Dict[str, Any]
     at: float

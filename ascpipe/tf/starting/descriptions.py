@@ -62,7 +62,7 @@ def signature(state: GraphState, tables: Sequence[TableShape], streams: Sequence
 
 
 def collectives(graph: tf.Graph) -> str:
-    """Return the Horovod ops of a graph as lines like the lines of ``signature``.
+    """Return the Horovod ops of a graph, one per line, in the format of ``signature``.
 
     Ranks compare these lines, because they would wait forever for an op that is missing on a rank.
     """
