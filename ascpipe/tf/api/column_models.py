@@ -28,7 +28,9 @@ class ColumnModels(Models):
         self._last = ""  # folder of the Estimator whose tables the pipeline has, or ""
 
     def begin(self, folder: str, mode: str) -> None:
-        """Restart the pipeline if its tables conflict with an Estimator, before the Estimator's model function is called.
+        """Restart the pipeline if its tables conflict with an Estimator.
+
+        The model function is called after this method.
         """
         pipeline = Process.current().pipeline
         state = GraphState.of(tf.compat.v1.get_default_graph())

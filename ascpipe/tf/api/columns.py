@@ -23,6 +23,7 @@ _log = logging.getLogger(__name__)
 MIN_BUCKETS = 10000
 #: Types of ops that return their input unchanged.
 _COPIES = ("Identity", "ReadVariableOp")
+#: Types of ops whose results are correct for a variable without rows.
 _HARMLESS = ("Assign", "AssignVariableOp", "IsVariableInitialized", "VarIsInitializedOp", "Save", "SaveSlices",
              "SaveV2", "Shape", "ShapeN", "Size", "VariableShape", "HistogramSummary", "Switch", "RefSwitch")
 _WIDTH = 118  #: maximum width of printed lines

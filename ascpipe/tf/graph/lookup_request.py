@@ -15,7 +15,7 @@ from ascpipe.tf.running.shapes import Thresholds
 
 @dataclasses.dataclass(frozen=True)
 class LookupRequest:
-    """One lookup. Fields default to the defaults of ``mx_rec``.
+    """Arguments of one lookup. Fields default to the defaults of ``mx_rec``.
 
     Attributes:
         ids: FeatureSpec whose ids an insert function submits, or integers that the program computes from a batch.

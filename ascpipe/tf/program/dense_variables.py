@@ -23,9 +23,9 @@ MAX_RANK = 4094
 class DistributedOptimizer(tf.compat.v1.train.Optimizer):
     """Optimizer that averages gradients of dense variables over ranks, and leaves gradients of tables unchanged.
 
-    Gradients of one dtype are averaged together, up to ``PACKED_BYTES``. So ranks wait for the network once per fused
-    tensor. Unlike with Horovod's fusion, the order of sums does not depend on timing. Owners of keys sum the gradients
-    of tables (``all2all_gradients_op`` of ``create_table``). The optimizer starts Horovod if Horovod does not run. All
+    Gradients of one dtype are averaged together, up to ``PACKED_BYTES``. A group of gradients needs only one exchange.
+    Unlike with Horovod's fusion, the order of sums does not depend on timing. Owners of keys sum the gradients of
+    tables (``all2all_gradients_op`` of ``create_table``). The optimizer starts Horovod if Horovod does not run. All
     ranks must make the same calls in the same order::
 
         optimizer = ascpipe.tf.DistributedOptimizer(tf.train.AdamOptimizer(0.001))

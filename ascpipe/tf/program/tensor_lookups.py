@@ -179,7 +179,9 @@ def decide_unseen(state: GraphState, admitting: Collection[str]) -> None:
 
 
 def _undecided(state: GraphState) -> List[Tuple[str, tf.Tensor, tf.Tensor]]:
-    """Return (table name, rows with initial rows, rows with zeros) for each lookup that ``decide_unseen`` has not decided.
+    """Return the lookups that ``decide_unseen`` has not decided.
+
+    An item is (table name, rows with initial rows, rows with zeros).
     """
     return internals.stored_on(state, "undecided", list)
 

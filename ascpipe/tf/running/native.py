@@ -49,7 +49,9 @@ def begin_program() -> None:
 
 
 class NativePipeline:
-    """The native part of the running pipeline. A process has at most one. All methods raise errors of ``tf.errors``.
+    """The native part of the running pipeline. A process has at most one pipeline.
+
+    All methods raise errors of ``tf.errors``.
 
     Args:
         run: upper bits of every ticket. The daemon assigns the value.

@@ -142,14 +142,14 @@ def init(*use_mpi: bool, **kwargs: Any) -> None:
         recent_key_count_threshold: int in [0, 2147483647], default 0. A delta omits keys that occurred fewer times
             since they were last saved.
         restore_model_version: int in [0, 2147483647], step of the checkpoint that the first restore uses.
-        daemon: str, name of a running daemon. The default is ``$ASCPIPE_NAME``. If the variable is not set, the daemon
-            ``default`` is used if it is free, or else a private daemon. With several ranks, ``{local_rank}`` is
-            replaced by the number of the rank on its machine.
+        daemon: str, name of a running daemon. The default is ``$ASCPIPE_NAME``. If the variable is not set, ascpipe
+            uses the daemon ``default`` if it is free. Otherwise, ascpipe starts a private daemon. With several ranks,
+            ``{local_rank}`` is replaced by the number of the rank on its machine.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, or ``max_steps``, ``train_steps`` and
             ``eval_steps`` are all 0.
-        EnvironmentError: ``init`` was called before, without a call of ``terminate_config_initializer`` after it.
+        EnvironmentError: ``init`` was called before, and ``terminate_config_initializer`` was not called after it.
         NotRunningError: no daemon with this name runs.
     """
     if len(use_mpi) > 1:
