@@ -1,8 +1,9 @@
 """Embedding tables for TensorFlow 1.15: ``import ascpipe.tf as asc``.
 
 A program calls, in this order: ``init``, ``FeatureSpec`` and ``insert_function`` for its dataset, ``create_table``,
-``sparse_lookup``, an optimizer of ``optimizers`` and ``start``. Then it trains in a session. ``mx_rec`` provides this
-API under the import paths and names of Huawei's Rec SDK. Names are imported at first use.
+``sparse_lookup``, an optimizer of ``optimizers`` and ``start``. Then the program trains in a session. ``mx_rec``
+provides this API under the import paths and names of Huawei's Rec SDK. This module imports each name at the first use
+of the name.
 """
 import difflib
 import importlib
@@ -42,7 +43,7 @@ __all__ = ["BroadcastGlobalVariablesHook", "CheckpointSaverHook", "DistributedOp
            "sparse_lookup", "start", "table_variables", "trained_batches", "trigger_evict", "use_for_feature_columns",
            "wait_for_save", "warm_start"]
 
-#: module: names of ``__all__`` that it defines
+#: Module -> names of ``__all__`` that the module defines.
 _HOMES = {
     "ascpipe.checkpoint.reader": "trained_batches",
     "ascpipe.tf.api.columns": "use_for_feature_columns",

@@ -1,4 +1,4 @@
-"""Clean-up whose errors never replace the error that caused it."""
+"""Clean-up after errors. An error of the clean-up never replaces the first error."""
 import contextlib
 import logging
 import os
@@ -11,13 +11,13 @@ _log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def cleaning_up(end: Callable[[], object], what: str) -> Iterator[None]:
-    """Call ``end`` after the block. If the block fails, log an error of ``end`` as a warning.
+    """Call ``end`` after the block. An error of ``end`` is logged as a warning if the block fails.
 
     Args:
         what: name of the cleaned-up object, for the warning.
 
     Raises:
-        Exception: the error of the block, or else the error of ``end``.
+        Exception: the error of the block. If the block raises no error: the error of ``end``.
     """
     try:
         yield
@@ -37,7 +37,7 @@ def end_quietly(end: Callable[[], object], what: str) -> None:
 
 @contextlib.contextmanager
 def temporary_folder(prefix: str) -> Iterator[str]:
-    """Create a directory for the block, and remove it afterwards. Warn if it cannot be removed.
+    """Create a directory for the block, and remove the directory afterwards. Log a warning if the removal fails.
 
     Raises:
         OSError: if the directory cannot be created.
@@ -46,6 +46,6 @@ def temporary_folder(prefix: str) -> Iterator[str]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)  # the block may have removed it
+        shutil.rmtree(folder, ignore_errors=True)  # the block may have removed the folder
         if os.path.lexists(folder):
             _log.warning("%s was not removed. Remove it", folder)

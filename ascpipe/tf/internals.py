@@ -1,4 +1,4 @@
-"""The only module that uses private names of TensorFlow 1.15. Each has a public wrapper here.
+"""The only module that uses private names of TensorFlow 1.15. Each private name has a public wrapper in this module.
 
 Private names that a subclass overrides or reads (``self._name``, ``super()._create_slots``) need no wrapper.
 """
@@ -28,7 +28,7 @@ def rewire(op: tf.Operation, position: int, tensor: tf.Tensor) -> None:
 
 
 def add_outputs(op: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
-    """Add outputs to an op. Its attributes must already contain their number and types."""
+    """Add outputs to an op. The attributes of the op must already contain the number and types of the outputs."""
     op._add_outputs([spec.dtype for spec in specs], [spec.shape for spec in specs])
 
 
@@ -54,12 +54,12 @@ def order_of(op: tf.Operation) -> int:
 
 
 def is_reference(tensor: tf.Tensor) -> bool:
-    """Return True if a tensor is a ref variable, not its value."""
+    """Return True if a tensor is a reference to a variable, not a value."""
     return bool(tensor.dtype._is_ref_dtype)
 
 
 def reference_of(variable: tf.Variable) -> tf.Tensor:
-    """Return the reference of a ref variable, not its value."""
+    """Return the tensor that refers to a ref variable. The tensor is not a copy of the value."""
     return variable._ref()
 
 
@@ -91,14 +91,17 @@ def is_in_loop(op: tf.Operation) -> bool:
 
 
 def graph_around(graph: tf.Graph) -> Optional[tf.Graph]:
-    """Return the graph around a function body; None for other graphs."""
+    """Return the graph around a function body, or None if the graph is no function body."""
     if isinstance(graph, func_graph.FuncGraph):
         return graph.outer_graph
     return graph._outer_graph if isinstance(graph, legacy_function._FuncGraph) else None
 
 
 def outermost(graph: tf.Graph) -> tf.Graph:
-    """Return the graph around all function bodies that contain a graph, or the graph itself."""
+    """Return the graph around all function bodies that contain a graph.
+
+    Return the graph itself if it is no function body.
+    """
     around = graph_around(graph)
     return graph if around is None else outermost(around)
 
@@ -134,7 +137,7 @@ def is_in_layer_of_keras() -> bool:
 
 
 def stored_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:
-    """Return an object that ascpipe stores on a TensorFlow object, so that both are freed together.
+    """Return an object that ascpipe stores on a TensorFlow object. Python frees the two objects together.
 
     The first call creates it.
     """
@@ -175,7 +178,7 @@ def resource_of(iterator: Any) -> tf.Tensor:
 # ---- sessions and estimators -----------------------------------------------------------------------------
 
 def fetched(fetches: Any) -> List[Any]:
-    """Return the tensors and ops that a session runs for ``fetches``, each once.
+    """Return the tensors and ops that a session runs for ``fetches``, without duplicates.
 
     The session's graph must be the default graph.
     """
@@ -201,7 +204,7 @@ def apply_repeated_as(kind: Any, optimizer: tf.compat.v1.train.Optimizer, grad: 
 
 
 def settings_of(optimizer: tf.compat.v1.train.Optimizer, names: Sequence[str]) -> List[Any]:
-    """Return the constructor arguments of a TensorFlow optimizer, by name."""
+    """Return the constructor arguments of a TensorFlow optimizer in the order of ``names``."""
     return [getattr(optimizer, "_" + name) for name in names]
 
 
@@ -213,7 +216,7 @@ OldSharedEmbeddingColumn = feature_column._SharedEmbeddingColumn
 
 
 def buckets_of(column: Any) -> int:
-    """Return the number of buckets of a categorical column of either version."""
+    """Return the number of buckets of a categorical column of TensorFlow 1 or 2."""
     buckets = getattr(column, "num_buckets", None)
     return int(column._num_buckets if buckets is None else buckets)
 
@@ -229,18 +232,18 @@ def fields_of_linear_column(layer: Any) -> Tuple[Any, int]:
 
 
 def makes_variables_by_itself(state_manager: Any) -> bool:
-    """Return True for a TensorFlow 2 layer of columns, whose variables do not come from a scope."""
+    """Return True for a layer of columns of TensorFlow 2. Such a layer does not create its variables in a scope."""
     return isinstance(state_manager, feature_column_v2._StateManagerImplV2)
 
 
 def sparse_input(given: Any) -> tf.SparseTensor:
-    """Return a feature as columns read it: a dense tensor becomes sparse, without -1."""
+    """Return a feature as the SparseTensor that columns read. A dense tensor is converted, without its elements -1."""
     return feature_column_v2._to_sparse_input_and_drop_ignore_values(given)
 
 
 @contextlib.contextmanager
 def custom_getter_of(layer: Any, getter: Callable[..., Any]) -> Iterator[None]:
-    """Let a layer create its variables by a custom getter in the block."""
+    """Let a layer create its variables with a custom getter in the block."""
     scope = layer._scope
     before = scope.custom_getter
     scope.set_custom_getter(getter)
@@ -275,21 +278,21 @@ class SaverParts:
 
     @property
     def is_built(self) -> bool:
-        """True if the saver has its ops."""
+        """True if the ops of the saver were created."""
         return bool(self._saver._is_built or self._saver.saver_def)
 
     @property
     def is_empty(self) -> bool:
-        """True if the saver was built and saves nothing."""
+        """True if the saver was built without objects to save."""
         return bool(self._saver._is_empty)
 
     @property
     def allows_empty(self) -> bool:
-        """True if the saver may save nothing."""
+        """True if the saver may have no objects to save."""
         return bool(self._saver._allow_empty)
 
     def allow_empty(self) -> None:
-        """Let the saver save nothing."""
+        """Let the saver be built without objects to save."""
         self._saver._allow_empty = True
 
     @property
@@ -307,16 +310,16 @@ class SaverParts:
 
     @property
     def saves_relative_paths(self) -> bool:
-        """True if the ``checkpoint`` file has paths relative to its directory."""
+        """True if the paths in the ``checkpoint`` file are relative to the directory of the file."""
         return bool(self._saver._save_relative_paths)
 
     def save_instead(self, items: List[Any], builder: Callable[[Any], Any]) -> None:
-        """Let the saver save other objects, with the ops of a builder for its file version."""
+        """Let the saver save ``items``, with the ops that ``builder`` creates for the saver's file version."""
         self.items = items
         self._saver._builder = builder(self._saver._write_version)
 
     def forget_build(self) -> None:
-        """Discard the ops of the saver, so that it is built again."""
+        """Discard the ops of the saver, so that TensorFlow builds the saver again."""
         self._saver._is_built = False
         self._saver._is_empty = None
         self._saver.saver_def = None
@@ -328,11 +331,14 @@ class SaverParts:
         return list(self._saver._last_checkpoints)
 
     def record(self, prefix: str) -> None:
-        """Record the newest checkpoint, and which checkpoint is to be deleted."""
+        """Record the newest checkpoint, and select the checkpoints to delete."""
         self._saver._RecordLastCheckpoint(prefix)
 
     def delete_old(self, meta_graph_suffix: str) -> List[str]:
-        """Delete TensorFlow's files of a checkpoint beyond ``max_to_keep``. Return a list with its path, or []."""
+        """Delete TensorFlow's files of one checkpoint beyond ``max_to_keep``.
+
+        Return a list with the path of the checkpoint, or an empty list.
+        """
         paths = [path for path, _ in self._saver._checkpoints_to_be_deleted[:1]]
         self._saver._MaybeDeleteOldCheckpoints(meta_graph_suffix=meta_graph_suffix)
         return paths

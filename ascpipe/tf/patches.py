@@ -1,4 +1,4 @@
-"""All attributes of TensorFlow that ascpipe replaces, and the code that replaces and restores them.
+"""All attributes of TensorFlow that ascpipe replaces, and the code that replaces and restores the attributes.
 
 ``import mx_rec`` and ``init`` apply the patches. Patches of a ``Feature`` are applied when the program first uses the
 feature. ``shutdown`` and ``terminate_config_initializer`` undo all patches.
@@ -18,10 +18,10 @@ _NOTHING = object()
 class Feature:
     """A part of TensorFlow that not every program uses.
 
-    Its patches are applied at the first use, and by each later ``init``.
+    ascpipe applies its patches when the program first uses the feature, and in each later ``init``.
 
     Args:
-        was_used: returns True if TensorFlow has counted a use, possibly before ``init``.
+        was_used: function that returns True if TensorFlow has counted a use of the feature, even before ``init``.
     """
 
     def __init__(self, was_used: Callable[[], bool] = lambda: False) -> None:
@@ -34,7 +34,7 @@ class Feature:
         return self._is_used or self._was_used()
 
     def use(self) -> None:
-        """Apply the patches of the feature if patches are applied in this process. Idempotent."""
+        """Apply the patches of the feature if patches are applied in this process. Repeated calls have no effect."""
         if not self._is_used:
             self._is_used = True
             for patch in PATCHES if _Applied.now else ():
@@ -43,14 +43,15 @@ class Feature:
 
 
 class Patch:
-    """An attribute of a class or module of TensorFlow that is replaced.
+    """An attribute of TensorFlow that is replaced. It belongs to a class or module.
 
     Args:
-        module: module of TensorFlow. It is imported when needed, because not every program needs Estimators.
+        module: module of TensorFlow. The patch imports the module when it needs the module, because not every program
+            needs Estimators.
         path: path of the attribute in the module, for example ``Class.method``.
         purpose: reason for the replacement.
-        feature: feature that needs the patch; None: every program needs it.
-        of_graphs: replace a method on each graph with tables, not on its class.
+        feature: feature that needs the patch, or None if every program needs the patch.
+        of_graphs: if True, replace a method on each graph with tables, not on the class.
     """
 
     def __init__(self, module: str, path: str, purpose: str, feature: Optional[Feature] = None, *,
@@ -67,18 +68,18 @@ class Patch:
 
     @property
     def plain(self) -> Any:
-        """TensorFlow's own attribute, or None if it does not exist."""
+        """TensorFlow's attribute, or None if the attribute does not exist."""
         if self._plain is _NOTHING:
             self._plain = vars(self._owner()).get(self._name())
         return self._plain
 
     def by(self, replacement: Replacement) -> Replacement:
-        """Set the replacement. A decorator."""
+        """Decorate the function that replaces the attribute."""
         self._replacement = replacement
         return replacement
 
     def put(self) -> None:
-        """Replace the attribute if it has a replacement and its feature is used. Idempotent."""
+        """Replace the attribute if it has a replacement and its feature is used. Repeated calls have no effect."""
         if self._replacement is _NOTHING or not (self.feature is None or self.feature.is_used):
             return
         if self.plain is not self._replacement and not self.of_graphs:
@@ -86,13 +87,16 @@ class Patch:
         self._on_objects(is_replaced=self.of_graphs)
 
     def put_on(self, each: Any) -> None:
-        """Replace the method on a graph. For other objects: keep the replacement on the object after ``undo``."""
+        """Register an object. A graph gets the replaced method if patches are applied.
+
+        Other objects keep the replacement after ``undo``.
+        """
         self._objects.add(each)
         if self.of_graphs and _Applied.now:
             self._on_objects(is_replaced=True)
 
     def undo(self) -> None:
-        """Restore TensorFlow's attribute. Idempotent, also without ``put``."""
+        """Restore TensorFlow's attribute. The call has no effect if the attribute was not replaced."""
         if self._plain is _NOTHING:
             return
         if self._plain is not None:
@@ -102,7 +106,10 @@ class Patch:
         self._on_objects(is_replaced=not self.of_graphs)
 
     def _on_objects(self, *, is_replaced: bool) -> None:
-        """Replace the attribute on registered objects, or restore it. The replacement keeps no object alive."""
+        """Replace or restore the attribute on registered objects.
+
+        The replacement has only weak references to the objects.
+        """
         for each in self._objects:
             vars(each).pop(self._name(), None)
             if is_replaced:
@@ -123,7 +130,7 @@ def _call(replacement: Callable[..., Any], of: Callable[[], Any], *args: Any, **
 
 
 class _Applied:
-    """Holds whether the patches of this process are applied."""
+    """Record of whether the patches of this process are applied."""
 
     now = False
 
@@ -134,8 +141,8 @@ COLUMNS = Feature()  #: feature columns with tables
 ESTIMATORS = Feature(lambda: internals.has_counted(internals.ESTIMATOR_GAUGE, "init"))
 KERAS = Feature(lambda: internals.has_counted(internals.KERAS_GAUGE, "model"))  #: Keras models
 INCUMBENT = Feature()  #: ``mx_rec``
-ACCELERATOR_OPTIONS = Feature()  #: session options for the incumbent's accelerators
-HOST_OPS = Feature()  #: host ops of the incumbent
+ACCELERATOR_OPTIONS = Feature()  #: session options for accelerators of Rec SDK
+HOST_OPS = Feature()  #: host ops of Rec SDK
 
 _SAVER = ".python.training.saver"
 _SESSION = ".python.client.session"
@@ -219,7 +226,7 @@ _sessions: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 def apply_to_session(session: Any, run: Callable[..., Any], make_callable: Callable[..., Any]) -> None:
-    """Replace two methods of a session, so that one run trains several iterations (``set_iteration_per_loop``)."""
+    """Replace two methods of a session. Each run then trains several iterations (``set_iteration_per_loop``)."""
     _sessions.add(session)
     session.run = run
     session.make_callable = make_callable
@@ -232,14 +239,14 @@ def apply_to_graph(graph: Any) -> None:
 
 
 def apply() -> None:
-    """Apply all patches except those of unused features. Idempotent; may be called after ``undo``."""
+    """Apply all patches except patches of unused features. Repeated calls, and calls after ``undo``, are allowed."""
     _Applied.now = True
     for patch in PATCHES:
         patch.put()
 
 
 def undo() -> None:
-    """Undo all patches, including those of sessions. Features that need the patches no longer work afterwards."""
+    """Undo all patches, including patches of sessions. Features that need the patches do not work after this call."""
     _Applied.now = False
     for patch in PATCHES:
         patch.undo()

@@ -1,8 +1,8 @@
 """Declarative argument checks: the decorator ``checked`` declares one rule per parameter.
 
-An argument of a wrong type, range, length or class raises an ``ArgumentError``, whose text has the function, the
-argument, its value and the limit. Only passed arguments are checked, so a default may violate its rule (``None`` for
-"not given").
+An ``ArgumentError`` is raised for an argument of a wrong type, range, length or class. The error text contains the
+function, the argument, its value and the limit. Only passed arguments are checked, so a default value may violate the
+rule of its parameter.
 """
 import collections
 import difflib
@@ -24,13 +24,13 @@ MAX_INT32 = 2147483647
 
 _NUMBERS = (int, float, np.number, tf.Tensor, tf.Variable, tf.IndexedSlices)
 
-_ignored: Dict[str, Set[str]] = collections.defaultdict(set)  #: per function, the arguments that a warning has named
+_ignored: Dict[str, Set[str]] = collections.defaultdict(set)  #: function -> ignored arguments that a warning named
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Rule:
-    """Condition on one parameter; with ``optional``, None is allowed."""
+    """Condition on one parameter. None is allowed if ``optional`` is True."""
 
     def __init__(self, *, optional: bool = False) -> None:
         self._optional = optional
@@ -64,7 +64,7 @@ class Integer(Bounded):
 
 
 class Float(Bounded):
-    """A float in [low, high]. ``open_low`` and ``open_high`` exclude the limit itself."""
+    """A float in [low, high]. ``open_low`` excludes ``low``, and ``open_high`` excludes ``high``."""
 
     def __init__(self, low: float, high: float, *, open_low: bool = False, open_high: bool = False,
                  optional: bool = False) -> None:
@@ -100,7 +100,7 @@ class Text(Bounded):
 
 
 class PathText(Text):
-    """A ``Text`` that can name a file: it has no control characters and no surrogates."""
+    """A ``Text`` that can be a file name, without control characters and surrogates."""
 
     def _check(self, name: str, value: Any) -> None:
         super()._check(name, value)
@@ -135,7 +135,7 @@ class Having(Rule):
 
 
 class Numbers(Rule):
-    """A tensor, or a value that can become one: a number, an array, or a list of these."""
+    """A tensor, a number, a numeric array, or a list of such values."""
 
     def _check(self, name: str, value: Any) -> None:
         if not _are_numbers(value):
@@ -156,7 +156,7 @@ class IntegerScalar(Rule):
 
 
 class Choice(Rule):
-    """One of several values, of exactly the same type."""
+    """One of several values. The type must match exactly."""
 
     def __init__(self, *values: Any, optional: bool = False) -> None:
         super().__init__(optional=optional)
@@ -222,7 +222,7 @@ def boolean(*, optional: bool = False) -> Rule:
 
 
 def wrong_type(name: str, value: Any, expected: str) -> ArgumentError:
-    """Return the error for an argument of a wrong type. Its text begins like the incumbent's."""
+    """Return the error for an argument of a wrong type. The text begins like the error text of Rec SDK."""
     return ArgumentError("Invalid parameter type of parameter {}: {} is {}, expected {}".format(
         name, shown(value), type(value).__name__, expected))
 
@@ -284,7 +284,9 @@ def checked(**rules: Rule) -> Callable[[Function], Function]:
 
 
 def did_you_mean(name: str, known: Iterable[str], form: str = "; {}", least: float = 0.6) -> str:
-    """Return "did you mean NAME?" for the known name most similar to an unknown one; empty if none is similar.
+    """Return "did you mean NAME?" with the known name that is most similar to an unknown name.
+
+    The result is empty if no known name is similar.
 
     Args:
         form: format of the result.
@@ -295,7 +297,10 @@ def did_you_mean(name: str, known: Iterable[str], form: str = "; {}", least: flo
 
 
 def _hint(error: str, given: Iterable[str], known: Iterable[str]) -> str:
-    """Return a hint for the first unknown argument; the hint names the argument if ``error`` does not."""
+    """Return a hint for the first unknown argument.
+
+    The hint contains the argument's name if ``error`` does not contain it.
+    """
     strangers = [name for name in given if name not in known]
     if not strangers:
         return ""
@@ -304,14 +309,15 @@ def _hint(error: str, given: Iterable[str], known: Iterable[str]) -> str:
 
 
 def ignore(function: str, known: Iterable[str], unknown: Iterable[str]) -> None:
-    """Warn once per argument that a function ignores arguments of other versions.
+    """Log a warning that a function ignores arguments of other versions. Each argument causes one warning.
 
     Args:
         function: name of the function.
-        known, unknown: names of its arguments, and of passed arguments that it does not have.
+        known: names of the function's parameters.
+        unknown: names of passed arguments that the function does not have.
 
     Raises:
-        UnexpectedArgumentError: if an unknown argument is probably a misspelt known one.
+        UnexpectedArgumentError: an unknown argument is probably a misspelt known argument.
     """
     for name in unknown:
         meant = did_you_mean(name, known, least=0.85)

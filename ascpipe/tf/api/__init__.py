@@ -1,1 +1,1 @@
-"""The functions and classes of ``ascpipe.tf``, in TensorFlow's terms; other packages implement them."""
+"""The functions and classes of ``ascpipe.tf`` with TensorFlow's terms. Other packages contain their implementation."""

@@ -1,4 +1,4 @@
-"""``tf.train.init_from_checkpoint`` for variables of columns: the tables load their rows from the checkpoint."""
+"""Replacement of ``tf.train.init_from_checkpoint`` that loads the rows of tables of columns from a checkpoint."""
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 import tensorflow as tf
@@ -13,10 +13,11 @@ from ascpipe.tf.graph.stand_ins import StandIns
 
 @patches.INIT_FROM_CHECKPOINT.by
 def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
-    """Replace TensorFlow's function, which sets the initializers of variables.
+    """Replacement for TensorFlow's function, which only sets the initializers of variables.
 
     Raises:
-        ColumnError: outside an Estimator. An Estimator calls ``Scaffold.init_fn``; a session runs only initializers.
+        ColumnError: the function is called outside an Estimator. An Estimator calls ``Scaffold.init_fn``, but a session
+            of the program runs only initializers.
     """
     patches.INIT_FROM_CHECKPOINT.plain(path, assignment_map)
     state = GraphState.known(tf.compat.v1.get_default_graph())
@@ -29,7 +30,7 @@ def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
             name = _name_in_checkpoint(source, target, variable, stand_in.variable)
             if name is not None:
                 table = stand_in.table.table_name
-                slot = stand_ins.name_of_slot(variable)  # a scope includes the slot after an optimizer made it
+                slot = stand_ins.name_of_slot(variable)  # a scope includes an existing optimizer slot
                 has_slot = slot is not None and _name_in_checkpoint(source, target, slot) is not None
                 sources[table] = table_name(name), has_slot
                 if state.mode is None:
@@ -41,13 +42,13 @@ def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
 
 
 def _name_in_checkpoint(source: str, target: Any, name: str, variable: Optional[tf.Variable] = None) -> Optional[str]:
-    """Return the name of a variable in the checkpoint by one entry of the map, or None if the entry does not match.
+    """Return the name of a variable in the checkpoint according to an entry of the map. Return None for other entries.
 
     Args:
-        source: a name in the checkpoint, or a scope, which ends in a slash.
-        target: a variable, a list of its parts, a name or a scope.
+        source: a name in the checkpoint, or a scope with a slash at the end.
+        target: a variable, a list of the parts of a variable, a name or a scope.
         name: name of the variable.
-        variable: the variable.
+        variable: the variable, or None to compare only names.
     """
     if not isinstance(target, str):
         return source if any(each is variable for each in tf.nest.flatten(target)) else None

@@ -1,7 +1,7 @@
-"""Several Estimators in a program that uses only feature columns: each trains its own tables.
+"""Separate tables for each Estimator in a program that uses only feature columns.
 
-Estimators use the same variable names in separate graphs, but a pipeline has one table per name. So the pipeline
-restarts when another Estimator trains. The tables of the first Estimator are in its checkpoint.
+Estimators use the same variable names in separate graphs, but a pipeline has one table per name. So ascpipe restarts
+the pipeline when another Estimator trains. The checkpoint of the first Estimator contains its tables.
 """
 from typing import Callable, Dict
 
@@ -19,16 +19,19 @@ class ColumnModels(Models):
     """Tables of each Estimator of a program, by the Estimator's folder.
 
     Args:
-        restart: ends the pipeline and calls ``init`` again.
+        restart: function that ends the pipeline and calls ``init`` again.
     """
 
     def __init__(self, restart: Callable[[], None]) -> None:
         self._restart = restart
         self._tables: Dict[str, Tables] = {}
-        self._last = ""  # folder of the Estimator whose tables the pipeline has; empty: of no Estimator
+        self._last = ""  # folder of the Estimator whose tables the pipeline has, or ""
 
     def begin(self, folder: str, mode: str) -> None:
-        """Restart the pipeline if its tables conflict with an Estimator; called before the model function."""
+        """Restart the pipeline if its tables conflict with an Estimator.
+
+        The model function is called after this method.
+        """
         pipeline = Process.current().pipeline
         state = GraphState.of(tf.compat.v1.get_default_graph())
         if state.served is not None:
@@ -42,7 +45,7 @@ class ColumnModels(Models):
             self._last = folder
 
     def end(self, folder: str) -> None:
-        """Record the tables of an Estimator; called after the model function."""
+        """Record the tables that the model function of an Estimator has created."""
         state = GraphState.of(tf.compat.v1.get_default_graph())
         self._tables.setdefault(folder, {}).update((name, table.shape) for name, table in state.tables.items())
 

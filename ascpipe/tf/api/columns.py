@@ -1,4 +1,4 @@
-"""``use_for_feature_columns``: tables behind TensorFlow's feature columns."""
+"""``use_for_feature_columns``, which replaces variables of TensorFlow's feature columns by tables."""
 import dataclasses
 import logging
 import sys
@@ -21,8 +21,9 @@ from ascpipe.tf.validation import Integer, checked
 _log = logging.getLogger(__name__)
 
 MIN_BUCKETS = 10000
-#: Ops that pass a value on, and readers whose results are still right without rows.
+#: Types of ops that return their input unchanged.
 _COPIES = ("Identity", "ReadVariableOp")
+#: Types of ops whose results are correct for a variable without rows.
 _HARMLESS = ("Assign", "AssignVariableOp", "IsVariableInitialized", "VarIsInitializedOp", "Save", "SaveSlices",
              "SaveV2", "Shape", "ShapeN", "Size", "VariableShape", "HistogramSummary", "Switch", "RefSwitch")
 _WIDTH = 118  #: maximum width of printed lines
@@ -32,16 +33,17 @@ _WIDTH = 118  #: maximum width of printed lines
          host_vocabulary_size=Integer(0, MAX_VOCABULARY))
 def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary_size: Optional[int] = None,
                             host_vocabulary_size: int = 0) -> None:
-    """Replace the large variables of TensorFlow's feature columns by tables, from now on in this process.
+    """Replace the large variables of TensorFlow's feature columns by tables in all later graphs of this process.
 
-    Call it once, before the first graph is built. The program needs no other call and no hook: this function calls
-    ``init`` if necessary, and pipelines start with the first run of a session. The function prints once which variables
-    are replaced and which are not.
+    Call this function once, before the first graph is built. The program needs no other call and no hook, because this
+    function calls ``init`` if necessary. Pipelines start with the first run of a session. ascpipe prints the names of
+    the replaced and of the other variables once.
 
     Args:
         min_buckets: columns with at least this many buckets get a table.
-        device_vocabulary_size: size of each table, as in ``create_table``. None: the number of buckets of the column.
-        host_vocabulary_size: size of each table whose column has more buckets than the device has rows.
+        device_vocabulary_size: size of each table, as in ``create_table``. None means the number of buckets of the
+            column.
+        host_vocabulary_size: host size of each table whose column has more buckets than the device table has rows.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range.
@@ -80,7 +82,7 @@ def _start_columns(graph: tf.Graph) -> None:
 
 
 def _print_choice(columns: Columns) -> None:
-    """Print which variables are replaced and which are not, once for each variable."""
+    """Print the names of the replaced and of the other variables. Each name is printed once."""
     new = {name: reason for name, reason in columns.told.items() if name not in columns.printed}
     columns.told = {}
     columns.printed.update(new)
@@ -95,9 +97,9 @@ def _print_choice(columns: Columns) -> None:
 
 
 def _warn_of_reads(state: GraphState) -> None:
-    """Warn once of the program's ops that read a variable without rows, such as norms and averages."""
+    """Log a warning about ops of the program that read a variable without rows. Examples are norms and averages."""
     normed: Set[str] = set()
-    others: Dict[str, Set[str]] = {}  # variables by type of the op
+    others: Dict[str, Set[str]] = {}  # type of the op -> variables
     for name, stand_in in StandIns.of(state).items():
         for op in _readers(stand_in.variable):
             if op.type == "L2Loss":
@@ -116,7 +118,7 @@ def _warn_of_reads(state: GraphState) -> None:
 
 
 def _readers(variable: tf.Variable) -> List[tf.Operation]:
-    """Return the ops that read the value of a variable, except those that every variable has."""
+    """Return the ops that read the value of a variable, except ops of the types ``_HARMLESS``."""
     found = []
     waiting = list(variable.op.outputs)
     while waiting:

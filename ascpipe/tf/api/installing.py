@@ -1,4 +1,4 @@
-"""Patches Savers, Estimators, hooks and sessions of TensorFlow in programs that use tables."""
+"""Application of the patches of Savers, Estimators, hooks and sessions in programs that use tables."""
 from typing import Any
 
 from ascpipe.tf import internals, patches
@@ -11,20 +11,20 @@ from ascpipe.tf.serving import served_tables
 from ascpipe.tf.starting import copied_graphs, start_pipeline
 from ascpipe.tf.training import losses, moving_averages, optimizers_of_programs
 
-#: Modules that register replacements of TensorFlow's attributes; ``init`` needs all of them.
+#: Modules that register replacements of TensorFlow's attributes. ``init`` needs all of these modules.
 REPLACEMENTS = (checkpoint_values, saver, saver_hook, warm_starting, combining, variables, watched_graphs, keras_models,
                 summary_hook, served_tables, copied_graphs, start_pipeline, losses, moving_averages,
                 optimizers_of_programs)
 
 
 def install() -> None:
-    """Let Savers, Estimators, optimizers and sessions of this process support tables. May be called twice."""
+    """Let Savers, Estimators, optimizers and sessions of this process support tables. A second call is allowed."""
     patches.apply()
 
 
 @patches.FIRST_USES.by
 def _get_cell(self: Any, *labels: str) -> Any:
-    """Replace TensorFlow's method, which methods of Keras models and Estimators call first."""
+    """Replacement for the method of TensorFlow that the methods of Keras models and Estimators call first."""
     if self is internals.KERAS_GAUGE:
         patches.KERAS.use()
     elif self is internals.ESTIMATOR_GAUGE:

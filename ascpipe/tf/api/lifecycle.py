@@ -1,4 +1,4 @@
-"""Start and end of a program: ``init``, ``start``, ``shutdown``, ``reset``, and ``pipeline`` for one block."""
+"""Functions that start and end the use of ascpipe: ``init``, ``start``, ``shutdown``, ``reset`` and ``pipeline``."""
 import contextlib
 from typing import Any, Dict, Iterator, Optional
 
@@ -26,19 +26,22 @@ def init(*, daemon: Optional[str] = None, use_dynamic: bool = True, use_dynamic_
     After this call, Savers, Estimators, optimizers, iterators and sessions of TensorFlow support tables.
 
     Args:
-        daemon: name of a running daemon (``ascpipe start --name ...``), 1 to 48 characters. None: ``$ASCPIPE_NAME``,
-            else the daemon named ``default`` if it is free, else a private daemon that ends with the program.
-        use_dynamic: False: all batches have one shape, and each lookup requires ``max_keys``.
-        use_dynamic_expansion: tables have no size: they grow in host memory, where rows are updated.
-        is_incremental_checkpoint: hooks save deltas between full checkpoints; requires the two intervals.
+        daemon: name of a running daemon (``ascpipe start --name ...``), 1 to 48 characters. The default is
+            ``$ASCPIPE_NAME``. If the variable is not set, ascpipe uses the daemon ``default`` if it is free. Otherwise,
+            ascpipe starts a private daemon, which exits when the program exits.
+        use_dynamic: if False, all batches have the same shape, and each lookup requires ``max_keys``.
+        use_dynamic_expansion: if True, tables have no fixed size. They grow in host memory, and rows are updated there.
+        is_incremental_checkpoint: if True, hooks save deltas between full checkpoints. The two intervals are then
+            required.
         save_checkpoint_due_time: seconds between full checkpoints, in [1, 2147483647].
         save_delta_checkpoints_secs: seconds between deltas, in [1, 2147483647].
-        recent_key_count_threshold: a delta omits keys that occurred fewer times since the last save. 0: omit none.
-        restore_model_version: step of the checkpoint that the first restore loads. None: the step in the path.
+        recent_key_count_threshold: minimum number of occurrences since the last save. A delta omits keys that occurred
+            fewer times. With 0, a delta omits no keys.
+        restore_model_version: step of the checkpoint that the first restore loads. None means the step in the path.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range.
-        TypeError: an argument is unknown; the error suggests a similar name.
+        TypeError: an argument is unknown. The error suggests a similar name.
         EnvironmentError: ``init`` was called before, without ``shutdown`` or ``reset``.
         NotRunningError: E212. No daemon with this name runs.
     """
@@ -55,18 +58,21 @@ def init(*, daemon: Optional[str] = None, use_dynamic: bool = True, use_dynamic_
 
 
 def start() -> None:
-    """Declare the default graph complete. Its pipeline starts with the first run of a session.
+    """Declare the default graph complete. The pipeline of the graph starts with the first run of a session.
 
-    Call it after the optimizers are applied and before the session. The ops that compute looked-up tensors of ids are
-    moved into the dataset. A second call for a graph does nothing. For Estimators, use ``StartHook``.
+    Call ``start`` after the optimizers are applied and before the session is created. ``start`` moves the ops that
+    compute looked-up tensors of ids into the dataset. A second call for a graph has no effect. For Estimators, use
+    ``StartHook``.
 
     Raises:
         EnvironmentError: ``init`` was not called.
         RuntimeError: the graph has no table, no dataset submits ids, or the graph is finalized.
-        ValueError: a dataset reorders batches. Ids come from no iterator, or from ops that cannot run in a dataset.
-        UntrainedTableError: E252, raised by the first run: no optimizer updates a table that a loss depends on.
-        TableUseError: E253, raised by the first run: an op uses rows of a table outside their step.
-        AscpipeError: raised by the first run: the daemon does not start or is busy, or memory is insufficient.
+        ValueError: a dataset reorders batches, ids are not computed from an iterator, or ids are computed by ops that
+            cannot run in a dataset.
+        UntrainedTableError: E252. No optimizer updates a table that a loss depends on. The first run raises this error.
+        TableUseError: E253. An op uses rows of a table after the step that read the rows. The first run raises this
+            error.
+        AscpipeError: the daemon does not start or is busy, or memory is insufficient. The first run raises this error.
     """
     if GraphState.of(tf.compat.v1.get_default_graph()).requests.lookups:
         modify_graph_and_start_emb_cache()
@@ -75,20 +81,20 @@ def start() -> None:
 
 
 def shutdown() -> None:
-    """End the pipeline and forget the tables. It may be called twice, and ``init`` may be called again.
+    """End the pipeline and discard the tables. A second call is allowed, and ``init`` may be called again.
 
-    A private daemon ends; a named daemon is free for the next program. Rows that were not saved are lost.
+    A private daemon exits. A named daemon is free for the next program. Rows that were not saved are lost.
     """
     if process.Process.is_initialised():
         process.terminate_config_initializer()
 
 
 def reset() -> None:
-    """Call ``shutdown`` and clear the default graph, so that cells of a notebook can build the model again.
+    """Call ``shutdown`` and clear the default graph. Cells of a notebook can then build the model again.
 
     Raises:
-        RuntimeError: it was called inside ``with graph.as_default()``, which only the block itself can leave. Nothing
-            was done.
+        RuntimeError: ``reset`` was called inside a block ``with graph.as_default()``, where it cannot clear the default
+            graph. Nothing was changed.
     """
     if internals.is_in_graph_block():
         raise CallOrderError("asc.reset() was called inside `with graph.as_default()` or `with asc.pipeline()`, where "
@@ -99,10 +105,10 @@ def reset() -> None:
 
 @contextlib.contextmanager
 def pipeline(**init_arguments: Any) -> Iterator[tf.Graph]:
-    """Call ``init``, ``start`` and ``shutdown`` for a block with its own graph. A notebook cell can run it again.
+    """Call ``init``, ``start`` and ``shutdown`` for a block with a new graph.
 
-    The pipeline starts with the first run of a session of a graph with lookups. It ends with the block, even if the
-    block raises::
+    A notebook cell can run the block repeatedly. The pipeline starts with the first run of a session, if the graph has
+    lookups. The pipeline ends at the end of the block, even if the block raises an error::
 
         with asc.pipeline():
             table = asc.create_table("users", 8, initializer=tf.zeros_initializer(), device_vocabulary_size=1000)
@@ -117,7 +123,7 @@ def pipeline(**init_arguments: Any) -> Iterator[tf.Graph]:
         The graph, which is the default graph in the block.
 
     Raises:
-        Exception: as ``init``, and any error of the block.
+        Exception: an error of ``init`` or of the block.
     """
     with tf.Graph().as_default() as graph:
         init(**init_arguments)
@@ -127,9 +133,10 @@ def pipeline(**init_arguments: Any) -> Iterator[tf.Graph]:
 
 
 class StartHook(GraphModifierHook):
-    """Hook that calls ``start``, for ``train``, ``evaluate`` and ``predict`` of Estimators and for monitored sessions.
+    """Hook that calls ``start``.
 
-    ``begin`` raises the errors of ``start``.
+    It can be passed to ``train``, ``evaluate`` and ``predict`` of Estimators and to monitored sessions. ``begin``
+    raises the same errors as ``start``.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Tables, features and lookups."""
+"""Functions of ``ascpipe.tf`` for tables, features and lookups."""
 import os
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
@@ -20,7 +20,7 @@ from ascpipe.tf.program.insert_function import get_asc_insert_func
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import AnyOf, Choice, Instance, Integer, ListOf, Numbers, Text, boolean, checked
 
-INITIAL = "initial"  #: default value that stands for the initial row of a key
+INITIAL = "initial"  #: argument ``default_value`` that selects the initial row of a key
 DEFAULT = AnyOf(Numbers(), Choice(INITIAL), optional=True)
 
 
@@ -31,32 +31,34 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
                  is_save: bool = True, padding_keys: Sequence[int] = (), average_gradients: bool = False) -> Table:
     """Create a table with rows float32[dim] for int64 keys in the default graph.
 
-    Keys need no vocabulary: a key gets a row when it first occurs in training. Its initial row depends only on the key
-    and the initializer's seed.
+    Keys need no vocabulary, because a key gets a row when it first occurs in training. The initial row depends only on
+    the key and on the initializer with its seed.
 
     Args:
-        name: 1 to 100 of the characters 0-9 A-Z a-z _ and . ; dots are removed, and the rest must be unique in the
-            graph.
+        name: 1 to 100 characters from 0-9, A-Z, a-z, underscore and dot. ascpipe removes the dots. The resulting name
+            must be unique in the graph.
         dim: length of a row, in [1, 8192].
         initializer: instance of a TensorFlow initializer class.
-        device_vocabulary_size: rows on the device, which is a TensorFlow variable in host memory, in [1, 1e9]. It must
-            be at least the number of distinct keys of a batch. Without host rows, it is the maximum number of keys.
-            Required, except with ``init(use_dynamic_expansion=True)`` and within ``serving_tables``.
-        host_vocabulary_size: rows in host memory, in [0, 1e9] and not below ``device_vocabulary_size``: the maximum
-            number of keys. 0: rows are on the device only.
+        device_vocabulary_size: rows of the device table, a TensorFlow variable in host memory, in [1, 1e9]. The size
+            must be at least the number of distinct keys of a batch. Without host rows, the size is the maximum number
+            of keys. The argument is required, except with ``init(use_dynamic_expansion=True)`` and within
+            ``serving_tables``.
+        host_vocabulary_size: rows in host memory, in [0, 1e9]. With 0, rows are only in the device table. Another value
+            must be at least ``device_vocabulary_size``, and is the maximum number of keys.
         ssd_vocabulary_size: additional rows on disk, in [0, 1e9].
-        ssd_data_path: directory for rows on disk, or several, on one disk each.
+        ssd_data_path: directory for rows on disk, or a sequence of directories on different disks.
         key_dtype: dtype of the ids, tf.int64 or tf.int32. Keys are always int64.
         is_save: whether checkpoints contain the table.
-        padding_keys: keys whose rows are looked up and never trained.
-        average_gradients: with several ranks, use the average of a row's gradients over ranks instead of the sum.
+        padding_keys: keys whose rows can be looked up but are never trained.
+        average_gradients: True to train with the average of a row's gradients over ranks instead of the sum.
 
     Returns:
-        The table, with ``size()``, ``capacity()`` and ``variable``. With several ranks, the sizes are totals.
+        The table, with ``size()``, ``capacity()`` and ``variable``. With several ranks, the size arguments are totals
+        of all ranks.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, the size is missing, or the name is taken.
-        TypeError: an argument is unknown; the error suggests a similar name.
+        TypeError: an argument is unknown. The error suggests a similar name.
         EnvironmentError: ``init`` was not called, or ``start`` was called for this graph.
     """
     is_sized = device_vocabulary_size is not None or Process.current().configuration.use_dynamic_expansion
@@ -78,20 +80,21 @@ def insert_function(features: Union[FeatureSpec, Sequence[FeatureSpec]], *,
                     training: bool = True) -> Callable[..., Any]:
     """Return the function for ``dataset.map`` that submits the ids of each batch to the pipeline.
 
-    Map it sequentially (without ``num_parallel_calls``), as the last stage before ``prefetch``. It adds a tensor, the
-    ticket, to the batch: a dict gets the entry ``<last sorted key>_read_emb_key``; a pair (features, labels) gets it in
-    its features.
+    Map the function sequentially (without ``num_parallel_calls``), as the last stage before ``prefetch``. The function
+    adds a tensor, the ticket, to the batch. In a dict, the ticket is the entry ``<last sorted key>_read_emb_key``. In a
+    pair (features, labels), the ticket is added to the features.
 
     Args:
-        features: FeatureSpecs of the batch. Each batch contains their ids: integers of any shape, dense, sparse or
-            ragged.
-        training: False: the batches are for evaluation and change no table.
+        features: FeatureSpecs of the batch. Each batch contains their ids, which are integers of any shape. Ids may be
+            dense, sparse or ragged.
+        training: False if the batches are for evaluation. Batches for evaluation change no table.
 
     Raises:
         ValueError: features of one table have different thresholds, or an ``eviction_threshold`` has no timestamp
-            feature. When mapped: the batch has none of the features.
-        TypeError: an argument is unknown. When mapped: ids are not integers.
-        EnvironmentError: there are two timestamp features. When mapped: ``init`` was not called.
+            feature. The returned function raises the error if the batch has none of the features.
+        TypeError: an argument is unknown. The returned function raises the error if ids are not integers.
+        EnvironmentError: there are two timestamp features. The returned function raises the error if ``init`` was not
+            called.
     """
     return get_asc_insert_func(features, is_training=training)
 
@@ -107,33 +110,36 @@ def sparse_lookup(table: Table, ids: Union[FeatureSpec, GivenIds], *, batch: Any
 
     Args:
         table: a table of ``create_table``.
-        ids: a FeatureSpec of this table whose ids are submitted by an ``insert_function``, or a Tensor, SparseTensor or
-            RaggedTensor of integers computed from a batch. ``start`` moves the ops that compute such a tensor into the
-            dataset.
-        batch: with a FeatureSpec, the result of ``iterator.get_next()``, or its features.
-        training: False: the lookup reads rows without a gradient, and creates no rows for new keys.
-        trainable: False: this lookup has no gradient, but new keys get rows. If all lookups of a table have it, rows
-            keep their initial values.
-        default_value: float, scalar or [dim]: the row of a key without a row (unknown in evaluation, or not admitted)
-            and of a missing position of sparse ids. "initial": in evaluation and exported models, the initial row of
-            the key, as a TensorFlow variable would have it; otherwise zeros. None: as "initial", or zeros if the table
-            has an access threshold. With a FeatureSpec, initial rows require ``batch``.
-        max_keys: maximum number of distinct keys of a batch, in [1, 2147483647]; required with
+        ids: FeatureSpec of this table whose ids an ``insert_function`` submits. Or a Tensor, SparseTensor or
+            RaggedTensor of integers that the program computes from a batch. ``start`` moves the ops that compute such a
+            tensor into the dataset.
+        batch: result of ``iterator.get_next()`` or its features, if ``ids`` is a FeatureSpec.
+        training: if False, the lookup reads rows without a gradient, and creates no rows for new keys.
+        trainable: if False, this lookup has no gradient, but new keys get rows. Rows keep their initial values if
+            ``trainable`` is False in all lookups of the table.
+        default_value: row of a key without a row and of a missing position of sparse ids. A key has no row if it is
+            unknown in evaluation, or if it was not admitted. The value is a float scalar, a float vector [dim],
+            "initial" or None. "initial" means the initial row of the key in evaluation and exported models, and zeros
+            in training. None means "initial", or zeros if the table has an access threshold. With a FeatureSpec,
+            initial rows require ``batch``.
+        max_keys: maximum number of distinct keys of a batch, in [1, 2147483647]. It is required with
             ``init(use_dynamic=False)``.
-        access_threshold: threshold of the table if ``ids`` is a tensor; otherwise its FeatureSpecs set it.
-        eviction_threshold: likewise.
+        access_threshold: access threshold of the table if ``ids`` is a tensor. Otherwise, FeatureSpecs set the
+            threshold.
+        eviction_threshold: eviction threshold of the table, like ``access_threshold``.
         name: name of the returned tensor, 1 to 255 characters.
 
     Returns:
-        float32 of the (dense) shape of the ids followed by dim.
+        float32 with the (dense) shape of the ids followed by dim.
 
     Raises:
-        ValueError: an argument has the wrong type or is out of range. A FeatureSpec is of another table or of no
-            dataset. A dataset reorders batches. The ids are inputs of Keras, whose ``fit`` is not supported. With
-            static shapes, an evaluation of a FeatureSpec has neither ``batch`` nor a number as ``default_value``.
-        RuntimeError: a FeatureSpec without ``batch``, or the pipeline has started.
+        ValueError: an argument has the wrong type or is out of range. A FeatureSpec belongs to another table, or no
+            dataset submits its ids. A dataset reorders batches. The ids are inputs of Keras, whose ``fit`` is not
+            supported. With static shapes, an evaluation of a FeatureSpec has neither ``batch`` nor a number as
+            ``default_value``.
+        RuntimeError: a FeatureSpec needs ``batch``, or the pipeline has started.
         KeyError: ``batch`` does not have the feature.
-        TypeError: an argument is unknown; the error suggests a similar name.
+        TypeError: an argument is unknown. The error suggests a similar name.
     """
     return lookups.look_up(_request(
         table, lookups.only_feature(table, ids), batch, training=training, default_value=default_value,
@@ -150,23 +156,25 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
                   name: Optional[str] = None) -> tf.Tensor:
     """Look up bags of ids, and combine the rows of each bag.
 
-    A bag is a row of a SparseTensor or RaggedTensor of ids. Results equal ``tf.nn.embedding_lookup_sparse``: bit for
-    bit for "sum" and "mean", and for "sqrtn" without weights. Unlike in TensorFlow, any integer is an id, any bag may
-    be empty, and ids must be sorted by bag. An empty bag returns zeros and trains nothing.
+    A bag is a row of a SparseTensor or RaggedTensor of ids. Results are equal to results of
+    ``tf.nn.embedding_lookup_sparse``. They are bitwise equal for "sum" and "mean", and for "sqrtn" without weights.
+    Unlike in TensorFlow, any integer is an id, any bag may be empty, and ids must be sorted by bag. The result for an
+    empty bag is zeros, and an empty bag trains no row.
 
     Args:
         table: a table of ``create_table``.
-        ids: SparseTensor [bags, any] or RaggedTensor [bags, (ids)] of integers, or a FeatureSpec of this table with
+        ids: SparseTensor [bags, any] or RaggedTensor [bags, (ids)] of integers. Or a FeatureSpec of this table with
             such ids in the batch.
-        weights: float32, one for each id, in the form of ``ids`` and with the same indices. They get gradients.
-        combiner: "sum" of rows times weights; "mean": the sum divided by the sum of the weights; "sqrtn": the sum
-            divided by the root of the sum of their squares. Without ``weights``, each weight is 1.
-        max_norm: maximum length of a row, above 0; longer rows are scaled before they are combined.
-        batch: with a FeatureSpec, the result of ``iterator.get_next()``, or its features.
-        training: see ``sparse_lookup``, also for ``trainable``, ``max_keys``, ``access_threshold``,
-            ``eviction_threshold`` and ``name``.
-        default_value: float, scalar or [dim]: the row of a key without a row (unknown in evaluation, or not admitted).
-            "initial" and None are as in ``sparse_lookup``.
+        weights: float32, one weight for each id. The form and the indices must be the form and the indices of ``ids``.
+            Weights get gradients.
+        combiner: "sum" is the sum of rows times weights. "mean" is this sum divided by the sum of the weights. "sqrtn"
+            is this sum divided by the square root of the sum of the squared weights. Without ``weights``, each weight
+            is 1.
+        max_norm: maximum norm of a row, above 0. Rows with a larger norm are scaled to ``max_norm`` before they are
+            combined.
+        batch: result of ``iterator.get_next()`` or its features, if ``ids`` is a FeatureSpec.
+        training, trainable, max_keys, access_threshold, eviction_threshold, name: the same as in ``sparse_lookup``.
+        default_value: row of a key without a row, as in ``sparse_lookup``.
 
     Returns:
         float32[bags, dim].
@@ -174,7 +182,7 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
     Raises:
         CombinerError: E250. The ids are dense or of another rank. The weights have another form, shape or dtype. The
             combiner is unknown. ``sparse_lookup`` looks up the same FeatureSpec.
-        Exception: as ``sparse_lookup``.
+        Exception: an error of ``sparse_lookup``.
     """
     return bags.lookup_sparse(_request(
         table, ids if isinstance(ids, FeatureSpec) else Ids.of(ids), batch, training=training,
@@ -186,8 +194,9 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
 def table_variables() -> List[Any]:
     """Return the trainable tensors of the default graph's tables, for ``var_list`` of an optimizer.
 
-    The result has the variable float32[device rows, dim] of each table; for tables that grow, the rows of the batch.
-    The optimizer may be of ``ascpipe.tf.optimizers`` or of TensorFlow. ``tf.trainable_variables()`` contains no tables.
+    The result contains the variable of each table, float32[device rows, dim]. For tables that grow, the result contains
+    the rows of the batch instead. The optimizer may be an optimizer of ``ascpipe.tf.optimizers`` or of TensorFlow.
+    ``tf.trainable_variables()`` contains no tables.
 
     Raises:
         EnvironmentError: ``init`` was not called.
@@ -200,10 +209,13 @@ def table_variables() -> List[Any]:
 
 def _request(table: Table, ids: Union[FeatureSpec, Ids], batch: Any, *, training: bool, default_value: Any,
              said: Dict[str, Optional[int]], **others: Any) -> LookupRequest:
-    """Return a request from arguments of this API. ``said``: thresholds. ``others``: attributes of the request."""
+    """Return a request from arguments of this API.
+
+    ``said`` contains thresholds, and ``others`` contains attributes of the request.
+    """
     _require_max_keys(table, others["send_count"])
     gives_initial = isinstance(default_value, str)
-    # Programs of the incumbent get its default, which is zeros.
+    # The default of Rec SDK is zeros, so programs with its API get zeros.
     is_usual = default_value is None and Process.current().is_plain
     return LookupRequest(
         table, ids, batch, TRAIN if training else EVAL, default_value=None if gives_initial else default_value,

@@ -1,4 +1,4 @@
-"""Detection of changes since the previous checkpoint, and the choice of a delta or a full checkpoint."""
+"""Detection of changes since the previous checkpoint, and choice between a delta and a full checkpoint."""
 import logging
 import os
 from typing import Dict, Iterator, NamedTuple, Optional, Tuple
@@ -23,9 +23,9 @@ class Changes(NamedTuple):
     """Changes of a table that a delta contains.
 
     Attributes:
-        since: entries whose last ticket is greater have changed.
-        left_out: int64[n], sorted: changed keys that this delta leaves out.
-        deleted: int64[n]: keys of the parent checkpoint that the table no longer has.
+        since: last ticket of the parent. Entries with a greater last ticket have changed.
+        left_out: int64[n], sorted. Changed keys that this delta omits.
+        deleted: int64[n], keys of the parent checkpoint that the table no longer contains.
     """
 
     since: int
@@ -33,7 +33,7 @@ class Changes(NamedTuple):
     deleted: np.ndarray
 
     def among(self, entries: np.ndarray) -> np.ndarray:
-        """Return bool[n]: which of these entries the delta contains."""
+        """Return bool[n], which is True for entries that the delta contains."""
         told = table_rows.trained(entries) & (entries["last"] > self.since)
         if len(self.left_out):
             told[told] = ~places(self.left_out, entries["key"][told])[1]
@@ -42,7 +42,10 @@ class Changes(NamedTuple):
 
 def parent_of(tips: Dict[str, Tip], directory: str, base: str, step: Optional[int],
               tables: Dict[str, TableState]) -> Optional[Tip]:
-    """Return the save that a delta can build on. Otherwise log why a full checkpoint is saved, and return None."""
+    """Return the save on which a delta can be based.
+
+    If there is no such save, log the reason for a full checkpoint, and return None.
+    """
     tip = tips.get(name_of(directory, base))
     reason = _obstacle(tip, directory, place_of_save(directory, base, step))
     if reason is None and tip is not None:
@@ -68,21 +71,22 @@ def _obstacle(tip: Optional[Tip], directory: str, place: Place) -> Optional[str]
 
 
 def name_of(directory: str, base: str) -> str:
-    """Return the same name for all spellings of a directory."""
+    """Return a name for a directory and base. The name is equal for all spellings of the directory."""
     return os.path.join(os.path.realpath(directory), base)
 
 
 def changes_since(tip: Optional[Tip], tables: Dict[str, TableState],
                   threshold: int) -> Tuple[Optional[Tip], Dict[str, Optional[Changes]]]:
-    """Find what changed in each table since the tip.
+    """Find the changes of each table since the tip.
 
     Args:
-        tip: None for a full checkpoint.
-        tables: by name, during a hold.
-        threshold: keys that occurred fewer times since they were last saved are left out, if the table counts them.
+        tip: parent of the delta, or None for a full checkpoint.
+        tables: states of tables by name, which are valid during a hold.
+        threshold: minimum number of occurrences of a key since it was last saved. Keys with fewer occurrences are
+            omitted if the table counts occurrences.
 
     Returns:
-        The tip and the changes by table name. If a full checkpoint is saved, the tip and each change are None.
+        The tip and the changes by table name. The tip and all changes are None if a full checkpoint is saved.
     """
     whole: Dict[str, Optional[Changes]] = dict.fromkeys(tables)
     if tip is None:
@@ -96,7 +100,7 @@ def changes_since(tip: Optional[Tip], tables: Dict[str, TableState],
 
 def next_tip(pipeline: Pipeline, tip: Optional[Tip], prefix: str, link: Link, here: Position,
              tables: Dict[str, TableState]) -> Tip:
-    """Return the tip after a full save (``tip`` is None) or a delta of ``tip``."""
+    """Return the tip after a save. The save is a delta of ``tip``, or a full checkpoint if ``tip`` is None."""
     return Tip(prefix, link, 0 if tip is None else tip.deltas + 1, here, here if tip is None else tip.full,
                loads_of(tables), pipeline.rank, pipeline.ranks)
 
@@ -115,7 +119,7 @@ def _changes(tip: Tip, name: str, at: TableState, threshold: int) -> Changes:
     saved = tip.position.tables[name]
     counting = int(header["access_threshold"]) < 0 or bool(header["counting"])
     least = threshold * int(header["faae_coefficient"]) if counting else 0
-    # Keys that earlier deltas left out are older than the tip.
+    # Keys that earlier deltas omitted have older tickets than the tip.
     since = (tip.full if threshold else tip.position).tables[name].last_ticket
     none = np.empty(0, np.int64)
     changes = Changes(since, none, none if int(header["cut_applied"]) == saved.cuts else _deleted(tip, name, at))
@@ -130,7 +134,7 @@ def _deleted(tip: Tip, name: str, at: TableState) -> np.ndarray:
 
 
 def _without_rare_keys(tip: Tip, name: str, at: TableState, changes: Changes, least: int) -> Changes:
-    """Leave out keys that occurred fewer than ``least`` times since they were last saved."""
+    """Omit keys that occurred fewer than ``least`` times since they were last saved."""
     changed = [entries[changes.among(entries)] for entries in table_rows.entry_blocks(at)]
     keys = np.concatenate([np.empty(0, np.int64), *(entries["key"] for entries in changed)])
     counts = np.concatenate([np.empty(0, np.int64), *(entries["count"] for entries in changed)])
@@ -141,7 +145,7 @@ def _without_rare_keys(tip: Tip, name: str, at: TableState, changes: Changes, le
     for block in _saved_counts(tip, name):
         place, is_there = places(keys, block.keys)
         before[place[is_there]] = block.counts[is_there]
-    count_restarted = counts < before  # evicted since the save, so the count restarted
+    count_restarted = counts < before  # the key was evicted since the save
     seldom = counts - np.where(count_restarted, 0, before) < least
     deleted = np.concatenate([changes.deleted, keys[seldom & count_restarted]])
     return changes._replace(left_out=keys[seldom], deleted=deleted)

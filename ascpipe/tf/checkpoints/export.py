@@ -20,20 +20,21 @@ from ascpipe.tf.validation import ListOf, Text, boolean, checked
 _log = logging.getLogger(__name__)
 
 ARRAY = "key-emb-array.npy"  #: structured array with fields ``key`` (int64) and ``embedding`` (float32[dim])
-DICT = "key-emb.npy"  #: format of Rec SDK: a dict key -> vector, as an array with one object
+DICT = "key-emb.npy"  #: file in Rec SDK's format, an array whose only object is a dict key -> vector
 
 
 @checked(table_list=ListOf(Text(1, 100), optional=True))
 def export(table_list: Optional[Sequence[str]] = None) -> None:
-    """Export tables of the last checkpoint saved since ``init``, also in Rec SDK's format.
+    """Export tables of the last checkpoint that was saved since ``init``. The files include files in Rec SDK's format.
 
     Args:
-        table_list: names of tables; None for all. A table that is not in the checkpoint causes a warning.
+        table_list: names of tables, or None for all tables. A warning is logged for a table that is not in the
+            checkpoint.
 
     Raises:
         ValueError: an argument has the wrong type.
         RuntimeError: nothing was saved yet.
-        CheckpointError: as in ``export_tables``.
+        CheckpointError: the same errors as in ``export_tables``.
     """
     prefix = Checkpoints.of(Process.current()).last_saved
     if prefix is None:
@@ -45,22 +46,23 @@ def export(table_list: Optional[Sequence[str]] = None) -> None:
 @checked(table_list=ListOf(Text(1, 100), optional=True), with_dict=boolean(), allow_unverified=boolean())
 def export_tables(prefix: str, table_list: Optional[Sequence[str]] = None, *, with_dict: bool = False,
                   allow_unverified: bool = False) -> List[str]:
-    """Verify a checkpoint, then write the keys and embeddings of its tables into it, one file per table.
+    """Verify a checkpoint, and write one file with the keys and embeddings of each table into its directory.
 
-    Existing files are replaced atomically. Restores ignore the files; they are deleted with the checkpoint.
+    Existing files are replaced atomically. Restores ignore the files. The files are deleted with the checkpoint.
 
     Args:
         prefix: ``dir/base-step`` of the checkpoint.
         table_list: as in ``export``.
-        with_dict: also write a pickled dict. It needs about 200 bytes of memory per key.
-        allow_unverified: accept a checkpoint without our manifest, such as Rec SDK's.
+        with_dict: True to write also a pickled dict. The dict needs about 200 bytes of memory per key.
+        allow_unverified: True to accept a checkpoint without a manifest of ascpipe, such as a checkpoint of Rec SDK.
 
     Returns:
-        Paths of the files for ``np.load(path)``: structured arrays with the fields ``key`` and ``embedding``.
+        Paths of the files for ``np.load(path)``. Each file contains a structured array with the fields ``key`` and
+        ``embedding``.
 
     Raises:
-        CheckpointError: the checkpoint is missing, damaged or unverified, or a file cannot be written. That file is
-            then unchanged.
+        CheckpointError: the checkpoint is missing, damaged or unverified, or a file cannot be written. A file that
+            cannot be written is unchanged.
     """
     with open_checkpoint(prefix, allow_unverified=allow_unverified) as checkpoint:
         names = list(dict.fromkeys(table_list or checkpoint.tables))
@@ -99,12 +101,12 @@ def _write_dict(file: BinaryIO, checkpoint: Checkpoint, table: str) -> None:
 
 
 def _write(tree: Tree, table: str, name: str, write: Callable[[BinaryIO], None]) -> None:
-    """Write a file under a temporary name, make it durable and rename it."""
+    """Write a file with a temporary name, make the file durable, and rename the file."""
     temporary = ".tmp-" + name
     try:
         folder = disk.open_directory(table, tree.fd)
         try:
-            disk.try_unlink(folder, temporary)  # left over from a killed export
+            disk.try_unlink(folder, temporary)  # a killed export may have left the file
             fd = disk.create_file(folder, temporary)
             try:
                 with open(fd, "wb", closefd=False) as file:

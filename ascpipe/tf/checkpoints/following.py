@@ -1,4 +1,5 @@
-"""Requests of rank 0 on the other ranks: saves, loads and changes of their shards of the tables."""
+"""Execution of rank 0's requests on the other ranks. A request saves, loads or changes the rank's shards of the tables.
+"""
 import contextlib
 import functools
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
@@ -13,7 +14,7 @@ from ascpipe.tf.running.hold_between_steps import TableState, hold
 from ascpipe.tf.running.pipeline import Pipeline, Tip
 from ascpipe.tf.running.shapes import KnownTable
 
-CUT = "cut"  #: a threshold or an eviction, requested by AscCut
+CUT = "cut"  #: name of the request for a threshold or an eviction, which AscCut sends
 
 
 def follow(pipeline: Pipeline) -> asking.Follower:
@@ -29,11 +30,14 @@ class _Saves:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._asked: Dict[int, str] = {}  # prefixes of checkpoints by request number, until rank 0 reports the end
-        self._written: Dict[int, Tuple[str, Tip]] = {}  # by request number: key and value for ``Pipeline.tips``
+        self._asked: Dict[int, str] = {}  # request number -> prefix of the checkpoint, until rank 0 reports the end
+        self._written: Dict[int, Tuple[str, Tip]] = {}  # request number -> key and value for ``Pipeline.tips``
 
     def save(self, number: int, asked: Dict[str, Any]) -> Optional[str]:
-        """Write the slice, now or in the background. Return the digest of its record, or None for a background save."""
+        """Write the slice immediately or in the background.
+
+        Return the digest of the slice's record, or None for a background save.
+        """
         self._asked[number] = saving.prefix_of(asked["directory"], asked["base"], asked["step"])
         pipeline = self._pipeline
         pipeline.background.settle()  # wait for a save that rank 0 has aborted
@@ -65,7 +69,7 @@ class _Saves:
         return None
 
     def end(self, number: int, told: Dict[str, Any]) -> Optional[str]:
-        """Note whether rank 0 has committed the checkpoint, and return its prefix."""
+        """Record whether rank 0 has committed the checkpoint. Return the prefix of the checkpoint."""
         written = self._written.pop(number, None)
         if told["done"] and written is not None:
             name, tip = written
@@ -73,7 +77,7 @@ class _Saves:
         return self._asked.pop(number, None)
 
     def _tip(self, asked: Mapping[str, Any]) -> Optional[Tip]:
-        """Return this rank's part of the save that a delta builds on."""
+        """Return this rank's part of the save on which a delta is based."""
         if asked["parent"] is None:
             return None
         tip = self._pipeline.tips.get(deltas.name_of(asked["directory"], asked["base"]))
@@ -93,13 +97,13 @@ class _Saves:
         saving.write_tables(writer, self._pipeline, specs, held.tables, changes)
         digest = writer.finish(held.here)
         tip = deltas.next_tip(self._pipeline, since, writer.prefix, Link("", ""), held.here, held.tables)
-        if number in self._asked:  # rank 0 has not aborted it
+        if number in self._asked:  # rank 0 has not aborted the save
             self._written[number] = deltas.name_of(asked["directory"], asked["base"]), tip
         return digest
 
 
 class _Held(NamedTuple):
-    """State that a save took in a hold. ``tip``: the parent of a delta."""
+    """State of the tables that a save read in a hold. ``tip`` is the parent of a delta, or None."""
 
     tables: Dict[str, TableState]
     tip: Optional[Tip]

@@ -1,4 +1,4 @@
-"""Instances: read-only copies of a checkpoint's tables for sessions that only evaluate."""
+"""Instances, which are read-only copies of a checkpoint's tables for sessions that only evaluate."""
 import contextlib
 import ctypes
 from typing import Iterator, NamedTuple, Sequence, Tuple
@@ -20,9 +20,11 @@ class Wanted(NamedTuple):
 
     Attributes:
         number: number of the live table.
-        checkpoint: the checkpoint to read.
-        spec: its spec in the checkpoint, with the number of rows to read; if 0, the checkpoint may lack the table.
-        rank, ranks: rank whose keys are read, and number of ranks.
+        checkpoint: checkpoint that contains the rows.
+        spec: spec of the table in the checkpoint, with the number of rows to read. If the number is 0, the table may be
+            missing in the checkpoint.
+        rank: rank whose keys are read.
+        ranks: number of ranks.
     """
 
     number: int
@@ -37,10 +39,11 @@ def instance_of(tables: Sequence[Wanted]) -> Iterator[int]:
     """Read keys and embeddings of tables into memory of this process.
 
     Yields:
-        The number of the instance, for ``GraphState.attach``. Sessions attached within the block keep the instance.
+        The number of the instance, for ``GraphState.attach``. A session that is attached within the block keeps the
+        instance.
 
     Raises:
-        NoRoomForCopyError: too little memory.
+        NoRoomForCopyError: there is too little memory.
         DamagedCheckpointError: the files have changed since they were verified.
         tf.errors.OpError: a key occurs twice, or memory cannot be allocated.
     """
@@ -72,7 +75,7 @@ def _read(instance: int, wanted: Wanted) -> None:
 
 
 def _memory(instance: int, wanted: Wanted) -> Tuple[np.ndarray, np.ndarray]:
-    """Allocate int64[rows] and float32[rows, dim]."""
+    """Allocate arrays for keys, int64[rows], and for rows, float32[rows, dim]."""
     spec = wanted.spec
     keys = ctypes.POINTER(ctypes.c_int64)()
     rows = ctypes.POINTER(ctypes.c_float)()

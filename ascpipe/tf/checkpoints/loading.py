@@ -1,4 +1,4 @@
-"""Loads of tables from checkpoints during a hold. Each rank loads its own keys."""
+"""Loads of tables from checkpoints during a hold. Each rank loads the keys that it owns."""
 import functools
 import logging
 from typing import Collection, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -22,12 +22,12 @@ _log = logging.getLogger(__name__)
 LOAD = "load"  #: name of the request to the other ranks
 
 Slots = Sequence[Union[SlotSpec, OptimizerSlot]]
-Columns = List[Tuple[int, int, int]]  #: (column in a saved row, column in a row, width) of parts that are copied
-Fresh = List[Tuple[int, int, float]]  #: (column in a row, width, value) of parts that get initial values
+Columns = List[Tuple[int, int, int]]  #: (column in a saved row, column in a row, width) of copied parts
+Fresh = List[Tuple[int, int, float]]  #: (column in a row, width, value) of parts with initial values
 
 
 class Load(NamedTuple):
-    """Load of one table from a checkpoint; the name in ``spec`` is the name in the checkpoint."""
+    """Load of one table from a checkpoint. ``spec`` contains the table's name in the checkpoint."""
 
     shape: TableShape
     slots: Slots
@@ -37,7 +37,7 @@ class Load(NamedTuple):
     fresh: Fresh
 
     def counts(self, pipeline: Pipeline) -> Tuple[int, int]:
-        """Return how many keys of this rank have a row, and how many are only counted."""
+        """Return the number of this rank's keys that have a row, and the number of keys that are only counted."""
         if self.spec.name not in self.checkpoint.tables:
             return 0, 0
         return self.checkpoint.rows_of(self.spec.name, pipeline.rank, pipeline.ranks)
@@ -45,15 +45,15 @@ class Load(NamedTuple):
 
 def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype: str,
              allow_missing: Collection[str], advice: Advice = advise_allow_missing) -> Load:
-    """Return the load of the saved table of the same name, or of an empty table if that is allowed.
+    """Return the load of the saved table with the name of the program's table. Load an empty table if this is allowed.
 
     Args:
         slots: optimizer slots of the table in this program.
-        allow_missing: names of tables, and ``"table/slot"``, that may be missing or empty.
-        advice: called for the error about any other missing table or ``table/slot``.
+        allow_missing: names of tables, and names ``"table/slot"`` of optimizer slots, that may be missing or empty.
+        advice: function that returns the advice for the error about any other missing table or ``table/slot``.
 
     Raises:
-        CheckpointMismatchError: the checkpoint lacks the table, or its rows or slots differ.
+        CheckpointMismatchError: the checkpoint does not contain the table, or the table has other rows or slots.
     """
     reason = _missing(checkpoint, shape.name)
     if reason is not None and shape.name not in allow_missing:
@@ -63,11 +63,11 @@ def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype:
 
 
 def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: str, *, with_slots: bool) -> Load:
-    """Return the load for a warm start with a saved table. Raises as ``restored``.
+    """Return the load for a warm start with a saved table. Errors are the same as in ``restored``.
 
     Args:
-        with_slots: load the saved optimizer slots; otherwise, they get initial values. Sums of gradients always get
-            initial values, because a cycle does not continue in another training.
+        with_slots: True to load the saved optimizer slots. Otherwise, optimizer slots get initial values. Sums of
+            gradients always get initial values, because a cycle does not continue in another training.
     """
     reason = _missing(checkpoint, saved_name)
     if reason is not None:
@@ -91,15 +91,15 @@ def load_tables(pipeline: Pipeline, held: Hold, loads: Iterable[Load]) -> None:
     """Replace tables during an exclusive hold.
 
     Raises:
-        DamagedCheckpointError: a checkpoint has changed since it was verified; the table is empty now.
-        tf.errors.OpError: a table has too little room.
+        DamagedCheckpointError: a checkpoint has changed since it was verified. The table is empty afterwards.
+        tf.errors.OpError: a table has too little space.
     """
     for load in loads:
         _load(pipeline, held, load)
 
 
 def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: Dict[str, int]) -> None:
-    """Note that training continues from a checkpoint, which the tables now match.
+    """Record that training continues from a checkpoint. The tables now have the contents of the checkpoint.
 
     Args:
         rings: numbers of the rings of training streams, by stream name.
@@ -112,22 +112,22 @@ def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: D
 
 
 def position_in(pipeline: Pipeline, checkpoint: Checkpoint) -> Optional[Position]:
-    """Return the position of this rank in a checkpoint, or None if it has none."""
+    """Return the training position of this rank in a checkpoint, or None if the checkpoint has no position."""
     if len(checkpoint.positions) == pipeline.ranks:
         return checkpoint.positions[pipeline.rank]
     return checkpoint.position
 
 
 def position_now(pipeline: Pipeline, held: Hold, saved: Position) -> Position:
-    """Return the current position of the tables that a saved position has."""
+    """Return the current training position of the tables that a saved position contains."""
     return position(pipeline, held, {name: held.table(pipeline.tables[name].shape.number)
                                      for name in saved.tables if name in pipeline.tables}, {})
 
 
 def _missing(checkpoint: Checkpoint, name: str) -> Optional[str]:
-    """Return why a table cannot be taken from a checkpoint, or None.
+    """Return the reason why a table cannot be loaded from a checkpoint, or None if there is no reason.
 
-    A manifest distinguishes an empty table from a lost one. Without a manifest, an empty table counts as lost.
+    A manifest distinguishes an empty table from a lost table. Without a manifest, an empty table is treated as lost.
     """
     spec = checkpoint.tables.get(name)
     if spec is None:
@@ -175,7 +175,7 @@ def _load(pipeline: Pipeline, held: Hold, load: Load) -> None:
     name = load.shape.name
     rows, candidates = load.counts(pipeline)
     if rows + candidates == 0 and not any(number in stream.tables for stream in pipeline.streams):
-        return  # in no stream: no worker has the table, and it has no rows
+        return  # the table is in no stream, so no worker has it, and it has no rows
     held.begin_load(number, rows + candidates, rows)
     at = held.table(number)
     try:
@@ -198,7 +198,7 @@ def _load(pipeline: Pipeline, held: Hold, load: Load) -> None:
 
 
 def _fill(pipeline: Pipeline, held: Hold, at: TableState, load: Load) -> int:
-    """Write entries, then rows. Return the number of keys."""
+    """Write the entries and then the rows of a table. Return the number of keys."""
     if load.spec.name not in load.checkpoint.tables:
         return 0
     written = _fill_entries(pipeline, held, at, load)
@@ -219,7 +219,7 @@ def _fill_entries(pipeline: Pipeline, held: Hold, at: TableState, load: Load) ->
     share = (pipeline.rank, pipeline.ranks)
     for with_rows, blocks in ((True, saved.keys_with_rows(name, *share)), (False, saved.candidates(name, *share))):
         for keys in blocks:
-            if with_rows and admitting:  # counts are unknown, or were compared with another threshold
+            if with_rows and admitting:  # counts are unknown, or refer to another threshold
                 keys = keys._replace(counts=keys.counts.clip(min=admitting))
             held.write_entries(load.shape.number, start, keys, with_rows=with_rows)
             start += len(keys.keys)
@@ -227,7 +227,7 @@ def _fill_entries(pipeline: Pipeline, held: Hold, at: TableState, load: Load) ->
 
 
 def _fill_rows(pipeline: Pipeline, at: TableState, load: Load) -> Optional[np.ndarray]:
-    """Write rows. Return the numbers of rows with unapplied gradient sums; None if there are no sums."""
+    """Write rows. Return the numbers of rows with unapplied gradient sums, or None if the table has no sums."""
     widths = [load.spec.dim, *(slot.width for slot in load.spec.slots)]
     start = 0
     begins = [column for column, _ in _places(load.spec.dim, load.spec.slots).values()]
@@ -247,7 +247,11 @@ def _fill_rows(pipeline: Pipeline, at: TableState, load: Load) -> Optional[np.nd
 
 
 def _policies(at: TableState, spec: TableSpec) -> Tuple[int, bool, int]:
-    """Return (access threshold, counting, time): as saved if both checkpoint and program use admission."""
+    """Return (access threshold, counting, time).
+
+    The threshold and ``counting`` are the saved values if the checkpoint and the program use admission. Otherwise, they
+    are the values of the program.
+    """
     threshold = int(at.header["access_threshold"])
     counting = bool(at.header["counting"])
     saved = spec.policies

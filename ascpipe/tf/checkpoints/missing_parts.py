@@ -1,4 +1,4 @@
-"""Advice on what to do if a checkpoint lacks a table or an optimizer slot."""
+"""Advice for errors about a table or an optimizer slot that is missing in a checkpoint."""
 import functools
 from typing import Callable, Collection
 
@@ -8,14 +8,16 @@ from ascpipe.checkpoint.errors import NoCheckpointError
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.stand_ins import StandIns
 
-#: Returns what to do about a missing table or ``table/slot``; "" means that the checkpoint has no tables at all.
+#: Function that returns the advice for a missing table or ``table/slot``. The argument is "" if the checkpoint has no
+#: tables.
 Advice = Callable[[str], str]
 
 
 class MissingError(NoCheckpointError, tf.errors.NotFoundError, ValueError):
-    """The checkpoint does not exist (E520). Also an instance of the errors of TensorFlow's Saver.
+    """Error E520: the checkpoint does not exist. The class is derived from the errors of TensorFlow's Saver.
 
-    TensorFlow raises ``NotFoundError`` if the directory is missing, and ``ValueError`` if only the checkpoint is.
+    TensorFlow raises ``NotFoundError`` if the directory is missing. It raises ``ValueError`` if only the checkpoint is
+    missing.
     """
 
     def __init__(self, path: str) -> None:
@@ -33,9 +35,9 @@ def advise_allow_missing(missing: str) -> str:
 
 
 def advice_for(state: GraphState, graph: tf.Graph, prefix: str) -> Advice:
-    """Return ``advise_allow_missing``, or other advice if an Estimator or a managed session restores.
+    """Return ``advise_allow_missing``, or a function with other advice if an Estimator or a managed session restores.
 
-    They finalize the graph first, and cannot pass ``allow_missing``.
+    Estimators and managed sessions finalize the graph before a restore, and cannot pass ``allow_missing``.
     """
     if not graph.finalized:
         return advise_allow_missing

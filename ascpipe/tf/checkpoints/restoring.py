@@ -21,7 +21,8 @@ _log = logging.getLogger(__name__)
 
 Attach = Callable[..., Any]  #: ``GraphState.attach`` of a session
 
-#: TensorFlow's restore of the dense variables from a prefix; None if the checkpoint has none.
+#: TensorFlow's restore of the dense variables from a prefix. The prefix is None if the checkpoint has no dense
+#: variables.
 DenseRestore = Callable[[Optional[str]], Any]
 
 
@@ -31,7 +32,7 @@ class Source(NamedTuple):
     Attributes:
         prefix: ``dir/base-step`` of the checkpoint.
         name: name of the table in the checkpoint.
-        with_slots: whether to load its optimizer slots.
+        with_slots: True to load the optimizer slots of the table.
     """
 
     prefix: str
@@ -42,29 +43,30 @@ class Source(NamedTuple):
 def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseRestore, attach: Attach, *,
                        allow_unverified: bool = False, allow_missing: Collection[str] = (),
                        advice: Advice = advise_allow_missing) -> Dict[str, int]:
-    """Verify a checkpoint, then replace tables and dense variables by its contents.
+    """Verify a checkpoint, and replace tables and dense variables with the contents of the checkpoint.
 
-    Batches that were read ahead stay queued and are trained afterwards. If rank 0 restores, all ranks load their shards
-    of the tables. Another rank restores only its dense variables.
+    Batches that were read ahead remain queued and are trained after the restore. If rank 0 restores, all ranks load
+    their shards of the tables. If another rank restores, only its dense variables are replaced.
 
     Args:
         state: state of a graph whose pipeline runs.
         prefix: ``dir/base-step``.
-        restore_dense: called once, while no step trains.
-        attach: attaches the session's variables to the live tables, or to the instance of the given number. Called
-            before anything is changed.
-        allow_unverified: accept a checkpoint without our manifest.
-        allow_missing: names of tables that may be missing or empty and then start empty; ``"table/slot"`` for a missing
-            optimizer slot, which then gets initial values.
-        advice: called for the error about any other missing table or ``table/slot``.
+        restore_dense: function that restores the dense variables. It is called once, while no step trains.
+        attach: function that attaches the session's variables to the live tables, or to the instance with a given
+            number. It is called before variables and tables are changed.
+        allow_unverified: True to accept a checkpoint without a manifest of ascpipe.
+        allow_missing: names of tables that may be missing or empty in the checkpoint. A missing table is empty after
+            the restore. A name ``"table/slot"`` allows a missing optimizer slot, which gets initial values.
+        advice: function that returns the advice for the error about any other missing table or ``table/slot``.
 
     Returns:
-        Rows by table name.
+        Table name -> number of rows.
 
     Raises:
-        CheckpointError: the checkpoint is missing, damaged, unverified, or of other tables; nothing was changed.
-        NoRoomForCopyError: too little memory for a copy, in a graph that only evaluates; nothing was changed.
-        tf.errors.OpError: the pipeline has failed, a table has too little room, or TensorFlow's restore failed.
+        CheckpointError: the checkpoint is missing, damaged or unverified, or contains other tables. Nothing was
+            changed.
+        NoRoomForCopyError: there is too little memory for a copy in a graph that only evaluates. Nothing was changed.
+        tf.errors.OpError: the pipeline has failed, a table has too little space, or TensorFlow's restore failed.
     """
     pipeline = Process.current().running_pipeline()
     with open_checkpoint(prefix, allow_unverified=allow_unverified) as checkpoint:
@@ -101,7 +103,7 @@ def _replace(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], 
 
 
 def _other_ranks(pipeline: Pipeline, what: Dict[str, Any]) -> ContextManager[Optional[Asked]]:
-    """Request loads from the other ranks; None if there are none."""
+    """Request loads from the other ranks. The context value is None with a single rank."""
     if pipeline.ranks == 1:
         return contextlib.nullcontext()
     return asked({"what": loading.LOAD, **what}, changes=True, limit_s=pipeline.wait_timeout_s,
@@ -120,7 +122,10 @@ def _require_loaded(others: Optional[Asked], prefix: str) -> None:
 
 def _read(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], restore_dense: DenseRestore,
           attach: Attach) -> None:
-    """Restore in a session that only evaluates, which then reads the live tables if they match, otherwise a copy."""
+    """Restore a checkpoint in a session that only evaluates.
+
+    The session reads the live tables if they have the contents of the checkpoint. Otherwise, the session reads a copy.
+    """
     with hold(alone=False) as held:
         if _is_live(pipeline, held, checkpoint):
             _log.info("the tables have the contents of %s", checkpoint.prefix)
@@ -136,21 +141,21 @@ def _read(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], res
 
 def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Source], attach: Attach, *,
                 allow_unverified: bool = False) -> Dict[str, int]:
-    """Verify checkpoints, then warm-start tables from them.
+    """Verify checkpoints, and warm-start tables from these checkpoints.
 
-    Keys, rows, counts, timestamps and saved optimizer slots are loaded; other slots get initial values. Thresholds and
-    initializers stay the program's. A key with a row is admitted, whatever its count. If the graph only evaluates, its
-    session reads a copy, and the live tables do not change.
+    Keys, rows, counts, timestamps and saved optimizer slots are loaded. Slots that were not saved get initial values.
+    Thresholds and initializers of the program are not changed. A key with a row is admitted, even if its count is below
+    the threshold. If the graph only evaluates, its session reads a copy, and the live tables do not change.
 
     Args:
-        state, pipeline, attach, allow_unverified: as in ``restore_checkpoint``.
-        sources: by table name in this program.
+        state, pipeline, attach, allow_unverified: the same as in ``restore_checkpoint``.
+        sources: sources by name of the table in this program.
 
     Returns:
-        Rows by table name.
+        Table name -> number of rows.
 
     Raises:
-        CheckpointError, tf.errors.OpError: as in ``restore_checkpoint``.
+        CheckpointError, tf.errors.OpError: the same errors as in ``restore_checkpoint``.
     """
     pipeline.background.settle()
     with contextlib.ExitStack() as opened:
@@ -182,7 +187,7 @@ def _wanted(pipeline: Pipeline, load: Load) -> Wanted:
 
 
 def _is_live(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint) -> bool:
-    """Return whether the tables are unchanged since they were saved to or loaded from this checkpoint."""
+    """Return whether the tables have not changed since they were saved to this checkpoint or loaded from it."""
     saved = loading.position_in(pipeline, checkpoint)
     if saved is None:
         return False

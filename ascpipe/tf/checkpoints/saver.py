@@ -1,7 +1,7 @@
-"""``Saver``: TensorFlow's Saver that also saves and restores the sparse tables.
+"""``Saver``, a subclass of TensorFlow's Saver that also saves and restores the sparse tables.
 
-``init`` and ``import mx_rec`` patch its methods into ``tf.train.Saver``, so that Estimators, monitored sessions and
-programs of the incumbent use them.
+``init`` and ``import mx_rec`` replace methods of ``tf.train.Saver`` with the methods of this class. Estimators,
+monitored sessions and programs for Rec SDK then use the new methods.
 """
 import functools
 import logging
@@ -36,11 +36,12 @@ _RULES_OF_SAVE = {"save_path": PathText(1, 1024), "latest_filename": Text(1, 50,
 
 
 class Saver(tf.compat.v1.train.Saver):
-    """Saver of dense variables and sparse tables together, in their state after one training step.
+    """Saver of dense variables and sparse tables in their state after the same training step.
 
-    The arguments are those of ``tf.train.Saver``. All tables are saved and restored, whatever the ``var_list``, except
-    tables created with ``is_save=False``. The tables of checkpoint ``dir/base-100`` are in ``dir/sparse-base-100``
-    (docs/reference/checkpoints.md). In a graph without tables, this is TensorFlow's Saver.
+    The arguments are the arguments of ``tf.train.Saver``. All tables are saved and restored, except tables created with
+    ``is_save=False``. ``var_list`` does not select tables. The tables of checkpoint ``dir/base-100`` are in
+    ``dir/sparse-base-100`` (docs/reference/checkpoints.md). In a graph without tables, this class behaves like
+    TensorFlow's Saver.
     """
 
     @patches.SAVER_BUILD.by
@@ -52,36 +53,38 @@ class Saver(tf.compat.v1.train.Saver):
              meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True,
              strip_default_attrs: bool = False, save_debug_info: bool = False, is_incremental_checkpoint: bool = False,
              save_delta: bool = False, background: bool = False) -> Optional[str]:
-        """Save everything between two training steps; durable on return, except with ``background``.
+        """Save variables and tables between two training steps.
 
-        A save first waits for a running background save. With several ranks, all write their slices when rank 0 saves.
-        On another rank, this method returns the name when rank 0 has committed the checkpoint, or continues without
-        saving. Other arguments are as in TensorFlow.
+        The checkpoint is durable on return, except with ``background``. A save first waits for a running background
+        save. With several ranks, all ranks write their slices when rank 0 saves. On another rank, this method writes
+        nothing. It waits until rank 0 has committed the checkpoint, and returns the name of the checkpoint. If rank 0
+        does not save the checkpoint, the method also returns the name. Arguments that are not listed are the same as in
+        TensorFlow.
 
         Args:
-            sess: a session of a graph whose pipeline runs; this thread must not be running a step of it.
-            save_path: ``dir/base``, or ``dir/`` for names without a base. The directory is created if necessary.
-            global_step: integer or integer tensor that is appended to the name, or None. A checkpoint of the same name
-                is replaced atomically if anything has changed since it was saved.
-            is_incremental_checkpoint: no effect; use the argument of ``init``.
-            save_delta: save only the changes of the tables since the last save with this directory and base, in
-                ``dir/delta-sparse-base-step``. If no delta is possible, as in the first save of a training, the save is
-                full, and the log contains the reason. A full save deletes earlier deltas, unless ``max_to_keep`` is
-                None.
-            background: return when the device rows are copied, and write the rest while training continues. The
-                checkpoint exists once the ``checkpoint`` file names it. ``wait_for_save``, the next save, a restore and
-                the end of the pipeline wait for it.
+            sess: session of a graph whose pipeline runs. The calling thread must not be running a step of this session.
+            save_path: ``dir/base``, or ``dir/`` for names without a base. ``save`` creates the directory if necessary.
+            global_step: integer or integer tensor that is appended to the name, or None. If a checkpoint with this name
+                exists, it is replaced atomically, unless nothing has changed since it was saved.
+            is_incremental_checkpoint: has no effect. Use the argument of ``init``.
+            save_delta: True to save only the changes of the tables since the last save with this directory and base, in
+                ``dir/delta-sparse-base-step``. If no delta is possible, for example in the first save of a training,
+                the save is full. The log then contains the reason. A full save deletes earlier deltas, unless
+                ``max_to_keep`` is None.
+            background: True to return when the device rows are copied. The save thread then writes the checkpoint while
+                training continues. The checkpoint exists when the ``checkpoint`` file contains its name.
+                ``wait_for_save``, the next save, a restore and the end of the pipeline wait for the save.
 
         Returns:
-            ``dir/base-step``, for ``restore``.
+            ``dir/base-step``, the argument for ``restore``.
 
         Raises:
             RuntimeError: the graph has tables, and its pipeline was not started.
-            NotSavedError: the checkpoint cannot be written; earlier ones are unchanged, and training may continue. Also
-                raised, before anything is written, if the previous background save has failed, or if the session reads
-                a copy of a restored checkpoint.
-            ValueError: an argument has the wrong type, the path is not allowed, or ``latest_filename`` does not have 1
-                to 50 characters.
+            NotSavedError: the checkpoint cannot be written. Earlier checkpoints are unchanged, and training may
+                continue. The error is also raised if the previous background save has failed, or if the session reads a
+                copy of a restored checkpoint. In these cases, nothing is written.
+            ValueError: an argument has the wrong type, the path is not allowed, or ``latest_filename`` is empty or
+                longer than 50 characters.
             tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part. On another rank, the
                 program of rank 0 has failed.
         """
@@ -137,31 +140,32 @@ class Saver(tf.compat.v1.train.Saver):
     @patches.SAVER_RESTORE.by
     def restore(self, sess: Any, save_path: str, allow_unverified: bool = False,
                 allow_missing: Collection[str] = ()) -> None:
-        """Verify a checkpoint, then replace variables and tables by its contents, between two training steps.
+        """Verify a checkpoint, and replace variables and tables with its contents between two training steps.
 
-        Batches that were read ahead are trained afterwards. If the graph only evaluates, the live tables do not change:
-        ``sess`` reads a copy of the checkpoint's rows, unless the live tables have the same state. With several ranks,
-        all load their shards of the tables when rank 0 restores; another rank restores only the variables. The first
-        restore after ``init(restore_model_version=...)`` uses that step instead of the step in ``save_path``.
+        Batches that were read ahead are trained after the restore. If the graph only evaluates, the live tables do not
+        change. ``sess`` then reads a copy of the checkpoint's rows, unless the live tables have the same state as the
+        checkpoint. With several ranks, all ranks load their shards of the tables when rank 0 restores. If another rank
+        restores, only its variables are replaced. The first restore after ``init(restore_model_version=...)`` uses that
+        step instead of the step in ``save_path``.
 
         Args:
-            sess: a session of a graph whose pipeline runs.
-            save_path: the result of ``save``.
-            allow_unverified: accept a checkpoint without our manifest, such as Rec SDK's.
-                ``ASCPIPE_ALLOW_UNVERIFIED=1`` has the same effect.
-            allow_missing: names of tables that may be missing or empty; ``"table/slot"`` for an optimizer slot.
-                ``ASCPIPE_ALLOW_MISSING="table,table/slot"`` adds names. It is not needed for a saver whose ``var_list``
-                has only variables to restore these from a checkpoint without tables.
+            sess: session of a graph whose pipeline runs.
+            save_path: result of ``save``.
+            allow_unverified: True to accept a checkpoint without a manifest of ascpipe, such as a checkpoint of Rec
+                SDK. ``ASCPIPE_ALLOW_UNVERIFIED=1`` has the same effect.
+            allow_missing: names of tables that may be missing or empty, and names ``"table/slot"`` of optimizer slots.
+                ``ASCPIPE_ALLOW_MISSING="table,table/slot"`` adds names. A saver whose ``var_list`` has only variables
+                can restore them from a checkpoint without tables, without ``allow_missing``.
 
         Raises:
             RuntimeError: the graph has tables, and its pipeline was not started.
             ValueError: an argument has the wrong type, or no checkpoint has the step of ``restore_model_version``.
-            MissingError: the checkpoint does not exist (E520; also ``ValueError``, ``tf.errors.NotFoundError`` and
-                ``FileNotFoundError``).
-            FileExistsError: the checkpoint has variables but no tables; nothing was changed.
-            CheckpointError: the checkpoint is damaged, unverified, or of other tables; nothing was changed.
-            NoRoomForCopyError: too little memory for a copy; nothing was changed.
-            tf.errors.OpError: the pipeline has failed, a table has too little room, or TensorFlow's restore failed.
+            MissingError: E520. The checkpoint does not exist. The error is also a ``ValueError``, a
+                ``tf.errors.NotFoundError`` and a ``FileNotFoundError``.
+            FileExistsError: the checkpoint has variables but no tables. Nothing was changed.
+            CheckpointError: the checkpoint is damaged or unverified, or contains other tables. Nothing was changed.
+            NoRoomForCopyError: there is too little memory for a copy. Nothing was changed.
+            tf.errors.OpError: the pipeline has failed, a table has too little space, or TensorFlow's restore failed.
         """
         check_all({"sess": _SESSION, "allow_unverified": boolean(), "allow_missing": Names()},
                   {"sess": sess, "allow_unverified": allow_unverified, "allow_missing": allow_missing})
@@ -190,7 +194,10 @@ class Saver(tf.compat.v1.train.Saver):
 
 
 def _saved_by_rank_0(pipeline: Pipeline, save_path: str, step: Optional[int], background: bool) -> str:
-    """Wait for the save of rank 0, because the program may read the checkpoint next. Return the prefix."""
+    """Wait for the save of rank 0, because the program may read the checkpoint next.
+
+    Return the prefix of the checkpoint.
+    """
     saved = save_path if step is None else "{}-{}".format(save_path, step)
     directory, base = os.path.split(save_path)
     if not background and pipeline.follower is not None and not pipeline.follower.await_end(
@@ -200,10 +207,10 @@ def _saved_by_rank_0(pipeline: Pipeline, save_path: str, step: Optional[int], ba
 
 
 def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
-    """Return the state of a graph, or None if it has no tables or reads them from files.
+    """Return the state of a graph, or None if the graph has no tables or reads its tables from files.
 
     Raises:
-        RuntimeError: the graph was not started.
+        RuntimeError: the pipeline of the graph was not started.
     """
     state = GraphState.known(graph)
     if state is None or not state.tables or state.served is not None:
@@ -216,7 +223,10 @@ def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
 
 
 def _dense_path(graph: tf.Graph, prefix: str) -> str:
-    """Return the prefix from which TensorFlow restores; during an export, the files that were verified."""
+    """Return the prefix from which TensorFlow restores variables.
+
+    During an export, it is the prefix of the verified files.
+    """
     state = GraphState.known(graph)
     return prefix if state is None or state.served is None else state.served.dense_path(prefix)
 
@@ -229,7 +239,7 @@ def _step_number(sess: Any, global_step: Any) -> Optional[int]:
 
 def _has_tables(saver: tf.compat.v1.train.Saver, state: GraphState, graph: tf.Graph, prefix: str,
                 allow_missing: Collection[str]) -> bool:
-    """Return whether a checkpoint has a sparse part. Raise ``MissingError`` if there is no checkpoint."""
+    """Return whether a checkpoint has a sparse part. Raise ``MissingError`` if the checkpoint does not exist."""
     directory, base = os.path.split(prefix)
     if os.path.isdir(os.path.join(directory, "sparse-" + base)) or is_delta(prefix):
         return True
@@ -249,7 +259,7 @@ def _has_tables(saver: tf.compat.v1.train.Saver, state: GraphState, graph: tf.Gr
 
 
 def _version_asked(process: Process, prefix: str) -> str:
-    """Replace the step of a prefix by ``restore_model_version`` in the first restore after ``init``."""
+    """Return a prefix in which ``restore_model_version`` replaces the step in the first restore after ``init``."""
     version = process.configuration.restore_model_version
     if version is None or Checkpoints.of(process).version_is_restored:
         return prefix
@@ -266,10 +276,11 @@ def _version_asked(process: Process, prefix: str) -> str:
 
 def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, base: str, latest_filename: str,
                 meta_graph_suffix: str) -> None:
-    """Name a complete checkpoint in the ``checkpoint`` file, then delete checkpoints beyond ``max_to_keep``.
+    """Write the name of a complete checkpoint to the ``checkpoint`` file.
 
-    ``max_to_keep`` counts full checkpoints. Deltas are kept until the next full checkpoint. Without a limit (None or
-    0), everything that can be restored is kept, and the file names the last checkpoint, as in TensorFlow.
+    Then delete checkpoints beyond ``max_to_keep``. ``max_to_keep`` is a number of full checkpoints. Deltas are kept
+    until the next full checkpoint. Without a limit (None or 0), all checkpoints that can be restored are kept. The file
+    then contains only the last checkpoint, as in TensorFlow.
     """
     has_limit = bool(saver.saver_def.max_to_keep)
     parts = internals.SaverParts(saver)
@@ -290,13 +301,13 @@ def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, ba
                 _remove(delta)
     for old in parts.delete_old(meta_graph_suffix):
         if not checkpoint_management.checkpoint_exists_internal(old):
-            _remove(old)  # otherwise TensorFlow keeps it for keep_checkpoint_every_n_hours
+            _remove(old)  # TensorFlow keeps other checkpoints for keep_checkpoint_every_n_hours
 
 
 def _remove(prefix: str) -> None:
     try:
         remove_checkpoint(prefix)
     except NoCheckpointError:
-        return  # removed already
+        return  # the checkpoint was already removed
     except CheckpointError as error:
         _log.warning("an old checkpoint was not removed: %s", error)

@@ -1,4 +1,4 @@
-"""``CheckpointSaverHook``: TensorFlow's hook with deltas (``init``) and background saves (``background_save``)."""
+"""``CheckpointSaverHook``, a subclass of TensorFlow's hook with deltas and background saves."""
 import contextlib
 import inspect
 import os
@@ -21,18 +21,18 @@ from ascpipe.tf.validation import boolean
 class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
     """Hook that saves checkpoints in a monitored session or an Estimator.
 
-    After ``init(is_incremental_checkpoint=True, ...)``, its own intervals are ignored. A full checkpoint is saved first
-    and then every ``save_checkpoint_due_time`` seconds. In between, a delta is saved every
-    ``save_delta_checkpoints_secs`` seconds and at the end. The saver must be ``ascpipe.tf.Saver``, as all are after
-    ``import mx_rec``.
+    After ``init(is_incremental_checkpoint=True, ...)``, the intervals of the hook are ignored. The hook saves a full
+    checkpoint first and then every ``save_checkpoint_due_time`` seconds. Between full checkpoints, it saves a delta
+    every ``save_delta_checkpoints_secs`` seconds. The hook also saves at the end. The saver must be an
+    ``ascpipe.tf.Saver``. After ``import mx_rec``, all savers are.
 
-    The other arguments are those of ``tf.train.CheckpointSaverHook``. An Estimator with this hook creates none of its
-    own.
+    The other arguments are the arguments of ``tf.train.CheckpointSaverHook``. An Estimator with this hook does not
+    create another saver hook.
 
     Args:
-        background_save: continue training while a checkpoint is written, see ``Saver.save``. The end of the session
-            waits for it. It has no effect if there are listeners, which need a complete checkpoint;
-            ``train_and_evaluate`` adds one.
+        background_save: True to continue training while a checkpoint is written (see ``Saver.save``). The end of the
+            session waits for the save. The argument has no effect if the hook has listeners, because listeners need a
+            complete checkpoint. ``train_and_evaluate`` adds a listener.
     """
 
     _saver: Any  # declared by TensorFlow
@@ -44,7 +44,7 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
 
     @patches.HOOK_BEGIN.by
     def begin(self) -> None:
-        """Check the path before training, and set the intervals given to ``init``.
+        """Check the path before training, and use the intervals that the program passed to ``init``.
 
         Raises:
             CheckpointPathError: the graph has tables, and no checkpoint can be saved at this path.
@@ -54,7 +54,7 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
             configuration = Process.current().configuration
             if configuration.is_incremental_checkpoint:
                 self._timer = _Timer(configuration.save_checkpoint_due_time, configuration.save_delta_checkpoints_secs)
-        in_background = getattr(self, "_in_background", False) and not self._listeners  # TensorFlow's hook lacks it
+        in_background = getattr(self, "_in_background", False) and not self._listeners  # not in TensorFlow's hook
         given = self._saver
 
         def saver() -> Any:
@@ -73,7 +73,7 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
         patches.HOOK_BEGIN.plain(self)
 
     def end(self, session: Any) -> None:
-        """Save what was trained since the last save, and wait until it is durable."""
+        """Save the steps that were trained since the last save, and wait until the checkpoint is durable."""
         super().end(session)
         wait_for_save()
 
@@ -92,7 +92,10 @@ def require_place_of_saves(graph: tf.Graph, save_path: str) -> None:
 
 @patches.SUPERVISOR_INIT.by
 def _make_supervisor(self: Any, *arguments: Any, **named: Any) -> None:
-    """Check the path in the constructor of a Supervisor, which first saves ten minutes later, in another thread."""
+    """Check the path in the constructor of a Supervisor.
+
+    The first save of a Supervisor happens ten minutes later, in another thread.
+    """
     plain = patches.SUPERVISOR_INIT.plain
     bound = inspect.signature(plain).bind(self, *arguments, **named)
     bound.apply_defaults()
@@ -140,8 +143,8 @@ class _SaverWithArguments:
     """Wrapper of a hook's saver that adds arguments to ``save``.
 
     Args:
-        saver: returns the saver, which a hook finds when its session begins.
-        asked: returns the added arguments of the next save.
+        saver: function that returns the saver. A hook finds the saver when its session begins.
+        asked: function that returns the additional arguments of the next save.
     """
 
     def __init__(self, saver: Callable[[], Any], asked: Callable[[], Dict[str, bool]]) -> None:
@@ -154,7 +157,8 @@ class _SaverWithArguments:
         return self._saver().saver_def
 
     def save(self, session: Any, path: str, global_step: Any) -> Any:
-        """Save with the added arguments, except after the end of ascpipe: TensorFlow's ``save`` lacks them."""
+        """Save with the additional arguments. After the end of ascpipe, TensorFlow's ``save`` is called without them.
+        """
         asked = self._asked() if Process.is_initialised() else {}
         return self._saver().save(session, path, global_step=global_step, **asked)
 

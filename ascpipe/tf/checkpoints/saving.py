@@ -1,4 +1,4 @@
-"""Saves of tables and dense variables in one checkpoint, in their state after one training step."""
+"""Saves of tables and dense variables in one checkpoint, in their state after the same training step."""
 import contextlib
 import logging
 import os
@@ -38,7 +38,7 @@ class Checkpoints:
 
     Attributes:
         last_saved: prefix of the last checkpoint that was saved, or None.
-        version_is_restored: whether ``restore_model_version`` was restored.
+        version_is_restored: True if the program has restored ``restore_model_version``.
     """
 
     last_saved: Optional[str] = None
@@ -51,7 +51,7 @@ class Checkpoints:
 
 
 class SavedPart(NamedTuple):
-    """The part of a pipeline that is saved.
+    """Part of a pipeline that a save contains.
 
     Attributes:
         tables: tables to save.
@@ -67,13 +67,13 @@ class SaveRequest(NamedTuple):
 
     Attributes:
         pipeline: the running pipeline.
-        part: the part of it to save.
-        directory: directory of the checkpoint; created if necessary.
+        part: part of the pipeline to save.
+        directory: directory of the checkpoint. It is created if necessary.
         base: name of the checkpoint without the step.
-        step: 0 or more; None for a name without a step.
+        step: 0 or more, or None for a name without a step.
         dense: False if there are no dense variables.
-        delta: save only changes of the tables since the last save with this directory and base, if possible.
-        threshold: see ``deltas.changes_since``.
+        delta: True to save only changes of the tables since the last save with this directory and base, if possible.
+        threshold: threshold of ``deltas.changes_since``.
     """
 
     pipeline: Pipeline
@@ -87,7 +87,10 @@ class SaveRequest(NamedTuple):
 
 
 def saved_part(pipeline: Pipeline, state: GraphState) -> SavedPart:
-    """Return the part to save: what this graph trains, or everything if it does not train."""
+    """Return the part to save.
+
+    It contains the tables and streams that this graph trains, or all tables and streams if this graph does not train.
+    """
     if state.trains:
         tables = [pipeline.tables[name] for name in state.tables]
         numbers = [stream.number for stream in state.streams() if stream.channel == TRAIN]
@@ -100,7 +103,7 @@ def saved_part(pipeline: Pipeline, state: GraphState) -> SavedPart:
 
 
 def prefix_of(directory: str, base: str, step: Optional[int]) -> str:
-    """Return the absolute path ``directory/base-step``, which is the same on all ranks."""
+    """Return the absolute path ``directory/base-step``. The path is equal on all ranks."""
     return os.path.join(os.path.abspath(directory), base if step is None else "{}-{}".format(base, step))
 
 
@@ -108,16 +111,17 @@ def save_checkpoint(request: SaveRequest, save_dense: DenseSave, publish: Callab
     """Save tables and dense variables between two training steps.
 
     Args:
-        request: source, target and options.
-        save_dense: saves the dense variables; called once, while no step trains.
-        publish: called with ``directory/base-step`` when the checkpoint is complete, before other ranks are notified.
+        request: source, target and options of the save.
+        save_dense: function that saves the dense variables. It is called once, while no step trains.
+        publish: function that is called with ``directory/base-step`` when the checkpoint is complete. The call happens
+            before the other ranks are notified.
 
     Returns:
         ``directory/base-step``.
 
     Raises:
-        NotSavedError, CheckpointPathError: as in ``CheckpointWriter``; earlier checkpoints are unchanged. Also if the
-            previous background save has failed; then nothing is saved.
+        NotSavedError, CheckpointPathError: the same errors as in ``CheckpointWriter``. Earlier checkpoints are
+            unchanged. The error is also raised if the previous background save has failed. Then nothing is saved.
         tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part.
     """
     request.pipeline.background.wait()
@@ -135,18 +139,19 @@ def save_checkpoint(request: SaveRequest, save_dense: DenseSave, publish: Callab
 
 
 def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave, publish: Callable[[str], None]) -> str:
-    """Start a background save; return when the device rows are copied and training may continue.
+    """Start a background save. Return when the device rows are copied, so that training may continue.
 
     Args:
-        request, save_dense: as in ``save_checkpoint``.
-        describe: called by the save thread with the prefix of the dense part, to write what does not change.
-        publish: as in ``save_checkpoint``, but called by the save thread.
+        request, save_dense: the same as in ``save_checkpoint``.
+        describe: function that writes parts that do not change. The save thread calls it with the prefix of the dense
+            part.
+        publish: the same as in ``save_checkpoint``. The save thread calls it.
 
     Returns:
-        ``directory/base-step``. ``pipeline.background.wait()`` waits for the save or raises its error.
+        ``directory/base-step``. ``pipeline.background.wait()`` waits for the save, and raises the error of the save.
 
     Raises:
-        NotSavedError, CheckpointPathError, tf.errors.OpError: as in ``save_checkpoint``.
+        NotSavedError, CheckpointPathError, tf.errors.OpError: the same errors as in ``save_checkpoint``.
     """
     request.pipeline.background.wait()
     with contextlib.ExitStack() as undo:
@@ -177,11 +182,11 @@ def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave,
 
 
 def wait_for_save() -> None:
-    """Wait for the background save, until its checkpoint is durable and the ``checkpoint`` file names it.
+    """Wait until the checkpoint of the background save is durable and the ``checkpoint`` file contains its name.
 
     Raises:
-        NotSavedError, NotPublishedError, tf.errors.OpError: the save has failed. Raised once, by this function, the
-            next save or the end of the pipeline.
+        NotSavedError, NotPublishedError, tf.errors.OpError: the save has failed. The error is raised only once. This
+            function, the next save or the end of the pipeline raises it.
     """
     if Process.is_initialised() and Process.current().pipeline is not None:
         Process.current().running_pipeline().background.wait()
@@ -200,7 +205,7 @@ def _tip(request: SaveRequest, tables: Dict[str, TableState]) -> Optional[deltas
 
 def _other_ranks(request: SaveRequest, writer: CheckpointWriter, tip: Optional[deltas.Tip], *,
                  background: bool) -> ContextManager[Optional[Asked]]:
-    """Request slices from the other ranks; None if there are none."""
+    """Request slices from the other ranks. The context value is None with a single rank."""
     if request.pipeline.ranks == 1:
         return contextlib.nullcontext()
     return asked({"what": SAVE, "directory": os.path.abspath(request.directory), "base": request.base,
@@ -212,7 +217,7 @@ def _other_ranks(request: SaveRequest, writer: CheckpointWriter, tip: Optional[d
 
 def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, TableState], here: Position,
            tip: Optional[deltas.Tip], others: Optional[Asked], publish: Callable[[str], None]) -> str:
-    """Write the tables beside the dense part, commit and publish. Return the prefix."""
+    """Write the tables, commit the checkpoint and publish it. Return the prefix of the checkpoint."""
     pipeline = request.pipeline
     since, changes = deltas.changes_since(tip, tables, request.threshold)
     if others is not None and since is not tip:
@@ -227,7 +232,7 @@ def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, Tab
     try:
         publish(prefix)
     finally:
-        if others is not None:  # after publishing, so that other ranks find the name in the checkpoint file
+        if others is not None:  # after the call of publish, so that other ranks find the name in the checkpoint file
             others.tell({"what": SAVE, "done": True, "link": list(writer.link)})
     return prefix
 
@@ -264,18 +269,18 @@ def held_tables(held: Hold, tables: Sequence[KnownTable]) -> Dict[str, TableStat
 
 def freeze(pipeline: Pipeline, held: Hold, known: Sequence[KnownTable],
            tables: Dict[str, TableState]) -> ContextManager[FrozenTables]:
-    """Take a snapshot of the tables, to be read while training continues."""
+    """Take a snapshot of the tables. The save thread reads the snapshot while training continues."""
     return frozen_tables(held, {table.shape.name: table.shape.number for table in known}, tables,
                          pipeline.save_log_bytes)
 
 
 def note_saved(pipeline: Pipeline, name: str, tip: deltas.Tip) -> None:
-    """Note a save, on which later deltas with this name build."""
+    """Record a save as the base of later deltas with this name."""
     pipeline.tips[name] = tip
 
 
 def _is_saved(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, TableState], here: Position) -> bool:
-    """Return whether the newest save has this prefix and nothing has changed since."""
+    """Return whether the newest save has this prefix and nothing has changed since that save."""
     tip = request.pipeline.tips.get(deltas.name_of(request.directory, request.base))
     if tip is None or tip.prefix != writer.prefix or tip.position != here or tip.loads != deltas.loads_of(tables):
         return False
@@ -284,7 +289,8 @@ def _is_saved(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, 
 
 
 def require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: str) -> None:
-    """Raise ``NotSavedError`` if there is too little memory for the copies. The kernel might kill the process."""
+    """Raise ``NotSavedError`` if there is too little memory for the copies, because the kernel might kill the process.
+    """
     needed = sum(structs.ENTRY.itemsize * int(at.header["entries_used"]) for at in tables.values())
     needed += sum(4 * (int(at.header["entries_used"]) + int(at.header["homes_ready"]))
                   for at in tables.values() if len(at.homes))

@@ -1,8 +1,10 @@
-"""Snapshot of tables, taken during a hold and read by another thread while training continues.
+"""Snapshot of tables. It is taken during a hold, and another thread reads it while training continues.
 
-Only device rows are copied during the hold. Entries are copied afterwards; the table worker keeps images of entries
-that it changes. Home rows are read in place; plans keep images of rows that they change. If rows go to disk, they are
-located by their entries, which are read again.
+During the hold, only device rows are copied. The other parts of the snapshot are read afterwards:
+
+- Entries are copied. The table worker keeps images of entries that it changes.
+- Home rows are read in place. Plans keep images of rows that they change.
+- If a table has rows on disk, the reader reads the entries again to locate the rows.
 """
 import contextlib
 import ctypes
@@ -22,17 +24,17 @@ from ascpipe.tf.running.hold_between_steps import Hold, TableState
 @contextlib.contextmanager
 def frozen_tables(held: Hold, numbers: Mapping[str, int], tables: Mapping[str, TableState],
                   log_bytes: int) -> Iterator["FrozenTables"]:
-    """Take a snapshot of some tables, and release it after the block. A process has one at a time.
+    """Take a snapshot of some tables, and release the snapshot after the block. A process has at most one snapshot.
 
     Args:
-        held: any hold.
-        numbers: numbers of the tables, by name.
-        tables: their states.
-        log_bytes: memory for images of home rows that change before they are read; if full, training waits for the
-            release.
+        held: hold of any kind.
+        numbers: table name -> number of the table.
+        tables: table name -> state of the table.
+        log_bytes: memory for images of home rows that change before they are read. If this memory is full, training
+            waits for the release of the snapshot.
 
     Raises:
-        tf.errors.ResourceExhaustedError: too little memory for the copies or the log; nothing was changed.
+        tf.errors.ResourceExhaustedError: there is too little memory for the copies or the images. Nothing was changed.
     """
     save = held.begin_save(list(numbers.values()), log_bytes)
     with cleaning_up(lambda: native.call("asc_save_end", save), "a save"):
@@ -40,7 +42,9 @@ def frozen_tables(held: Hold, numbers: Mapping[str, int], tables: Mapping[str, T
 
 
 class FrozenTables:
-    """State of tables at a hold. Made by ``frozen_tables``, which explains the other arguments.
+    """State of tables during a hold.
+
+    ``frozen_tables`` creates an object, and its docstring explains the other arguments.
 
     Args:
         save: native number of the snapshot.
@@ -51,7 +55,7 @@ class FrozenTables:
         self._numbers = dict(numbers)
         self._headers = {name: at.header.copy() for name, at in tables.items()}
         for header in self._headers.values():
-            header["entries_used"] = header["snapshot_bound"]  # without entries allocated since the hold
+            header["entries_used"] = header["snapshot_bound"]  # excludes entries allocated since the hold
         self._home_rows = {name: len(at.homes) for name, at in tables.items()}
         self._on_disk = {name for name, at in tables.items() if at.disk is not None}
         self._device: Dict[str, List[np.ndarray]] = {
@@ -59,7 +63,7 @@ class FrozenTables:
                    for index in range(len(tables[name].device))] for name, number in self._numbers.items()}
 
     def tables(self) -> Dict[str, TableState]:
-        """Return the states by name, which are invalid after the release. Call once, in any thread."""
+        """Return the states by name. They are invalid after the release. Call this method once, in any thread."""
         return {name: self._table(name, number) for name, number in self._numbers.items()}
 
     def _copy(self, table: int, index: int, rows: int) -> np.ndarray:
@@ -84,14 +88,14 @@ class FrozenTables:
 
 
 def _name_rows_by_entry(entries: np.ndarray) -> None:
-    """Replace homes by entry numbers, because rows move between memory and disk."""
+    """Replace the home rows in entries by entry numbers, because rows move between memory and disk."""
     for start in range(0, len(entries), BLOCK_ENTRIES):
         homes = entries["home"][start:start + BLOCK_ENTRIES]
         homes[homes != HOME_NONE] = start + np.flatnonzero(homes != HOME_NONE)
 
 
 def _not_on_device(state: TableState) -> np.ndarray:
-    """Return int32[n]: homes that are up to date, because their keys are not on the device."""
+    """Return int32[n], the home rows of keys that are not on the device. These home rows are up to date."""
     found = _array(len(state.entries), np.dtype(np.int32))
     n = 0
     for entries in entry_blocks(state):
@@ -102,13 +106,13 @@ def _not_on_device(state: TableState) -> np.ndarray:
 
 
 def _array(count: int, dtype: np.dtype) -> np.ndarray:
-    """Allocate zeros with mmap: memory freed by malloc may stay in an arena of the thread."""
+    """Allocate zeros with mmap, because memory that malloc has freed may stay in an arena of the thread."""
     memory = mmap.mmap(-1, max(1, count * dtype.itemsize), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return np.frombuffer(memory, dtype, count)
 
 
 class _HomeRows:
-    """Home rows of the snapshot, indexed like float32[rows, row floats]. Each row is read once, as a copy."""
+    """Home rows of the snapshot with the indexing of float32[rows, row floats]. Each row is read once, as a copy."""
 
     def __init__(self, save: int, table: int, rows: int, floats: int) -> None:
         self._save = save
@@ -120,7 +124,7 @@ class _HomeRows:
         return self._rows
 
     def want(self, homes: np.ndarray) -> None:
-        """Restrict the snapshot to these rows, before the first read."""
+        """Restrict the snapshot to these rows. The call must happen before the first read."""
         wanted = np.ascontiguousarray(homes, np.int32)
         native.call("asc_save_want", self._save, self._table, wanted.ctypes.data_as(_INTS), len(wanted))
 
@@ -128,7 +132,7 @@ class _HomeRows:
         return self.take(np.arange(rows.start, rows.stop), axis=0)
 
     def take(self, homes: np.ndarray, axis: int) -> np.ndarray:
-        """Return float32[n, row floats] for int32[n]; ``axis`` is 0."""
+        """Return the rows float32[n, row floats] of ``homes``, int32[n]. ``axis`` is always 0."""
         wanted = np.ascontiguousarray(homes, np.int32)
         rows = np.empty((len(wanted), self._floats), np.float32)
         native.call("asc_save_rows", self._save, self._table, wanted.ctypes.data_as(_INTS), len(wanted),

@@ -1,4 +1,4 @@
-"""Reading a table's trained state as blocks of keys and rows, and writing rows from a checkpoint."""
+"""Functions that read the trained state of a table as blocks of keys and rows, and write rows from a checkpoint."""
 import contextlib
 from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
@@ -8,19 +8,19 @@ from ascpipe.checkpoint.contents import KeyBlock, PartedBlock, columns
 from ascpipe.layout.words import HOME_DISK, HOME_NONE, TRAINED
 from ascpipe.tf.running.hold_between_steps import TableState
 
-BLOCK_ENTRIES = 1 << 14  #: a block is still in the CPU cache when it is written
+BLOCK_ENTRIES = 1 << 14  #: size at which a block is still in the CPU cache when it is written
 
 
-Which = Callable[[np.ndarray], np.ndarray]  #: ENTRY[n] -> bool[n]: which entries are selected
+Which = Callable[[np.ndarray], np.ndarray]  #: ENTRY[n] -> bool[n], True for selected entries
 
 
 def trained(entries: np.ndarray) -> np.ndarray:
-    """Return bool[n]: which entries have trained state."""
+    """Return bool[n], which is True for entries with trained state."""
     return entries["state"] == TRAINED
 
 
 def count(state: TableState, which: Which = trained) -> Tuple[int, int]:
-    """Return (keys that have a row, keys that are only counted)."""
+    """Return the number of keys that have a row, and the number of keys that are only counted."""
     rows = candidates = 0
     for entries in entry_blocks(state):
         meant = which(entries)
@@ -31,7 +31,8 @@ def count(state: TableState, which: Which = trained) -> Tuple[int, int]:
 
 
 def blocks(state: TableState, which: Which = trained) -> Iterator[PartedBlock]:
-    """Yield the keys that have a row, in the order of their entries. Rows may be views of the table, not copies."""
+    """Yield blocks of keys that have a row, in the order of their entries. Rows may be views of the table, not copies.
+    """
     for entries in entry_blocks(state):
         with contextlib.nullcontext() if state.disk is None else state.disk.reading():
             chosen = entries[which(entries) & _has_row(entries)]
@@ -41,7 +42,7 @@ def blocks(state: TableState, which: Which = trained) -> Iterator[PartedBlock]:
 
 
 def candidates(state: TableState, which: Which = trained) -> Iterator[KeyBlock]:
-    """Yield the keys that are only counted."""
+    """Yield blocks of keys that are only counted."""
     for entries in entry_blocks(state):
         chosen = entries[which(entries) & ~_has_row(entries)]
         if len(chosen):
@@ -50,12 +51,12 @@ def candidates(state: TableState, which: Which = trained) -> Iterator[KeyBlock]:
 
 def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken: Sequence[Tuple[int, int, int]],
                fresh: Sequence[Tuple[int, int, float]] = ()) -> None:
-    """Write rows ``start`` and following of a table that is being loaded.
+    """Write consecutive rows of a table that is being loaded. The first row is ``start``.
 
     Args:
-        parts: float32[n, width] each; concatenated along axis 1 they are the saved rows.
-        taken: (column in a saved row, column in a row, width) of the columns to copy.
-        fresh: (column in a row, width, value) of the columns to initialize.
+        parts: arrays float32[n, width]. Concatenated along axis 1, the arrays are the saved rows.
+        taken: (column in a saved row, column in a row, width) of each range of columns to copy.
+        fresh: (column in a row, width, value) of each range of columns to initialize.
     """
     n = len(parts[0])
     if state.disk is not None and start + n > len(state.homes):
@@ -65,7 +66,7 @@ def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken
     for source, column, width in taken:
         there = columns(rows, column, width)[start:start + n]
         part = columns(parts, source, width)
-        if not np.may_share_memory(there, part):  # otherwise the reader has read it into place
+        if not np.may_share_memory(there, part):  # otherwise the reader has read the part into the table
             there[:] = part
     for column, width, value in fresh:
         columns(rows, column, width)[start:start + n] = value
@@ -73,7 +74,10 @@ def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken
 
 def _write_to_disk(state: TableState, start: int, parts: Sequence[np.ndarray], taken: Sequence[Tuple[int, int, int]],
                    fresh: Sequence[Tuple[int, int, float]]) -> None:
-    """Write rows to home rows, and the rows that do not fit to disk. The arguments are as in ``write_rows``."""
+    """Write rows to home rows, and write rows without a home row to disk.
+
+    The arguments are the same as in ``write_rows``.
+    """
     n = len(parts[0])
     homes = len(state.homes)
     rows = np.empty((n, state.homes.shape[1]), np.float32)
@@ -89,10 +93,10 @@ def _write_to_disk(state: TableState, start: int, parts: Sequence[np.ndarray], t
 
 def row_targets(state: TableState, taken: Sequence[Tuple[int, int, int]], start: int, n: int,
                 widths: Sequence[int]) -> List[Optional[np.ndarray]]:
-    """Return the destination of each part in ``write_rows``, or None if it is not contiguous in memory.
+    """Return the destination of each part in ``write_rows``, or None if the destination is not contiguous in memory.
 
     Args:
-        taken: as in ``write_rows``.
+        taken: the same as in ``write_rows``.
         start: number of the first row.
         n: number of rows.
         widths: widths of the parts.
@@ -108,7 +112,7 @@ def row_targets(state: TableState, taken: Sequence[Tuple[int, int, int]], start:
 
 
 def entry_blocks(state: TableState) -> Iterator[np.ndarray]:
-    """Yield ENTRY[n]: the entries that were ever used, block by block."""
+    """Yield blocks ENTRY[n] of the entries that were ever used."""
     used = int(state.header["entries_used"])
     for start in range(0, used, BLOCK_ENTRIES):
         yield state.entries[start:min(start + BLOCK_ENTRIES, used)]
@@ -119,7 +123,7 @@ def _has_row(entries: np.ndarray) -> np.ndarray:
 
 
 def _read_rows(state: TableState, entries: np.ndarray) -> Tuple[np.ndarray, ...]:
-    """Return the parts of rows. A row on the device is newer than its home row."""
+    """Return the parts of rows. Rows on the device are read from the device, because they are newer than home rows."""
     slots = entries["slot"]
     homes = entries["home"]
     if not len(state.homes):
@@ -139,7 +143,10 @@ def _read_rows(state: TableState, entries: np.ndarray) -> Tuple[np.ndarray, ...]
 
 
 def _at(array: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return rows of an array: a view if they are consecutive, as rows of new keys are, otherwise a copy."""
+    """Return rows of an array.
+
+    The result is a view if the rows are consecutive, for example rows of new keys. Otherwise, the result is a copy.
+    """
     first = int(places[0])
     n = len(places)
     if int(places[-1]) - first == n - 1 and (np.diff(places) == 1).all():

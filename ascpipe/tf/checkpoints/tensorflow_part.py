@@ -1,5 +1,6 @@
-"""TensorFlow's part of a checkpoint: without rows of tables, and with a mark if there are no variables.
+"""TensorFlow's part of a checkpoint, which excludes rows of tables.
 
+If there are no variables, this part contains only a mark. The mark is an int32 with value 0. It is necessary because
 TensorFlow does not build a saver without variables.
 """
 import contextlib
@@ -20,19 +21,19 @@ from ascpipe.tf.graph.optimizer_slots import names_of_variables
 from ascpipe.tf.graph.stand_ins import StandIns
 from ascpipe.tf.running.process import Process
 
-MARK = "ascpipe_only_tables"  #: the only entry of TensorFlow's part if there are no variables: int32 0
+MARK = "ascpipe_only_tables"  #: name of the mark, an int32 with value 0
 
 _RESTORING = "Restoring parameters from "  #: start of TensorFlow's log message
 
 
 @dataclasses.dataclass
 class _Asked:
-    """Items of a saver before they were replaced; stored on the saver.
+    """Items of a saver before ascpipe replaced them. The object is stored on the saver.
 
     Attributes:
-        is_known: whether the saver was built after ``init``.
-        items: its ``var_list``.
-        has_only_mark: whether the saver saves a mark instead.
+        is_known: True if the saver was built after ``init``.
+        items: ``var_list`` of the saver.
+        has_only_mark: True if the saver saves a mark instead of the items.
     """
 
     is_known: bool = False
@@ -41,13 +42,13 @@ class _Asked:
 
 
 def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> None:
-    """Build a saver as TensorFlow does, also if there are only tables or they are created later.
+    """Build a saver like TensorFlow. The graph may have only tables, and variables may be created later.
 
     A saver without variables saves and restores a mark, so that TensorFlow's files exist as usual. A second build
-    includes variables created since.
+    includes variables that were created after the first build.
 
     Raises:
-        ValueError: as in TensorFlow and ``complete``.
+        ValueError: an error of TensorFlow or of ``complete``.
     """
     if tf.executing_eagerly() or not Process.is_initialised():
         plain_build()
@@ -75,16 +76,16 @@ def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> N
 
 
 def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
-    """Rebuild a saver that found no variables, to include variables created since.
+    """Rebuild a saver that found no variables. The saver then includes variables that were created later.
 
     Raises:
         ValueError: there are neither tables nor variables.
-        RuntimeError: there are such variables, and the graph is finalized.
+        RuntimeError: variables were created later, and the graph is finalized.
     """
     parts = internals.SaverParts(saver)
     asked = internals.stored_on(saver, "asked", _Asked)
     if not asked.is_known or not (asked.has_only_mark or parts.is_empty):
-        return  # built before ``init``, or has variables
+        return  # the saver was built before ``init``, or it has variables
     state = GraphState.known(graph)
     has_tables = state is not None and any(table.is_save for table in state.tables.values())
     is_served = state is not None and state.served is not None
@@ -107,7 +108,7 @@ def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
 
 
 def is_of_variables_alone(saver: tf.compat.v1.train.Saver, state: GraphState) -> bool:
-    """Return whether a saver has a ``var_list`` with variables and without tables of its graph."""
+    """Return whether the ``var_list`` of a saver contains variables and no tables of the graph."""
     asked = internals.stored_on(saver, "asked", _Asked)
     items = asked.items if asked.is_known else internals.SaverParts(saver).items
     if not items:
@@ -118,7 +119,7 @@ def is_of_variables_alone(saver: tf.compat.v1.train.Saver, state: GraphState) ->
 
 @contextlib.contextmanager
 def logged_as(prefix: str) -> Iterator[None]:
-    """Log ``prefix`` instead of the path by which TensorFlow restores the verified files."""
+    """Log ``prefix`` instead of the path from which TensorFlow restores the verified files."""
     thread = threading.get_ident()
 
     def rename(record: logging.LogRecord) -> bool:
@@ -135,12 +136,12 @@ def logged_as(prefix: str) -> Iterator[None]:
 
 
 def op_name(item: Any) -> Optional[str]:
-    """Return the name of a variable's op; None for other objects."""
+    """Return the name of a variable's op, or None if the object is no variable."""
     return item.op.name if isinstance(item, tf.Variable) else None
 
 
 def _leave_out_tables(parts: internals.SaverParts, state: GraphState) -> None:
-    """Remove table variables and their slot variables from a saver; the sparse part has their rows.
+    """Remove table variables and their slot variables from a saver, because the sparse part contains their rows.
 
     Raises:
         ValueError: the saver would save an iterator whose batches are submitted to the pipeline.
@@ -158,7 +159,7 @@ def _leave_out_tables(parts: internals.SaverParts, state: GraphState) -> None:
 
 
 def _variables(state: Optional[GraphState]) -> List[str]:
-    """Return the names of what TensorFlow saves in the default graph, without variables of tables."""
+    """Return the names of the saveable objects of the default graph, except variables of tables."""
     theirs = names_of_variables(state.tables.values()) if state is not None else set()
     return [item.op.name for item in internals.all_saveable_objects() if item.op.name not in theirs]
 
@@ -170,12 +171,12 @@ class _Mark(saveable_object.SaveableObject):
         super().__init__(number, [saveable_object.SaveSpec(number, "", MARK)], MARK)
 
     def restore(self, restored_tensors: Any, restored_shapes: Any) -> tf.Operation:
-        """Do nothing."""
+        """Return an op without effect."""
         return tf.no_op()
 
 
 class _MarkBuilder(plain_saver.BulkSaverBuilder):
-    """Builder whose restore reads nothing: a checkpoint with variables does not contain the mark."""
+    """Builder whose restore reads no tensor, because a checkpoint with variables does not contain the mark."""
 
     def bulk_restore(self, filename_tensor: tf.Tensor, saveables: Any, preferred_shard: int,
                      restore_sequentially: bool) -> List[tf.Tensor]:
@@ -183,7 +184,11 @@ class _MarkBuilder(plain_saver.BulkSaverBuilder):
 
 
 def _refuse_iterator(state: GraphState, item: Any) -> None:
-    """Raise ``ValueError`` for an iterator that has read ahead; the sparse part has the position of training."""
+    """Raise ``ValueError`` if an iterator returns batches that are submitted to the pipeline.
+
+    The position of such an iterator is ahead of training. The sparse part of the checkpoint contains the training
+    position.
+    """
     if not isinstance(item, saveable_object.SaveableObject) or not isinstance(item.op, tf.Tensor):
         return
     for consumer in item.op.consumers():

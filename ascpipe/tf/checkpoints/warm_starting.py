@@ -25,7 +25,7 @@ from ascpipe.tf.validation import AnyOf, Instance, ListOf, PathText, Rule, boole
 
 _log = logging.getLogger(__name__)
 
-#: Loads tables in a session whose variables are initialized. Returns the number of rows by table name.
+#: Function that loads tables in a session whose variables are initialized. It returns the number of rows by table name.
 Load = Callable[[tf.compat.v1.Session], Dict[str, int]]
 
 
@@ -34,8 +34,8 @@ class _WarmStarts:
     """Warm starts of one graph.
 
     Attributes:
-        loads: called with a session that was initialized, not restored.
-        is_under_way: whether TensorFlow's part of a warm start is being built.
+        loads: functions that are called with a session that was initialized and not restored.
+        is_under_way: True while TensorFlow's part of a warm start is being built.
     """
 
     loads: List[Callable[[tf.compat.v1.Session], Any]] = dataclasses.field(default_factory=list)
@@ -82,24 +82,27 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
                var_name_to_prev_var_name: Any = None, *, allow_unverified: bool = False) -> Load:
     """Initialize the default graph from checkpoints of another training. Call it like ``tf.train.warm_start``.
 
-    Dense variables get new initializers. The returned function loads the tables. Call it with the session after the
-    initializers and before the first batch, preferably as ``Scaffold(init_fn=lambda _, session: load(session))``, which
-    is not called if training continues from its own checkpoint.
+    Dense variables get new initializers. The returned function ``load`` loads the tables. Call ``load`` with the
+    session after the initializers and before the first batch. The best place is ``Scaffold(init_fn=lambda _, session:
+    load(session))``, because TensorFlow does not call ``init_fn`` if training continues from a checkpoint.
 
     Args:
-        ckpt_to_initialize_from: a checkpoint ``dir/base-step``, a directory (its newest checkpoint is used), or a list
-            of these. In a list, later paths override earlier ones, per variable and table. The other arguments are then
-            lists of that length, or None (but not ``vars_to_warm_start``).
-        vars_to_warm_start: a regular expression that matches the start of names of trainable variables and tables; a
-            list of table names and of regular expressions for all variables; a list of variables, also of tables; or
-            None for only variables with a ``VocabInfo``.
-        var_name_to_vocab_info: as in TensorFlow; not for tables.
-        var_name_to_prev_var_name: names of variables and tables in this graph -> their names in the checkpoint.
-        allow_unverified: accept a checkpoint without our manifest, such as Rec SDK's.
+        ckpt_to_initialize_from: a checkpoint ``dir/base-step``, a directory, or a list of such paths. For a directory,
+            its newest checkpoint is used. In a list, later paths override earlier paths, per variable and table. If it
+            is a list, the other arguments must be lists of the same length. ``var_name_to_vocab_info`` and
+            ``var_name_to_prev_var_name`` may also be None.
+        vars_to_warm_start: selection of variables and tables. A regular expression selects trainable variables and
+            tables by the start of their names. A list may contain table names and regular expressions for all
+            variables. A list may also contain variables, including variables of tables. None selects only variables
+            with a ``VocabInfo``.
+        var_name_to_vocab_info: the same as in TensorFlow. It cannot be used for tables.
+        var_name_to_prev_var_name: name of a variable or table in this graph -> name in the checkpoint.
+        allow_unverified: True to accept a checkpoint without a manifest of ascpipe, such as a checkpoint of Rec SDK.
 
     Returns:
-        A function that loads the tables. It raises ``RuntimeError`` before ``start_asc_pipeline``, ``CheckpointError``
-        if a checkpoint is damaged, unverified or of other tables, and ``tf.errors.OpError`` as ``Saver.restore``.
+        A function that loads the tables. It raises ``RuntimeError`` before ``start_asc_pipeline``. It raises
+        ``CheckpointError`` if a checkpoint is damaged or unverified, or contains other tables. It raises
+        ``tf.errors.OpError`` for the same reasons as ``Saver.restore``.
 
     Raises:
         ValueError: an argument has the wrong type, lists differ in length, or a mapped name is not warm-started.
@@ -118,7 +121,7 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
                 _require_table(prefix, before, variable, settings.vocabularies)
                 previous_names.setdefault(stand_in.table.table_name, table_name(before))
                 if isinstance(dense, list) and not any(op_name(item) == variable for item in dense):
-                    previous_names.pop(variable, None)  # TensorFlow does not restore it
+                    previous_names.pop(variable, None)  # TensorFlow does not restore the variable
         sources.update({name: Source(prefix, previous_names.pop(name, name), slots)
                         for name, slots in tables.items()})
         if dense != [] or settings.vocabularies or previous_names:
@@ -143,8 +146,8 @@ def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, boo
     """Load tables from a checkpoint when a scaffold of the graph initializes a session.
 
     Args:
-        path: one ``ckpt_to_initialize_from`` of ``warm_start``.
-        sources: by table name: name in the checkpoint, and whether its slots are loaded, too.
+        path: a single ``ckpt_to_initialize_from`` of ``warm_start``.
+        sources: table name -> name of the table in the checkpoint, and True to load the optimizer slots.
     """
     prefix = _checkpoint(path)
     _WarmStarts.of(state).loads.append(functools.partial(
@@ -193,7 +196,7 @@ def _by_path(paths: Any, *others: Any) -> Iterator[_Settings]:
     lists = []
     for name, value in zip(_PER_PATH, others):
         if not value and not isinstance(value, (list, tuple)) and name != _PER_PATH[0]:
-            value = [None] * len(paths)  # WarmStartSettings replaces None by {}
+            value = [None] * len(paths)  # WarmStartSettings replaces None with {}
         if not isinstance(value, (list, tuple)) or len(value) != len(paths):
             raise ArgumentError("{} must be a list of {}, one item for each path of ckpt_to_initialize_from, not "
                                 "{!r}".format(name, len(paths), value))
@@ -212,18 +215,18 @@ def _checkpoint(path: Any) -> str:
         raise NoCheckpointError(os.path.join(path, "checkpoint"))
     if not checkpoint_management.checkpoint_exists_internal(prefix):
         try:
-            open_tree(prefix).close()  # a checkpoint with tables only
+            open_tree(prefix).close()  # a checkpoint may contain only tables
         except NoCheckpointError as error:
             raise NoCheckpointError(prefix) from error
     return prefix
 
 
 def _selected(state: GraphState, wanted: Any) -> Tuple[Dict[str, bool], Any]:
-    """Return the selected tables, and the rest of ``wanted`` for TensorFlow (``[]``: nothing).
+    """Return the selected tables, and the part of ``wanted`` for TensorFlow.
 
-    The value for a table is whether its slots are loaded. In TensorFlow, a slot of a feature column's variable is a
-    separate variable, which only a regular expression in a list selects. Otherwise the slots of its table get initial
-    values.
+    This part is ``[]`` if only tables are selected. The value for a table is True if its slots are loaded. In
+    TensorFlow, a slot of a feature column's variable is a separate variable, which only a regular expression in a list
+    can select. If no expression selects the slot, the slots of the table get initial values.
     """
     behind = StandIns.of(state).variables()
     if isinstance(wanted, str):
@@ -251,13 +254,13 @@ def _selected(state: GraphState, wanted: Any) -> Tuple[Dict[str, bool], Any]:
 
 
 def _require_table(prefix: str, before: str, variable: str, vocabularies: Any) -> None:
-    """Raise ``ColumnError`` if a checkpoint cannot have the table of a column's variable."""
+    """Raise ``ColumnError`` if a checkpoint cannot contain the table of a column's variable."""
     if variable in (vocabularies or {}):
         raise ColumnError(variable, "a VocabInfo reorders its rows, but rows of a table are found by their ids. Omit "
                           "it if new words only follow the old ones. Otherwise increase min_buckets, so that this "
                           "column keeps its TensorFlow variable")
     if not checkpoint_management.checkpoint_exists_internal(prefix):
-        return  # it has only tables
+        return  # the checkpoint has only tables
     shapes = tf.train.load_checkpoint(prefix).get_variable_to_shape_map()
     if shapes.get(before, [0])[0]:
         raise ColumnError(variable, "the checkpoint {} has {} rows of {!r} as a TensorFlow variable, not as a table. A "
@@ -271,7 +274,10 @@ def _is_slot_in(expression: str, state: GraphState, variable: str) -> bool:
 
 
 def _names(expression: str, variable: str, slot: str = "") -> bool:
-    """Return whether an expression matches a variable, or its only part under a partitioner."""
+    """Return whether an expression matches the name of a variable.
+
+    Names of partitioned variables with one part also match.
+    """
     return any(re.match(expression, name + slot + ":0") for name in (variable, variable + "/part_0"))
 
 

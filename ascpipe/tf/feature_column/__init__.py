@@ -1,6 +1,6 @@
-"""Feature columns whose embeddings and weights are tables: ``ascpipe.tf.feature_column``.
+"""``ascpipe.tf.feature_column``, feature columns whose embeddings and weights are tables.
 
-``ascpipe.tf.use_for_feature_columns`` supports TensorFlow's own columns.
+``ascpipe.tf.use_for_feature_columns`` supports TensorFlow's columns.
 """
 from ascpipe.tf.feature_column.columns import (
     categorical_column_with_int64,

@@ -1,4 +1,4 @@
-"""Feature columns that always have tables, with given sizes."""
+"""Feature columns that always have tables. The program passes the sizes of the tables."""
 import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
@@ -15,7 +15,8 @@ from ascpipe.tf.validation import Choice, Instance, Integer, ListOf, Number, Rul
 
 _MAX_INT64 = 2 ** 63 - 1
 
-#: Sizes of the tables of linear weights. Columns are compared by value, so a rebuilt column has the same sizes.
+#: Column -> sizes of the table of its linear weights. Columns are compared by value, so a rebuilt column has these
+#: sizes.
 _linear: Dict[Any, TableSizes] = {}
 
 
@@ -39,15 +40,16 @@ _RULES: Dict[str, Rule] = {
 
 
 class _Sized:
-    """Adds the sizes of the table to a column of TensorFlow, which is a tuple.
+    """Mixin that adds the sizes of the table to a column of TensorFlow. Such a column is a tuple.
 
-    The sizes are part of the column's value, and of its text, because TensorFlow sorts columns by their texts.
+    The sizes are part of the column's value. They are also part of the column's text, because TensorFlow sorts columns
+    by their texts.
     """
 
     table_sizes: TableSizes = TableSizes()
 
     def __eq__(self, other: Any) -> bool:
-        # Compare types first: TensorFlow's own column may have equal fields.
+        # Compare types first, because a column of TensorFlow may have equal fields.
         return type(self) is type(other) and bool(super().__eq__(other)) and self.table_sizes == other.table_sizes
 
     def __ne__(self, other: Any) -> bool:  # tuple.__ne__ does not call __eq__
@@ -64,11 +66,11 @@ class TableEmbeddingColumn(_Sized, columns_v2.EmbeddingColumn):
     """Column from ``embedding_column`` of this module."""
 
     def create_state(self, state_manager: Any) -> None:
-        """Create the table, for ``DenseFeatures``.
+        """Create the table for ``DenseFeatures``.
 
         Raises:
             EnvironmentError: ``init`` was not called.
-            ColumnError: the layer is one of TensorFlow 2.
+            ColumnError: the layer is a layer of TensorFlow 2.
         """
         _begin_use()
         if internals.makes_variables_by_itself(state_manager):
@@ -128,7 +130,7 @@ class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategori
 
     @property
     def parents(self) -> List[str]:
-        """Name of the feature, in a list."""
+        """List that contains the name of the feature."""
         return [self.key]
 
     _num_buckets = num_buckets
@@ -150,16 +152,17 @@ class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategori
 
 @checked(key=Text(1, 255))
 def categorical_column_with_int64(key: str) -> Int64CategoricalColumn:
-    """Return a column for tables whose integers are keys, without hashing and without an upper limit.
+    """Return a column whose integers are keys of a table. The integers are not hashed and have no upper limit.
 
-    ``categorical_column_with_hash_bucket`` would convert each integer to text, which takes about 100 ns per id.
+    ``categorical_column_with_hash_bucket`` would convert each integer to text. This conversion needs about 100 ns per
+    id.
 
     Args:
-        key: name of the feature, a sparse or dense tensor of integers. Negative integers are ignored; use -1 in a dense
-            tensor for positions without an id.
+        key: name of the feature, a sparse or dense tensor of integers. Negative integers are ignored. In a dense
+            tensor, use -1 for positions without an id.
 
     Returns:
-        A categorical column, for ``embedding_column`` and ``linear_weights`` of this module.
+        A categorical column for ``embedding_column`` and ``linear_weights`` of this module.
     """
     return Int64CategoricalColumn(key)
 
@@ -171,19 +174,21 @@ def embedding_column(categorical_column: Any, dimension: int, combiner: str = "m
                      host_vocabulary_size: int = 0) -> columns_v2.EmbeddingColumn:
     """Return a ``tf.feature_column.embedding_column`` whose embeddings are a table.
 
-    The table is named after the variable that TensorFlow would create, so a column in two towers has two tables. A key
-    that was never trained has its initial row, as in a variable.
+    The name of the table is derived from the variable that TensorFlow would create, so a column in two towers has two
+    tables. As in a variable, lookups of a key that was never trained return the initial row.
 
     Args:
-        categorical_column: from TensorFlow or this module, with at most 2^63 - 1 buckets.
+        categorical_column: categorical column of TensorFlow or of this module, with at most 2^63 - 1 buckets.
         dimension: length of a row, in [1, 8192].
-        combiner: "mean", "sum" or "sqrtn": how the rows of an example's ids are combined.
-        initializer: of the rows; None: truncated normal with a standard deviation of ``1 / sqrt(dimension)``.
-        max_norm: longer rows are scaled to this norm before they are combined; above 0.
+        combiner: "mean", "sum" or "sqrtn", the method that combines the rows of an example's ids.
+        initializer: initializer of the rows. The default is a truncated normal initializer with a standard deviation of
+            ``1 / sqrt(dimension)``.
+        max_norm: maximum norm of a row, above 0. Rows with a larger norm are scaled to ``max_norm`` before they are
+            combined.
         trainable: True if rows are trained.
-        device_vocabulary_size: rows of the device table, in [1, 1e9]; None: the number of buckets.
-        host_vocabulary_size: rows in host memory, in [0, 1e9], which limit the number of keys; 0: rows are only in the
-            device table. See ``create_table``.
+        device_vocabulary_size: rows of the device table, in [1, 1e9]. It defaults to the number of buckets.
+        host_vocabulary_size: rows in host memory, in [0, 1e9], as in ``create_table``. The number limits the number of
+            keys. With 0, rows are only in the device table.
 
     Returns:
         A column for ``input_layer``, ``DenseFeatures``, ``SequenceFeatures`` and Estimators.
@@ -207,16 +212,16 @@ def shared_embedding_columns(categorical_columns: Sequence[Any], dimension: int,
     """Return ``tf.feature_column.shared_embedding_columns`` whose embeddings are one table.
 
     Args:
-        categorical_columns: of one kind, with the same number of buckets.
-        shared_embedding_collection_name: name of the table; None: derived from the names of the columns.
-        dimension, combiner, initializer, max_norm, trainable, device_vocabulary_size, host_vocabulary_size: see
-            ``embedding_column``.
+        categorical_columns: categorical columns of one kind with equal numbers of buckets.
+        shared_embedding_collection_name: name of the table. By default, it is derived from the names of the columns.
+        dimension, combiner, initializer, max_norm, trainable, device_vocabulary_size, host_vocabulary_size: the same as
+            in ``embedding_column``.
 
     Returns:
         One column per categorical column.
 
     Raises:
-        ValueError: an argument has the wrong type or is out of range; the columns cannot be shared.
+        ValueError: an argument has the wrong type or is out of range, or the columns cannot be shared.
     """
     theirs = tf.feature_column.shared_embedding_columns(
         categorical_columns, dimension, combiner, initializer or _initial(dimension), shared_embedding_collection_name,
@@ -234,8 +239,8 @@ def linear_weights(categorical_column: Any, *, device_vocabulary_size: Optional[
     """Use a table for the weights of a categorical column in ``linear_model`` and linear Estimators.
 
     Args:
-        categorical_column: this column is returned.
-        device_vocabulary_size, host_vocabulary_size: see ``embedding_column``.
+        categorical_column: categorical column. The function returns it.
+        device_vocabulary_size, host_vocabulary_size: the same as in ``embedding_column``.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range.
@@ -246,14 +251,14 @@ def linear_weights(categorical_column: Any, *, device_vocabulary_size: Optional[
 
 
 def sizes_given(column: Any, name: str) -> Optional[TableSizes]:
-    """Return the table sizes that were given for a variable of a column, or None."""
+    """Return the table sizes that the program passed for a variable of a column, or None."""
     if isinstance(column, (TableEmbeddingColumn, TableSharedEmbeddingColumn)):
         return column.table_sizes
     return _linear.get(column) if name == "weights" else None
 
 
 def requires_table(column: Any) -> bool:
-    """Return True if an embedding column is from this module, so that its variable must be a table."""
+    """Return True if an embedding column was created by this module. The variable of such a column must be a table."""
     return isinstance(column, (TableEmbeddingColumn, TableSharedEmbeddingColumn))
 
 

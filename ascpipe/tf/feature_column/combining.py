@@ -1,4 +1,4 @@
-"""Replaces ``safe_embedding_lookup_sparse`` of TensorFlow by a lookup in the table of a column's variable."""
+"""Replacement for TensorFlow's ``safe_embedding_lookup_sparse`` that looks up the table of a column's variable."""
 import functools
 from typing import Any, Optional, Tuple
 
@@ -13,7 +13,7 @@ from ascpipe.tf.graph.stand_ins import StandIn, StandIns
 from ascpipe.tf.graph.unseen_rows import Unseen
 from ascpipe.tf.program.lookup_sparse import lookup_sparse
 
-#: Ops that compute hash buckets. Their values are never negative, so nothing needs to be removed.
+#: Ops that compute hash buckets. Hash buckets are never negative, so no ids must be removed.
 _HASHES = frozenset(("StringToHashBucketFast", "StringToHashBucketStrong", "SparseCross"))
 
 
@@ -32,9 +32,9 @@ def _safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: tf.SparseT
 
 def _combined(stand_in: StandIn, given: tf.SparseTensor, given_weights: Optional[tf.SparseTensor], combiner: str,
               max_norm: Optional[float]) -> tf.Tensor:
-    """Return one row per bag, in the shape of the ids without the last dimension, followed by dim.
+    """Return one row per bag. The shape is the shape of the ids without the last dimension, followed by dim.
 
-    Like TensorFlow, ignore negative ids, and ids with weights <= 0 unless the combiner is "sum".
+    Like in TensorFlow, negative ids are ignored. Ids with weights <= 0 are also ignored, unless the combiner is "sum".
     """
     ids, weights = _pruned(given, given_weights, combiner)
     shape = given.dense_shape

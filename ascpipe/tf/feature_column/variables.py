@@ -1,6 +1,7 @@
-"""Replaces variables of feature columns by tables: TensorFlow creates a variable without rows, ascpipe the table.
+"""Replacement of variables of feature columns by tables.
 
-Heads, savers and optimizers find the variable by its name, scope and collections. It uses no memory (ADR 50).
+TensorFlow creates a variable without rows, and ascpipe creates the table. Heads, savers and optimizers find the
+variable by its name, scope and collections. The variable uses no memory (ADR 50).
 """
 import contextlib
 from typing import Any, Iterator, Optional
@@ -89,7 +90,7 @@ def _linear_column(self: Any, inputs: Any) -> Any:
 
 @patches.FRACTION_OF_ZERO.by
 def _fraction_of_zero(variables: Any) -> tf.Tensor:
-    """Return the fraction of zeros in variables with rows, for a summary; NaN if there are none."""
+    """Return the fraction of zeros in variables with rows, for a summary. Return NaN if no variable has rows."""
     state = GraphState.known(tf.compat.v1.get_default_graph())
     wanted = tf.nest.flatten(variables)
     counted = [each for each in wanted if state is None or each.op.name not in StandIns.of(state)]
@@ -99,19 +100,19 @@ def _fraction_of_zero(variables: Any) -> tf.Tensor:
 
 
 def _is_categorical(column: Any, name: str) -> bool:
-    # Weights of dense columns have the same name as those of categorical columns.
+    # Weights of dense columns have the same name as weights of categorical columns.
     return name == EMBEDDINGS or isinstance(column, columns_v2.CategoricalColumn)
 
 
 class _Plan:
-    """Decides whether a table replaces one variable of a column, and creates the table.
+    """Decision whether a table replaces one variable of a column, and creation of the table.
 
     Args:
         column: the column, or the creator of shared embeddings.
         name: name of the variable without scopes.
         buckets: number of rows.
         dim: length of a row.
-        initializer: of the rows; None: zeros.
+        initializer: initializer of the rows. None means zeros.
     """
 
     def __init__(self, column: Any, name: str, buckets: int, dim: int, initializer: Any) -> None:
@@ -123,7 +124,7 @@ class _Plan:
         self._sizes: Optional[TableSizes] = None
 
     def is_requested(self) -> bool:
-        """Return True if the program requests tables, for this column or by ``use_for_feature_columns``."""
+        """Return True if the program requests a table for this column, or has called ``use_for_feature_columns``."""
         return sizes_given(self.column, self.name) is not None or (
             Process.is_initialised() and Columns.of(Process.current()).choice is not None)
 
@@ -135,7 +136,7 @@ class _Plan:
         """
         self._sizes = sizes_given(self.column, self.name)
         if not Process.is_initialised() and not requires_table(self.column):
-            return False  # after shutdown; ``linear_weights`` of the earlier program may still match by value
+            return False  # after shutdown, ``linear_weights`` of earlier calls may still match by value
         columns = Columns.of(Process.current())
         choice = columns.choice
         if self._sizes is None and choice is None:
@@ -157,7 +158,7 @@ class _Plan:
 
     @contextlib.contextmanager
     def making(self) -> Iterator[None]:
-        """Let ``get_variable`` create the variable without rows in the block if a table replaces it."""
+        """Let ``get_variable`` create the variable without rows in the block if a table replaces the variable."""
         if not self.is_requested():
             yield
             return
@@ -166,14 +167,14 @@ class _Plan:
             yield
 
     def getter(self, getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Create the variable as the custom getter of a scope. TensorFlow passes these argument names."""
+        """Create the variable. This is the custom getter of a scope, and TensorFlow passes arguments by these names."""
         if name.rpartition("/")[2] != self.name or not self.has_table(name):
             return getter(name, *args, **kwargs)
         kwargs.update(shape=(0, self.dim), partitioner=None, initializer=tf.compat.v1.zeros_initializer())
         return self.stand_in(getter(name, *args, **kwargs))
 
     def stand_in(self, variable: Any) -> Any:
-        """Create the table of a variable without rows, once per graph."""
+        """Create the table of a variable without rows, once per graph. Return the variable."""
         stand_ins = StandIns.of(GraphState.of(variable.graph))
         name = variable.op.name
         if name not in stand_ins:

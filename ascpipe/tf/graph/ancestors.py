@@ -1,4 +1,4 @@
-"""Finds the ops that compute given tensors."""
+"""Search for the ops that compute given tensors."""
 from typing import Callable, Collection, Iterable, List, Set
 
 import tensorflow as tf
@@ -7,7 +7,7 @@ from ascpipe.tf import internals
 
 
 def ops_feeding(tensors: Iterable[tf.Tensor], ends: Collection[str] = ()) -> List[tf.Operation]:
-    """Return the ops that tensors depend on through data inputs, each once.
+    """Return the ops that tensors depend on through data inputs, without duplicates.
 
     Args:
         ends: types of ops whose inputs are not followed.
@@ -16,7 +16,7 @@ def ops_feeding(tensors: Iterable[tf.Tensor], ends: Collection[str] = ()) -> Lis
 
 
 def ops_reached_by_gradients(tensors: Iterable[tf.Tensor]) -> List[tf.Operation]:
-    """Return the ops that gradients of tensors reach, each once, including those where they end."""
+    """Return the ops that gradients of tensors reach, without duplicates. The ops where gradients end are included."""
     def inputs_of(op: tf.Operation) -> List[tf.Tensor]:
         if op.type == "StopGradient" or not internals.is_differentiable(op):
             return []

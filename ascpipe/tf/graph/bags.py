@@ -1,7 +1,8 @@
-"""Bags of ids: a lookup combines the embeddings of each row of a SparseTensor or RaggedTensor into one.
+"""Bags of ids. A lookup combines the embeddings of each row of a SparseTensor or RaggedTensor into one embedding.
 
-AscCombine reads a tensor with one row per id. The graph of a step has no such tensor: one op reads bags from the table
-and one op sums gradients (``tfops/src/step/read_rules.cc``).
+AscCombine reads a tensor with one row per id. The graph of a step has no such tensor, because
+``tfops/src/step/read_rules.cc`` replaces AscCombine. In that graph, one op reads bags from the table and one op sums
+gradients.
 """
 from typing import Any, List, NamedTuple, Optional
 
@@ -20,8 +21,8 @@ class Bags(NamedTuple):
 
     Attributes:
         values: [n], the ids of all bags.
-        splits: int64[bags + 1]: bag b has the ids [splits[b], splits[b + 1]).
-        weights: float32[n], one per id; None: each weight is 1.
+        splits: int64[bags + 1]. Bag b has the ids [splits[b], splits[b + 1]).
+        weights: float32[n], one weight per id, or None if each weight is 1.
     """
 
     values: tf.Tensor
@@ -30,7 +31,8 @@ class Bags(NamedTuple):
 
 
 def bags_of(table_name: str, ids: Ids, weights: Optional[Ids]) -> Bags:
-    """Return the bags of ids. Raises ``CombinerError`` if the ids are no bags or the weights do not fit them."""
+    """Return the bags of ids. Raise ``CombinerError`` if the ids are no bags, or if the weights do not match the ids.
+    """
     _require_bags(table_name, "ids", ids)
     if weights is not None:
         _require_weights(table_name, weights, ids)
@@ -54,12 +56,13 @@ def require_combiner(table_name: str, combiner: Any, max_norm: Any) -> None:
 
 
 def combined(rows: tf.Tensor, bags: Bags, combiner: str, max_norm: Optional[float]) -> tf.Tensor:
-    """Return one row per bag, float32[bags, dim]; the row of an empty bag is zero.
+    """Return one row per bag, float32[bags, dim]. The row of an empty bag is zero.
 
     Args:
-        rows: float32[n, dim], one per id of the bags.
+        rows: float32[n, dim], one row per id of the bags.
         combiner: one of ``COMBINERS``.
-        max_norm: longer rows are scaled to this norm before they are combined.
+        max_norm: maximum norm of a row, or None. Rows with a larger norm are scaled to ``max_norm`` before they are
+            combined.
     """
     return native.ops().asc_combine(
         rows=rows, splits=bags.splits, weights=[] if bags.weights is None else [bags.weights], combiner=combiner,

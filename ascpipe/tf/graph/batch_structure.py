@@ -1,4 +1,4 @@
-"""Finds the ids of a feature in the structure of a batch, adds the ticket to a batch, and fills in default rows."""
+"""Functions that find the ids of a feature in a batch, add the ticket to a batch, and fill in default rows."""
 import copy
 import logging
 from typing import Any, Iterator, List, Mapping, Optional, Set, Tuple, Union
@@ -14,18 +14,19 @@ _log = logging.getLogger(__name__)
 
 TICKET_SUFFIX = "_read_emb_key"
 
-#: Pairs of keys for which a warning was logged.
+#: Pairs of batch keys for which a warning was logged.
 _warned: Set[Tuple[Union[str, int], ...]] = set()
 
 
 def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
     """Return the ids of a feature, or None if no dict of the batch has its key.
 
-    A str key is searched in all dicts of a nested batch. An int key is a position in a list or tuple. In a pair
-    (features, labels) whose features are a list or tuple, it is a position among the features.
+    A str key is searched in all dicts of a nested batch. An int key is a position in a list or tuple. If the batch is a
+    pair (features, labels) and the features are a list or tuple, the int key is a position among the features.
 
     Raises:
-        ValueError: a position beyond the end; an int key for a dict, or a str key for a batch without a dict.
+        ValueError: a position is beyond the end of the batch, an int key is used for a dict, or a str key is used for a
+            batch without a dict.
         TypeError: the element is not a tensor of integers.
         KeyError: the batch has no timestamp.
     """
@@ -41,7 +42,7 @@ def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
 def require_ids(batch: Any, spec: FeatureSpec, without_batch: Exception) -> Ids:
     """Return the ids of a feature, like ``find_ids``.
 
-    Raises ``without_batch`` if there is no batch, and ``KeyError`` if the batch has no ids of the feature.
+    Raise ``without_batch`` if there is no batch. Raise ``KeyError`` if the batch has no ids of the feature.
     """
     if batch is None:
         raise without_batch
@@ -52,10 +53,11 @@ def require_ids(batch: Any, spec: FeatureSpec, without_batch: Exception) -> Ids:
 
 
 def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
-    """Return the dict key or the position of a feature's ids in a batch, or None if the batch has none.
+    """Return the dict key or the position of a feature's ids in a batch, or None if the batch has no such key.
 
-    The key is ``index_key``, otherwise the name of the feature, otherwise the name of its table. If the batch has both
-    names, one warning is logged, because Rec SDK's documentation uses the table's name.
+    The function uses the first of these that exists in the batch: ``index_key``, the name of the feature, the name of
+    the table. A warning is logged if the batch contains the feature's name and also the table's name, because Rec SDK's
+    documentation uses the table's name.
 
     Raises:
         ValueError: a str key for a batch without a dict.
@@ -71,11 +73,14 @@ def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
 
 
 def add_ticket(batch: Any, ticket: tf.Tensor) -> Any:
-    """Return a batch with the ticket, so that TensorFlow does not prune the op that takes the ids.
+    """Return a batch with the ticket, so that TensorFlow does not prune the op that submits the ids.
 
-    A dict gets the entry ``<last sorted key>_read_emb_key``. A single tensor becomes a pair with the ticket. In a pair,
-    the ticket is added to the first element, because a model function receives that element. Other tuples and lists get
-    the ticket as their last element.
+    The place of the ticket depends on the type of the batch:
+
+    - dict: the entry ``<last sorted key>_read_emb_key``.
+    - pair: inside the first element, because a model function receives that element.
+    - other tuple or list: the last element.
+    - single tensor: the second element of a new pair.
     """
     if isinstance(batch, Mapping):
         if not batch:
@@ -93,7 +98,7 @@ def add_ticket(batch: Any, ticket: tf.Tensor) -> Any:
 
 
 def tensors_of(batch: Any) -> List[tf.Tensor]:
-    """Return all tensors of a nested batch, those of a dict in the order of their keys."""
+    """Return all tensors of a nested batch. Tensors of a dict are in the order of the keys."""
     return [element for element in tf.nest.flatten(batch, expand_composites=True) if isinstance(element, tf.Tensor)]
 
 
@@ -108,7 +113,7 @@ def describe(batch: Any) -> str:
 
 
 def missing(batch: Any, spec: FeatureSpec) -> str:
-    """Return a sentence for error messages: the keys that were searched, and a similar key of the batch."""
+    """Return a sentence for error messages with the searched keys and a similar key of the batch."""
     there = [key for candidate in _dicts(batch) for key in candidate
              if isinstance(key, str) and not key.endswith(TICKET_SUFFIX)]
     wanted = list(dict.fromkeys(spec.index_keys))
@@ -118,23 +123,25 @@ def missing(batch: Any, spec: FeatureSpec) -> str:
 
 
 def with_default_row(rows: tf.Tensor, slots: tf.Tensor, restore: tf.Tensor, default_row: tf.Tensor) -> tf.Tensor:
-    """Return rows in training, with ``default_row`` for missing positions and keys that were not admitted.
+    """Return the rows of a training lookup with ``default_row`` at two kinds of positions.
+
+    These positions are missing positions and positions of keys that were not admitted.
 
     Args:
-        rows: float[..., dim], from the lookup.
-        slots: int32[keys], -1 for a key that was not admitted.
-        restore: int32[...], -1 for a missing position.
+        rows: float[..., dim], rows that the lookup returned.
+        slots: int32[keys]. The slot of a key that was not admitted is -1.
+        restore: int32[...]. The value of a missing position is -1.
         default_row: float, [] or [dim].
     """
     return tf.where_v2(tf.expand_dims(have_rows(slots, restore), -1), rows, default_row)
 
 
 def have_rows(slots: tf.Tensor, restore: tf.Tensor) -> tf.Tensor:
-    """Return a bool tensor with the shape of ``restore``: True at positions that have a row.
+    """Return a bool tensor with the shape of ``restore`` that is True at positions with a row.
 
     Args:
-        slots: int32[keys], -1 for a key without a row.
-        restore: int32[...], -1 for a missing position.
+        slots: int32[keys]. The slot of a key without a row is -1.
+        restore: int32[...]. The value of a missing position is -1.
     """
     slots = tf.concat([slots, [-1]], axis=0)  # for missing positions
     place = tf.where_v2(restore < 0, tf.size(slots) - 1, restore)

@@ -1,8 +1,8 @@
-"""Finds the output of an iterator that carries the ticket of a stream.
+"""Search for the output of an iterator that contains the ticket of a stream.
 
-The search follows the graph from ``IteratorGetNext`` to the datasets of the iterator (for a one-shot iterator, in its
-factory function) and into the functions of ``map``. Stages after the submission that reorder, batch or repeat tickets
-are refused.
+The search follows the graph from ``IteratorGetNext`` to the datasets of the iterator and into the functions of ``map``.
+The datasets of a one-shot iterator are in its factory function. An error is raised for dataset stages after the
+submission that reorder, batch or repeat tickets.
 """
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -11,7 +11,7 @@ import tensorflow as tf
 from ascpipe.errors import DatasetError
 from ascpipe.tf import internals
 
-#: Output of a dataset or iterator -> number of the stream whose ticket it carries.
+#: Output of a dataset or iterator -> number of the stream whose ticket the output contains.
 Tickets = Dict[int, int]
 
 GET_NEXT = ("IteratorGetNext", "IteratorGetNextSync")
@@ -24,7 +24,7 @@ OPTION_STAGES = (
     "LatencyStatsDataset", "BytesProducedStatsDataset", "SetStatsAggregatorDataset", "NonSerializableDataset",
     "OptionsDataset")
 
-#: Stages that pass on elements unchanged and in order.
+#: Stages that return the elements of their input unchanged and in order.
 _IN_ORDER = frozenset((
     *OPTION_STAGES, "PrefetchDataset", "TakeDataset", "SkipDataset", "RepeatDataset", "FilterDataset",
     "FilterByLastComponentDataset", "AssertNextDataset", "IgnoreErrorsDataset", "TakeWhileDataset", "ShardDataset",
@@ -35,11 +35,11 @@ _PARALLEL_MAPS = ("ParallelMapDataset", "ParallelMapDatasetV2", "MapAndBatchData
 
 
 class Marker(NamedTuple):
-    """Identifies the op that submits a batch.
+    """Identification of the op that submits a batch.
 
     Attributes:
         op: type of the op.
-        attribute: its attribute with the number of the stream.
+        attribute: attribute of the op with the number of the stream.
     """
 
     op: str
@@ -62,25 +62,25 @@ class DatasetGraph:
     """The datasets of one graph. The graph may grow between calls.
 
     Args:
-        marker: identifies the op that submits.
+        marker: identifies the op that submits a batch.
     """
 
     def __init__(self, graph: tf.Graph, marker: Marker = ASC_SUBMIT) -> None:
         self._graph = graph
         self._marker = marker
-        # Results are cached: ops and functions never change, only their consumers do.
+        # Results are cached, because ops and functions never change. Only the consumers of ops change.
         self._functions: Dict[str, Any] = {}
         self._known: Dict[tf.Operation, Tickets] = {}
 
     def get_nexts(self) -> List[tf.Operation]:
-        """Return all ops of the graph that take an element from an iterator."""
+        """Return all ops of the graph that read an element from an iterator."""
         return [op for op in self._graph.get_operations() if op.type in GET_NEXT]
 
     def tickets(self, get_next: tf.Operation) -> Tickets:
-        """Find the outputs of a ``get_next`` that carry tickets.
+        """Find the outputs of a ``get_next`` that contain tickets.
 
         Raises:
-            ValueError: a stage reorders tickets; the datasets of the iterator carry different streams.
+            ValueError: a dataset stage reorders tickets, or the datasets of the iterator contain different streams.
         """
         found = self._iterator_tickets(self.iterator(get_next))
         if any(other != found[0] for other in found):
@@ -96,14 +96,17 @@ class DatasetGraph:
         return source
 
     def ticket_of(self, stream: int, get_next: tf.Operation) -> Optional[tf.Tensor]:
-        """Return the output of a ``get_next`` that carries the ticket of a stream, or None. Raises like ``tickets``."""
+        """Return the output of a ``get_next`` that contains the ticket of a stream, or None.
+
+        Errors are the same as in ``tickets``.
+        """
         for output, carried in self.tickets(get_next).items():
             if carried == stream:
                 return get_next.outputs[output]
         return None
 
     def run_ahead(self, get_next: tf.Operation) -> Optional[int]:
-        """Return the number of submitted batches that ``prefetch`` buffers; None if it is not constant."""
+        """Return the number of submitted batches that ``prefetch`` buffers, or None if the number is not constant."""
         counts = [self._prefetched(node) for _, node in self._datasets(self.iterator(get_next))]
         known = [count for count in counts if count is not None]
         return min(known) if known else None
@@ -122,7 +125,7 @@ class DatasetGraph:
         return None if buffered is None or buffered < 0 else min(known) + buffered
 
     def _datasets(self, iterator: tf.Operation) -> List[Tuple[tf.Operation, _Node]]:
-        """Return each dataset that may initialize an iterator, and the op that contains it."""
+        """Return each dataset that may initialize an iterator, and the op that contains the dataset."""
         if iterator.type == "OneShotIterator":
             factory = self._function(iterator.get_attr("dataset_factory").name)
             (returned,) = factory.ret.values()
@@ -193,7 +196,10 @@ class DatasetGraph:
         return tickets
 
     def _origin(self, nodes: "_FunctionNodes", reference: str) -> Any:
-        """Trace a value of a function to the NodeDef that submits, to the number of an argument, or to None."""
+        """Trace a value of a function to its origin.
+
+        The result is the NodeDef that submits the batch, the number of an argument, or None for other origins.
+        """
         argument = nodes.argument(reference)
         if argument is not None:
             return argument
@@ -237,11 +243,11 @@ class _FunctionNodes:
         self._arguments = {argument.name: place for place, argument in enumerate(function.signature.input_arg)}
 
     def argument(self, reference: str) -> Optional[int]:
-        """Return the number of the argument of a reference, or None."""
+        """Return the number of the function argument that a reference denotes, or None."""
         return self._arguments.get(reference.split(":")[0]) if reference.split(":")[0] not in self._nodes else None
 
     def producer(self, reference: str) -> Tuple[Any, int]:
-        """Return the node and the output number of a reference ``name:output:number``."""
+        """Return the node and the output number that a reference ``name:output:number`` denotes."""
         parts = reference.split(":")
         return self._nodes[parts[0]], int(parts[2]) if len(parts) == 3 else 0
 

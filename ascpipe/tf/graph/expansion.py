@@ -1,8 +1,8 @@
 """Training lookups of expansion tables.
 
-Rows are updated in shared memory, so there is no variable to differentiate by. Programs differentiate the loss by the
-*local rows*, a tensor with the rows of the batch. They pass the gradient to an optimizer together with the *handles* of
-the rows.
+Rows are updated in shared memory, so a program cannot differentiate a loss by a variable. Programs differentiate the
+loss by the *local rows*, a tensor with the rows of the batch. Programs pass the gradient to an optimizer together with
+the *handles* of the rows.
 """
 from typing import Any, List
 
@@ -19,10 +19,11 @@ from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.running import native
 
-#: Collections of the local rows and of the handles of each table that is trained, in the same order.
+#: Collections of the local rows and of the handles of trained tables. The two collections have the same order of
+#: tables.
 LOCAL_ROWS = "ASCEND_SPARSE_LOOKUP_LOCAL_EMB"
 HANDLES = "ASCEND_SPARSE_LOOKUP_ID_OFFSET"
-#: Where older programs look for the handles of distinct keys. Contains the same tensors as ``HANDLES``.
+#: Collection in which older programs look for the handles of distinct keys. Its tensors are the tensors of ``HANDLES``.
 _UNIQUE_HANDLES = "ASCEND_SPARSE_LOOKUP_UNIQUE_KEYS"
 
 
@@ -30,10 +31,10 @@ class ExpansionLookup(TableLookup):
     """All training lookups of one expansion table.
 
     Attributes:
-        local: float[distinct keys, dim], rows before the step; zeros for keys without a row.
-        handles: int64[distinct keys], valid within the step; 0 for keys without a row.
-        collected: True if Identity ops for both are already in the collections.
-        places: int32[distinct keys], row numbers in ``local``, used as slots; -1 for keys without a row.
+        local: float[distinct keys, dim], rows before the step. Keys without a row have zeros.
+        handles: int64[distinct keys], valid within the step. Keys without a row have the handle 0.
+        collected: True if the collections already contain Identity ops of ``local`` and ``handles``.
+        places: int32[distinct keys], row numbers in ``local``, which are used as slots. Keys without a row have -1.
     """
 
     local: tf.Tensor
@@ -43,13 +44,16 @@ class ExpansionLookup(TableLookup):
     collected = False
 
     def note_gradient(self, spec: FeatureSpec) -> None:
-        """Record that a feature's rows are trained. The first call fills the collections."""
+        """Record that a feature's rows are trained. The first call adds tensors to the collections."""
         if not self.with_gradient and not self.collected:
             collect(self.local, self.handles)
         super().note_gradient(spec)
 
     def replace(self, local: tf.Tensor, handles: tf.Tensor) -> None:
-        """Connect two Identity ops that were collected earlier, and read the rows of this lookup through the first."""
+        """Connect two Identity ops to ``self.local`` and ``self.handles``. The ops are already in the collections.
+
+        Ops that read ``self.local`` then read the Identity op ``local``.
+        """
         repoint(self.local, local)
         internals.rewire(local.op, 0, self.local)
         internals.rewire(handles.op, 0, self.handles)
@@ -77,7 +81,7 @@ def new_lookup(table: Table, channel: int, stream: Stream, ticket: tf.Tensor) ->
 
 
 def lookup_of(handles: Any) -> ExpansionLookup:
-    """Return the lookup that created handles. Raises ``ValueError`` for any other object."""
+    """Return the lookup that created handles. Raise ``ValueError`` for any other object."""
     if isinstance(handles, tf.Tensor):
         op = origin_of(handles)
         for lookup in GraphState.of(op.graph).lookups.values():

@@ -1,4 +1,4 @@
-"""Features of batches, the thresholds that they set for tables, and the streams that submit them."""
+"""Features of batches, thresholds that features set for tables, and streams that submit features."""
 import dataclasses
 import itertools
 import re
@@ -27,27 +27,28 @@ def clean_table_name(name: str) -> str:
 
 
 class FeatureSpec:
-    """One feature: a tensor of ids in each batch.
+    """A feature, which is a tensor of ids in each batch.
 
     Args:
         name: str of 1 to 255 characters.
-        table_name: str of 1 to 255 characters, the table of the feature; defaults to ``name``.
-        index_key: str: key in a dict batch; int in [0, 255]: position in a list or tuple batch. Defaults to ``name``,
-            or to the table's name if the batch has no key ``name``.
-        access_threshold: int in [-1, 2147483647]: occurrences before a key gets a row; 0: every key gets a row; -1 or
-            None: off.
-        eviction_threshold: int in [-1, 2147483647]: age at which an eviction deletes an unused key, in the unit of the
-            timestamps; needs a timestamp feature in training; -1 or None: off.
-        is_timestamp: True: this feature is the time of the batch, a scalar above 0, not ids.
+        table_name: str of 1 to 255 characters, the table of the feature. It defaults to ``name``.
+        index_key: a str is the key of the ids in a dict batch. An int in [0, 255] is the position of the ids in a list
+            or tuple batch. ``index_key`` defaults to ``name``, or to the table's name if the batch has no key ``name``.
+        access_threshold: int in [-1, 2147483647], number of occurrences before a key gets a row. With 0, every key gets
+            a row. -1 and None turn admission off.
+        eviction_threshold: int in [-1, 2147483647], age at which an eviction deletes an unused key. The unit is the
+            unit of the timestamps, and training needs a timestamp feature. -1 and None turn eviction off.
+        is_timestamp: True if this feature is not ids but the time of the batch, a scalar above 0.
         batch_size: int in [1, 2147483647].
-        faae_coefficient: int in [1, 2147483647]: weight of an occurrence.
-        feat_count: accepted, without effect.
+        faae_coefficient: int in [1, 2147483647], weight of an occurrence.
+        feat_count: has no effect.
 
     Attributes:
-        label: the name as given.
-        name: the name with a number that makes it unique in the process.
-        feat_cnt, split: ids per example and per batch; None until a batch of known shape is seen, and always None with
+        label: argument ``name``.
+        name: argument ``name`` with a number that makes the name unique in the process.
+        feat_cnt: ids per example. The value is None until a batch of known shape is seen. It is always None with
             dynamic shapes.
+        split: ids per batch, or None like ``feat_cnt``.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range.
@@ -74,7 +75,7 @@ class FeatureSpec:
         self.feat_cnt: Optional[int] = None
         self.split: Optional[int] = None
         self.index_key: Union[str, int] = name if index_key is None else index_key
-        #: keys to search in a batch, in this order
+        #: Keys to search in a batch, in order.
         self.index_keys: Tuple[Union[str, int], ...] = (
             (name, name if table_name is None else table_name) if index_key is None else (index_key,))
 
@@ -106,7 +107,7 @@ class FeatureSpec:
         self.split = batch_size * feat_cnt
 
     def require_timestamp(self, tensor: Any) -> None:
-        """Raise ``ValueError`` if ``is_timestamp`` is False, or if a timestamp is not a scalar."""
+        """Raise ``ValueError`` if ``is_timestamp`` is False or if a timestamp is not a scalar."""
         if self.is_timestamp is False:
             raise FeatureError("FeatureSpec {!r}: is_timestamp=False has no effect. Omit it".format(self.label))
         if self.is_timestamp and tensor.shape.rank != 0:
@@ -122,7 +123,7 @@ class Feature:
     """One input of a stream's AscSubmit.
 
     Attributes:
-        shape: static shape of its ids, or of the values of sparse ids.
+        shape: static shape of the ids. For sparse ids: static shape of the values.
         sparse: True if the batches contain a SparseTensor or RaggedTensor.
     """
 
@@ -136,9 +137,9 @@ class Stream:
     """One insert function in one graph.
 
     Attributes:
-        number: unique since ``init``; an attribute of the stream's ops.
+        number: number that is unique since ``init``. The ops of the stream have it as an attribute.
         channel: TRAIN or EVAL.
-        features: inputs of its AscSubmit, ordered by table, then by name.
+        features: inputs of the stream's AscSubmit, ordered by table, then by name.
         timestamp: the feature with the time of the batch, or None.
     """
 
@@ -160,10 +161,10 @@ class TableThresholds:
     """Thresholds of the tables of one graph."""
 
     def __init__(self) -> None:
-        self._said: Dict[str, Tuple[Thresholds, str]] = {}  # the first thresholds, and their source
+        self._said: Dict[str, Tuple[Thresholds, str]] = {}  # first recorded thresholds, and their source
 
     def note(self, table_name: str, said: Thresholds, by: str) -> None:
-        """Record the thresholds that ``by`` sets. Raises ``ValueError`` if other thresholds were recorded."""
+        """Record the thresholds that ``by`` sets. Raise ``ValueError`` if different thresholds are already recorded."""
         if said != OFF:
             require_same(table_name, *self._said.setdefault(table_name, (said, by)), said, by)
 
@@ -173,7 +174,7 @@ class TableThresholds:
 
 
 def checked_thresholds(config: Optional[Dict[str, Any]]) -> Thresholds:
-    """Return the thresholds of an ``access_and_evict_config``. Raises ``ValueError`` if one is out of range."""
+    """Return the thresholds of an ``access_and_evict_config``. Raise ``ValueError`` if a threshold is out of range."""
     config = config or {}
     check_all({"access_threshold": Integer(-1, optional=True), "eviction_threshold": Integer(-1, optional=True),
                "faae_coefficient": Integer(1, optional=True)}, config)
@@ -193,6 +194,6 @@ def _text(said: Thresholds) -> str:
 
 
 def thresholds(access: Optional[int], eviction: Optional[int], coefficient: Optional[int]) -> Thresholds:
-    """Return thresholds from arguments; None means that an argument was omitted."""
+    """Return thresholds from arguments. None means that an argument was omitted."""
     return Thresholds(-1 if access is None else int(access), -1 if eviction is None else int(eviction),
                       1 if coefficient is None else int(coefficient))

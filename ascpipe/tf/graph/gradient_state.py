@@ -13,7 +13,7 @@ class Accumulation(NamedTuple):
     """Accumulation of the gradients of a table.
 
     Attributes:
-        optimizer: returned by ``ascpipe.tf.optimizers.accumulate``.
+        optimizer: optimizer that ``ascpipe.tf.optimizers.accumulate`` returned.
         steps: batches per cycle.
     """
 
@@ -23,12 +23,12 @@ class Accumulation(NamedTuple):
 
 @dataclasses.dataclass
 class GradientState:
-    """Gradients of the tables of one graph. Created by ``GradientState.of``.
+    """Gradients of the tables of one graph. ``GradientState.of`` creates an object.
 
     Attributes:
-        losses: the tensors that the program differentiated, by name and graph.
-        applied_sums: ops whose sums of gradients were applied.
-        applied: graph versions before and after each ``apply_gradients``.
+        losses: tensors that the program differentiated, by a key from name and graph.
+        applied_sums: ops that sum gradients. Their sums were applied.
+        applied: pairs of graph versions, before and after each ``apply_gradients``.
         checked_version: graph version at the last check of the uses of tables.
         home_slots: optimizer slots of expansion tables, by table name.
         accumulated: accumulation by table name.

@@ -1,6 +1,7 @@
 """State of one graph: its tables, streams and lookups.
 
-TensorFlow programs build several graphs in a process (an Estimator one per mode), so this state is kept per graph.
+ascpipe keeps a state per graph, because a program may build several graphs in a process. For example, an Estimator
+builds one graph per mode.
 """
 import abc
 import dataclasses
@@ -24,7 +25,7 @@ _STATE = "state"
 
 LIVE = 0  #: instance number that selects the live tables
 
-#: End of an error message: advice for a notebook cell that runs again.
+#: End of an error message, with advice for a repeated run of a notebook cell.
 REBUILD_ADVICE = ". To build the model again, as in a notebook, call asc.reset(), or build it in `with asc.pipeline()`"
 
 
@@ -34,8 +35,9 @@ class Attachment:
 
     Attributes:
         op: attaches the variables.
-        instance: int64 scalar, input of ``op``: the instance that evaluations of the session read, or ``LIVE``.
-        is_live: bool scalar: True if evaluations of the session read the live tables.
+        instance: int64 scalar, input of ``op``. Evaluations of the session read this instance, or the live tables if it
+            is ``LIVE``.
+        is_live: bool scalar, True if evaluations of the session read the live tables.
     """
 
     op: tf.Operation
@@ -56,23 +58,23 @@ class Served(abc.ABC):
 
 
 class GraphState:
-    """Tables, streams and lookups of one graph. Created by ``GraphState.of``.
+    """Tables, streams and lookups of one graph. ``GraphState.of`` creates an object.
 
     Args:
         process: assigns the numbers of streams.
 
     Attributes:
-        datasets: finds tickets among the outputs of iterators.
-        tables: by name, in order of creation.
-        lookups: by (table name, channel).
+        datasets: object that finds tickets among the outputs of iterators.
+        tables: tables by name, in order of creation.
+        lookups: lookups by (table name, channel).
         requests: lookups that need graph modification.
         thresholds: admission and eviction thresholds.
-        slots: optimizer slots by table name; filled at the start of the pipeline.
-        attachment: created at the start of the pipeline.
-        marked: True after ``start_asc_pipeline``; then no table can be added.
+        slots: optimizer slots by table name. The start of the pipeline fills the dict.
+        attachment: ops that the start of the pipeline creates, or None before the start.
+        marked: True after ``start_asc_pipeline``. No table can be added to a marked graph.
         started: True if the pipeline has started and this graph is complete.
-        served: the tables that an exported graph reads from files; otherwise None.
-        mode: mode for which an Estimator builds this graph, or None.
+        served: tables that an exported graph reads from files, or None for other graphs.
+        mode: mode for which an Estimator builds this graph, or None if no Estimator builds it.
     """
 
     def __init__(self, graph: tf.Graph, process: Process) -> None:
@@ -92,9 +94,9 @@ class GraphState:
 
     @staticmethod
     def of(graph: tf.Graph) -> "GraphState":
-        """Return the state of a graph; it is empty at first. Raises ``EnvironmentError`` before ``init``."""
+        """Return the state of a graph, which is empty at the first call. Raise ``EnvironmentError`` before ``init``."""
         process = Process.current()
-        # The state refers to the graph, so a dictionary in this module would keep both alive forever.
+        # The state refers to the graph. A dictionary in this module would keep the graph and the state alive forever.
         kept: Dict[Process, GraphState] = internals.stored_on(graph, _STATE, dict)
         if process not in kept:
             kept.clear()
@@ -103,19 +105,20 @@ class GraphState:
 
     @staticmethod
     def known(graph: tf.Graph) -> Optional["GraphState"]:
-        """Return the state of a graph; None before ``init``."""
+        """Return the state of a graph, or None before ``init``."""
         return GraphState.of(graph) if Process.is_initialised() else None
 
     @property
     def trains(self) -> bool:
-        """True if there are training lookups; otherwise the graph only reads its tables."""
+        """True if the graph has training lookups. Without training lookups, the graph only reads its tables."""
         return any(channel == TRAIN for _, channel in self.lookups)
 
     def attach(self, session: tf.compat.v1.Session, instance: int = LIVE) -> None:
         """Let the variables of a session share the memory of the tables.
 
         Args:
-            instance: from ``instances.instance_of``; evaluations of the session then read its rows.
+            instance: instance number from ``instances.instance_of``. Evaluations of the session then read the rows of
+                the instance.
         """
         attachment = self._attachment()
         session.run(attachment.op, {attachment.instance: instance})
@@ -139,7 +142,8 @@ class GraphState:
 
         Raises:
             RuntimeError: the stream is new, but the pipeline has started.
-            ValueError: the insert function already has other features; thresholds of a table differ.
+            ValueError: the insert function already has other features, or two features set different thresholds for a
+                table.
             OSError: the channel has several timestamp features.
         """
         if self.started and insert_function not in self._streams:
@@ -165,7 +169,10 @@ class GraphState:
         return stream
 
     def stream_of(self, spec: FeatureSpec, channel: int) -> Stream:
-        """Return the stream that carries a feature. Raises ``ValueError`` if there is none, or more than one."""
+        """Return the stream that contains a feature.
+
+        Raise ``ValueError`` if not exactly one stream contains the feature.
+        """
         found = [stream for stream in self.streams() if stream.channel == channel
                  and any(feature.spec is spec for feature in stream.features)]
         if len(found) == 1:
@@ -179,7 +186,7 @@ class GraphState:
                            "whose batches have that key".format(spec.label, spec.index_key, name, name))
 
     def require_timestamp(self, stream: Stream, table_name: str) -> None:
-        """Raise ``ValueError`` if a table has an eviction threshold but its training batches have no timestamp."""
+        """Raise ``ValueError`` if a table has an eviction threshold and its training batches have no timestamp."""
         threshold = self.thresholds.of(table_name).eviction
         if stream.channel == TRAIN and threshold >= 0 and stream.timestamp is None:
             raise FeatureError("Table {!r}: eviction_threshold={} needs the time of each training batch. Add "

@@ -1,6 +1,6 @@
-"""Uniform view of dense, sparse and ragged ids: values and their positions.
+"""Uniform view of dense, sparse and ragged ids as values and positions.
 
-Sparse ids have a dense form, in which some positions have no id.
+Sparse ids have a dense form. Some positions of the dense form have no id.
 """
 import dataclasses
 import logging
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 _log = logging.getLogger(__name__)
 
-#: b such that a float dtype represents all integers up to 2^b.
+#: Float dtype -> largest b such that the dtype represents all integers up to 2^b.
 _EXACT_BITS = {tf.float16: 11, tf.bfloat16: 8, tf.float32: 24, tf.float64: 53}
 
 #: Float dtypes of ids for which a warning was logged.
@@ -27,7 +27,8 @@ class Ids:
 
     Attributes:
         given: the program's tensor.
-        values: dense ids themselves; of sparse ids [n]; of ragged ids [n, ...] with uniform inner dimensions.
+        values: for dense ids, the tensor ``given``. For sparse ids, a tensor [n]. For ragged ids, a tensor [n, ...]
+            with uniform inner dimensions.
     """
 
     given: GivenIds
@@ -52,18 +53,24 @@ class Ids:
 
     @property
     def places(self) -> tf.Tensor:
-        """Positions of the values: row splits int64[rows + 1] of ragged ids, indices int64[n, rank] of sparse ids."""
+        """Positions of the values.
+
+        For ragged ids: row splits, int64[rows + 1]. For sparse ids: indices, int64[n, rank].
+        """
         return tf.cast(self.given.row_splits, tf.int64) if self.is_ragged else self.given.indices
 
     def dense_restore(self, restore: tf.Tensor) -> tf.Tensor:
-        """Return the restore index of the dense form, -1 where there is no id; ``restore``: int32[n], of the values."""
+        """Return the restore index of the dense form, with -1 at positions without an id.
+
+        ``restore`` is the restore index of the values, int32[n].
+        """
         sparse = self._sparse()
         index = tf.scatter_nd(sparse.indices, tf.reshape(restore, [-1]) + 1, sparse.dense_shape) - 1
         index.set_shape(sparse.shape)
         return index
 
     def dense_keys(self) -> tf.Tensor:
-        """Return the keys of the dense form, 0 where there is no id."""
+        """Return the keys of the dense form, with 0 at positions without an id."""
         sparse = self._sparse()
         return tf.scatter_nd(sparse.indices, as_keys(sparse.values), sparse.dense_shape)
 
@@ -71,8 +78,8 @@ class Ids:
         """Return the rows of the dense form.
 
         Args:
-            rows: float[n, dim], one per value.
-            default_row: float, [] or [dim], for positions without an id; None: zeros.
+            rows: float[n, dim], one row per value.
+            default_row: float, [] or [dim], for positions without an id. None means zeros.
         """
         sparse = self._sparse()
         shape = tf.concat([sparse.dense_shape, [rows.shape[-1].value]], axis=0)
@@ -88,12 +95,15 @@ class Ids:
 
 
 def are_ids(dtype: tf.DType) -> bool:
-    """Return True if tensors of a dtype can be ids: integers, or floats, which string ops return by default."""
+    """Return True if tensors of a dtype can be ids.
+
+    Integers are allowed, and also floats, because string ops return floats by default.
+    """
     return bool(dtype.is_integer) or dtype in _EXACT_BITS
 
 
 def as_keys(ids: tf.Tensor) -> tf.Tensor:
-    """Return ids as int32 or int64. Floats are truncated, with one warning per dtype."""
+    """Return ids as int32 or int64. Floats are truncated, and one warning is logged per float dtype."""
     if ids.dtype in (tf.int32, tf.int64):
         return ids
     if ids.dtype in _EXACT_BITS and ids.dtype.name not in _warned_dtypes:

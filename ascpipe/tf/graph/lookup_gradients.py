@@ -1,4 +1,4 @@
-"""Gradient of a table's lookups: one sum per row."""
+"""Gradient of a table's lookups, with one sum per row."""
 from typing import Any, List, Optional, Sequence
 
 import tensorflow as tf
@@ -11,13 +11,16 @@ from ascpipe.tf.running import native
 @tf.RegisterGradient("AscLookup")
 @tf.RegisterGradient("AscRestoreRows")
 def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
-    """Sum the gradients of each row, over the lookups in the order in which the program made them."""
+    """Sum the gradients of each row over all lookups.
+
+    The lookups are summed in the order in which the program created them.
+    """
     count = op.get_attr("k")
     if op.type == "AscLookup" and op.get_attr("table") >= 0:
-        return [None] * len(op.inputs)  # a lookup in evaluation
+        return [None] * len(op.inputs)  # lookup in evaluation
     restore = op.inputs[2:2 + count]
     lookup = _lookup_of(op)
-    # An imported graph has no TableLookup; use the order of the features.
+    # An imported graph has no TableLookup. Use the order of the features.
     order: Sequence[int] = range(count) if lookup is None else lookup.with_gradient
     trained = [place for place in order if not _is_untouched(op, place, gradients[place])]
     nothing: List[Any] = [None] * (1 + count + 1)
@@ -32,13 +35,16 @@ def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
 
 
 def _lookup_of(op: tf.Operation) -> Optional[TableLookup]:
-    """Return the lookups of an op; None in an imported graph."""
+    """Return the ``TableLookup`` that created an op, or None in an imported graph."""
     state = GraphState.known(op.graph)
     return None if state is None else next((each for each in state.lookups.values() if each.ops[0] is op), None)
 
 
 def _is_untouched(op: tf.Operation, place: int, gradient: Any) -> bool:
-    """Return True if TensorFlow filled in zeros because no loss depends on this output; its keys are not trained."""
+    """Return True if the gradient is zeros that TensorFlow filled in because no loss depends on this output.
+
+    The keys of such an output are not trained.
+    """
     if gradient is None:
         return True
     return isinstance(gradient, tf.Tensor) and gradient.op.type == "ZerosLike" and \

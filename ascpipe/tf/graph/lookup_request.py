@@ -15,18 +15,19 @@ from ascpipe.tf.running.shapes import Thresholds
 
 @dataclasses.dataclass(frozen=True)
 class LookupRequest:
-    """One lookup. Fields default to the defaults of ``mx_rec``.
+    """Arguments of one lookup. Fields default to the defaults of ``mx_rec``.
 
     Attributes:
-        ids: a FeatureSpec, whose ids an insert function submits; or integers that are computed from a batch.
-        batch: with a FeatureSpec: the result of ``iterator.get_next()``, or its features.
+        ids: FeatureSpec whose ids an insert function submits, or integers that the program computes from a batch.
+        batch: result of ``iterator.get_next()`` or its features, if ``ids`` is a FeatureSpec.
         channel: TRAIN or EVAL.
-        is_open: True: this lookup of TRAIN becomes one of EVAL unless a gradient of it is requested.
-        is_grad: True if it trains the rows.
-        default_value: float, scalar or [dim], for keys without a row; None: zeros.
-        unseen: row of a key without a row in evaluation.
-        values_alone: for sparse ids, return rows of the values, not of the dense form.
-        send_count: maximum number of distinct keys of a batch. Required with static shapes, otherwise ignored.
+        is_open: True if this lookup of TRAIN becomes a lookup of EVAL unless the program requests its gradient.
+        is_grad: True if the lookup trains the rows.
+        default_value: float, scalar or [dim], for keys without a row. None means zeros.
+        unseen: kind of row that evaluation returns for a key without a row.
+        values_alone: if True, return rows of the values of sparse ids, not rows of the dense form.
+        send_count: maximum number of distinct keys of a batch. It is required with static shapes, and ignored with
+            dynamic shapes.
         thresholds: thresholds that this lookup sets for the table.
         name: name of the returned tensor.
     """
@@ -51,15 +52,18 @@ class LookupRequest:
 
     @property
     def evaluates_unseen(self) -> bool:
-        """True if keys without a row may get their initial rows."""
+        """True if the lookup may return initial rows for keys without a row."""
         return self.channel == EVAL and self.unseen is not Unseen.DEFAULT_ROW
 
     def closed(self, channel: int) -> "LookupRequest":
-        """Return a copy for which it is decided whether it trains."""
+        """Return a copy of the request that is not open and has the given channel."""
         return dataclasses.replace(self, channel=channel, is_open=False)
 
     def in_graph(self) -> "LookupRequest":
-        """Return a copy whose default value is a tensor [] or [dim]. Raises ``ValueError`` for another shape."""
+        """Return a copy of the request with the default value as a tensor [] or [dim].
+
+        Raise ``ValueError`` for another shape.
+        """
         if self.default_value is None:
             return self
         row = tf.convert_to_tensor(self.default_value, tf.float32)

@@ -1,8 +1,9 @@
-"""Lets ops between the gradient of a table and its optimizer read one row per occurrence of a key (ADR 56).
+"""Rewiring of ops that read the gradient of a table (ADR 56). Rewired ops read one row per occurrence of a key.
 
 The gradient of a table's lookups has one sum per key. TensorFlow's gradient of ``embedding_lookup`` has one row per
-occurrence, so a clip or a norm of it gives other results. A linear op gives the same result for both, so it keeps
-reading the sums. When gradients are applied, all other ops of the program are rewired to read the occurrences.
+occurrence, so clipping or computing the norm of the sums would return a different result. Linear ops continue to read
+the sums, because the sum of their results is equal in the two forms. When gradients are applied, all other ops of the
+program are rewired to read the occurrences.
 """
 import logging
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
@@ -24,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 Pairs = List[Tuple[Any, Any]]
 _PASSING = ("Identity", "PreventGradient", "StopGradient")
-_TESTS = ("IsFinite", "IsInf", "IsNan")  #: followed by _REDUCES: tests of a whole gradient, for which sums suffice
+_TESTS = ("IsFinite", "IsInf", "IsNan")  #: with _REDUCES after them, these ops test a whole gradient, and may read sums
 _REDUCES = ("All", "Any")
 
 
@@ -32,10 +33,10 @@ class Occurrences(NamedTuple):
     """Gradient of a table's lookups before rows of the same key are added.
 
     Attributes:
-        values: float[n, dim], one row per occurrence of a trained key. For bags of ids, one row per key and lookup,
+        values: float[n, dim], one row per occurrence of a trained key. Bags of ids have one row per key and lookup,
             because TensorFlow looks up the distinct ids of bags.
         indices: int32[n], the row numbers.
-        places: int32[n], positions of the keys in the slots of the sum; None if there are bags.
+        places: int32[n], positions of the keys in the slots of the sum, or None if a lookup has bags.
     """
 
     values: tf.Tensor
@@ -57,7 +58,7 @@ def occurrences_of(summing: tf.Operation) -> Occurrences:
 def factors_of(values: tf.Tensor, summing: tf.Operation) -> Optional[List[Tuple[tf.Tensor, bool]]]:
     """Return the scalars by which a sum was multiplied (False) or divided (True) to compute ``values``.
 
-    None means that other ops changed the sum.
+    The result is None if other ops changed the sum.
     """
     found: List[Tuple[tf.Tensor, bool]] = []
     while values is not summing.outputs[0]:
@@ -73,10 +74,10 @@ def factors_of(values: tf.Tensor, summing: tf.Operation) -> Optional[List[Tuple[
 def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
     """Let the program's ops on gradients of tables read occurrences, and return the pairs to apply.
 
-    Programs of the incumbent are not changed, because their gradients contain each key once.
+    Programs for Rec SDK are not changed, because gradients in these programs contain each key once.
 
     Args:
-        pairs: gradients and their variables; gradients of tables come from lookups of this step.
+        pairs: gradients and their variables. Gradients of tables are computed from lookups of this step.
     """
     if not Process.current().is_plain:
         return pairs
@@ -91,7 +92,7 @@ def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
 
 
 def read_occurrences(state: GraphState) -> None:
-    """Let ops that were created after gradients were applied read occurrences, before a session runs them."""
+    """Let ops that were created after ``apply_gradients`` read occurrences, before a session runs these ops."""
     if Process.current().configuration.rank_size > 1:
         return
     for summing in dict.fromkeys(GradientState.of(state).applied_sums):
@@ -101,7 +102,10 @@ def read_occurrences(state: GraphState) -> None:
 
 
 class _Reader(NamedTuple):
-    """An op that reads sums or scaled sums, the input ``tensor`` with them, and a function for their occurrences."""
+    """An op that reads sums or scaled sums.
+
+    ``tensor`` is the input of the op with the sums. ``image`` returns the occurrences that correspond to ``tensor``.
+    """
 
     op: tf.Operation
     tensor: tf.Tensor
@@ -121,7 +125,10 @@ class _GradientOps:
             factors_of(gradient.values, self._sums[0]) is not None)
 
     def applied(self, pairs: Pairs) -> tf.IndexedSlices:
-        """Return the gradient to apply: sums if the program only scales them, otherwise the changed occurrences."""
+        """Return the gradient to apply.
+
+        The gradient contains sums if the program only scales sums. Otherwise, it contains the changed occurrences.
+        """
         readers = [reader for summing in self._sums for reader in _readers(self._state, summing)]
         why_not = self._refusal_reason(readers)
         if why_not is not None:
@@ -140,7 +147,7 @@ class _GradientOps:
         return tf.IndexedSlices(values, indices, self._gradient.dense_shape)
 
     def _refusal_reason(self, readers: Sequence[_Reader]) -> Optional[str]:
-        """Return the reason why the program's ops keep reading sums, or None."""
+        """Return the reason why the program's ops continue to read sums, or None if the ops can be rewired."""
         if not self._sums:
             return None
         if Process.current().configuration.rank_size > 1:
@@ -179,7 +186,7 @@ def _readers(state: GraphState, summing: tf.Operation) -> List[_Reader]:
 
 
 def _is_of_an_optimizer(state: GraphState, op: tf.Operation) -> bool:
-    """Return True if an op belongs to ascpipe, or was created while gradients were applied."""
+    """Return True if ascpipe created an op, or if the op was created while gradients were applied."""
     if op.type.startswith("Asc") or op.name.startswith("ascpipe/"):
         return True
     number = internals.order_of(op)
@@ -190,7 +197,7 @@ class _Part(NamedTuple):
     """Gradient of one lookup within a sum.
 
     Attributes:
-        restore: int32[n], positions in the slots; -1: none.
+        restore: int32[n], positions in the slots, or -1 for an id without a slot.
         gradients: float[n, dim].
         is_of_bags: True if the ids are combined.
     """
@@ -212,7 +219,7 @@ def _dim(summing: tf.Operation) -> int:
 
 
 def _has_all_occurrences(summing: tf.Operation) -> bool:
-    """Return True if a sum has the rows of TensorFlow's gradient: it sums one lookup, of bags."""
+    """Return True if a sum has the rows of TensorFlow's gradient, because it sums a single lookup of bags."""
     return summing.get_attr("k") == 1 and origin_of(summing.inputs[2]).type == "AscCombineRowsGrad"
 
 
@@ -238,14 +245,14 @@ def _rows_of(summing: tf.Operation, part: _Part) -> Occurrences:
     places = tf.gather(part.restore, trained)
     gradients = tf.gather(part.gradients, trained)
     indices = tf.gather(slots, places)
-    if alone:  # with several ranks, the output of each AscLookupGrad would be exchanged
+    if alone:  # with several ranks, the ranks would exchange the output of each AscLookupGrad
         gradients, indices = native.ops().asc_lookup_grad(
             slots=indices, restore=[tf.range(tf.size(indices))], grads=[gradients], dim=_dim(summing))
     return Occurrences(gradients, indices, places)
 
 
 def _summed(summing: tf.Operation, values: tf.Tensor, indices: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Sum changed occurrences per row if that is cheap. Otherwise the optimizer sums them."""
+    """Sum changed occurrences per row if their positions are known. Otherwise, the optimizer sums the occurrences."""
     places = occurrences_of(summing).places
     if places is None:
         return values, indices
@@ -277,7 +284,10 @@ def _lazily_on_occurrences(output: tf.Tensor, image: Callable[[], tf.Tensor]) ->
 
 
 def _on_occurrences(tensor: tf.Tensor, sums: Sequence[tf.Operation]) -> tf.Tensor:
-    """Return the occurrences, scaled like ``tensor``, if it is computed from sums; otherwise the tensor itself."""
+    """Return the occurrences, scaled like ``tensor``, if ``tensor`` is computed from sums.
+
+    Otherwise, return ``tensor``.
+    """
     if tensor.op in sums:
         return occurrences_of(tensor.op)[tensor.value_index]
     if not _is_linear(tensor.op):

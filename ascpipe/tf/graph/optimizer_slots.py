@@ -1,4 +1,4 @@
-"""Optimizer slots of a table, and their initial values for new keys."""
+"""Optimizer slots of a table, and the initial values of the slots for new keys."""
 import dataclasses
 import re
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set
@@ -11,19 +11,20 @@ from ascpipe.errors import OptimizerError
 from ascpipe.tf import internals
 from ascpipe.tf.graph.sparse_table import Table
 
-#: Suffixes of slot names: per row, the sum of gradients that are not applied yet, and their number.
+#: Suffixes of slot names. The slots contain, per row, the sum and the number of gradients that are not applied yet.
 GRADIENT_SUM = "gradient_sum"
 GRADIENT_COUNT = "gradient_count"
 
 
 @dataclasses.dataclass
 class HomeSlots:
-    """State of an optimizer beside each row of an expansion table.
+    """State of an optimizer that is stored with each row of an expansion table.
 
     Attributes:
-        initial: name of an optimizer slot -> initial value of its elements, in the order of a home row. Each slot is as
-            wide as the embedding.
-        summed_by: name of the optimizer that accumulates gradients, or None. The sums follow the slots in a home row.
+        initial: name of an optimizer slot -> initial value of its elements, in the order of slots in a home row. Each
+            slot has the width of the embedding.
+        summed_by: name of the optimizer that accumulates gradients, or None. In a home row, the sums are stored after
+            the slots.
     """
 
     owner: tf.compat.v1.train.Optimizer
@@ -35,10 +36,11 @@ class OptimizerSlot(NamedTuple):
     """Optimizer slot of a table.
 
     Attributes:
-        name: its folder in a checkpoint, ``<optimizer>_<state>``.
+        name: name of the slot's folder in a checkpoint, ``<optimizer>_<state>``.
         width: floats per row.
         initial: initial value of all elements.
-        variable: float[device rows, width], a ref variable; None for an expansion table, whose slots are in home rows.
+        variable: ref variable, float[device rows, width]. It is None for an expansion table, because its slots are in
+            home rows.
     """
 
     name: str
@@ -48,10 +50,12 @@ class OptimizerSlot(NamedTuple):
 
 
 def optimizer_slots(table: Table, home_slots: Mapping[str, HomeSlots]) -> List[OptimizerSlot]:
-    """Return the optimizer slots of a table, in the order of a home row. Raises like ``slot_variables``.
+    """Return the optimizer slots of a table, in the order of slots in a home row.
+
+    Errors are the same as in ``slot_variables``.
 
     Args:
-        home_slots: by name of an expansion table.
+        home_slots: slots by name of the expansion table.
     """
     if not table.shape.expands:
         return slot_variables(table)
@@ -66,7 +70,7 @@ def optimizer_slots(table: Table, home_slots: Mapping[str, HomeSlots]) -> List[O
 
 
 def names_of_variables(tables: Iterable[Table]) -> Set[str]:
-    """Return the op names of the variables and slot variables of tables."""
+    """Return the op names of all variables and slot variables of tables."""
     return {variable.op.name for table in tables
             for variable in (table.variable, *(slot.variable for slot in slot_variables(table)))}
 
@@ -75,8 +79,8 @@ def slot_variables(table: Table) -> List[OptimizerSlot]:
     """Return the slot variables of a table that have one entry per row, in order of creation.
 
     Raises:
-        ValueError: a slot variable is not float32[rows, width]; it is a resource variable; or its initial value is not
-            one known constant, so that rows of new keys could not be initialized.
+        ValueError: a slot variable is not float32[rows, width], is a resource variable, or its initial value is not one
+            known constant. Rows of new keys could not be initialized from another value.
     """
     return [_slot(table, variable) for variable in sorted(
         table.optimizer_variables, key=lambda variable: internals.order_of(variable.op)) if _is_by_row(table, variable)]
@@ -97,7 +101,7 @@ def _slot(table: Table, variable: tf.Variable) -> OptimizerSlot:
         raise OptimizerError("Slot variable {!r} of table {!r} is a resource variable, so its rows cannot move with "
                              "the rows of the table. Create the optimizer without resource variables".format(
                                  variable.name, table.table_name))
-    # With the program's variable scope, the name is "<scope>/<name of the table's variable>/<name of the slot>".
+    # In a variable scope, the name is "<scope>/<name of the table's variable>/<name of the slot>".
     whole = variable.op.name
     _, _, name = whole.partition("{}/".format(table.variable.op.name))
     return OptimizerSlot(_checkpoint_name(name or whole), variable.shape[1].value, _initial_value(variable, table),
@@ -112,7 +116,7 @@ _REC_SDK_NAMES = {
 
 
 def _checkpoint_name(name: str) -> str:
-    """Return the folder of an optimizer slot. Rec SDK does not number its optimizers."""
+    """Return the name of the folder of an optimizer slot. In Rec SDK, names of optimizers have no numbers."""
     return _REC_SDK_NAMES.get(name.rsplit("/", 1)[-1]) or re.sub(r"\W", "_", name)
 
 
@@ -126,7 +130,10 @@ def _initial_value(variable: tf.Variable, table: Table) -> float:
 
 
 def _uniform_value(tensor: tf.Tensor) -> Optional[float]:
-    """Return the value of all elements of a tensor if the graph determines it; never compute the tensor."""
+    """Return the value that all elements of a tensor have, or None if the graph does not determine the value.
+
+    The function does not run the graph.
+    """
     op = tensor.op
     if op.type in ("Identity", "Reshape"):
         return _uniform_value(op.inputs[0])

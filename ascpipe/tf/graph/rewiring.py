@@ -1,4 +1,4 @@
-"""Builds ops outside the scopes of the program, and replaces a tensor by another one in its consumers."""
+"""Functions that build ops outside the scopes of the program, and replace a tensor in its consumers."""
 import contextlib
 from typing import Iterator, Optional
 
@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from ascpipe.tf import internals
 
-#: Ops that pass on their first input unchanged.
+#: Ops that return their first input unchanged.
 _PASSING = ("Identity", "StopGradient", "PreventGradient")
 
 
@@ -24,14 +24,14 @@ def outside_scopes(graph: tf.Graph, scope: Optional[str] = None) -> Iterator[Non
 
 
 def origin_of(tensor: tf.Tensor) -> tf.Operation:
-    """Return the op that computed a tensor, before ops that pass it on unchanged."""
+    """Return the op that computed a tensor. Ops that return their input unchanged are skipped."""
     while tensor.op.type in _PASSING:
         tensor = tensor.op.inputs[0]
     return tensor.op
 
 
 def repoint(before: tf.Tensor, after: tf.Tensor) -> None:
-    """Let every op that reads ``before`` read ``after``."""
+    """Rewire every op that reads ``before`` to read ``after``."""
     for consumer in before.consumers():
         for place, source in enumerate(consumer.inputs):
             if source is before:

@@ -1,7 +1,7 @@
-"""Traces row numbers in the gradient of a table (``grad.indices``) to the lookups that they come from.
+"""Tracing of row numbers in the gradient of a table (``grad.indices``) to the lookups that returned them.
 
 Row numbers are slots. A slot may belong to another key in the next step, so an update may use only row numbers from
-lookups of its own step.
+lookups of the same step.
 """
 from typing import List, Optional, Set
 
@@ -18,7 +18,7 @@ SUM = "AscLookupGrad"  #: type of the ops that sum the gradient of a table's loo
 
 
 def inputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
-    """Return the inputs whose row numbers an op passes to its outputs."""
+    """Return the inputs of an op whose row numbers appear in the outputs of the op."""
     inputs = list(op.inputs)
     if op.type in _OF_FIRST_INPUT:
         return inputs[:1]
@@ -32,12 +32,12 @@ def inputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
 
 
 def outputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
-    """Return the outputs of such an op that contain row numbers."""
+    """Return the outputs of an op that contain row numbers of its inputs."""
     return list(op.outputs[:1] if op.type in _FIRST_OUTPUT else op.outputs)
 
 
 def origins_of(numbers: tf.Tensor) -> List[tf.Tensor]:
-    """Return the tensors that row numbers come from, each once."""
+    """Return the tensors from which row numbers were computed, without duplicates."""
     found: List[tf.Tensor] = []
     seen: Set[str] = set()
     waiting = [numbers]
@@ -55,12 +55,15 @@ def origins_of(numbers: tf.Tensor) -> List[tf.Tensor]:
 
 
 def slots_summed_by(numbers: tf.Tensor) -> Optional[tf.Tensor]:
-    """Return the slots of the summed lookups, if ``numbers`` are the row numbers of a sum; otherwise None."""
+    """Return the slots of the summed lookups if ``numbers`` are the row numbers of a sum. Otherwise, return None."""
     return numbers.op.inputs[0] if numbers.op.type == SUM and numbers.value_index == 1 else None
 
 
 def sums_each_row(op: tf.Operation) -> bool:
-    """Return True if an op of type ``SUM`` returns each row once. A sum of occurrences has one slot per occurrence."""
+    """Return True if an op of type ``SUM`` returns each row once.
+
+    A sum of occurrences returns a row repeatedly, because it has one slot per occurrence.
+    """
     return op.type == SUM and not is_choice(op.inputs[0].op)
 
 

@@ -11,12 +11,12 @@ from ascpipe.tf.running.shapes import TableShape
 
 
 class Table:
-    """A sparse table of one graph. Created by ``create_table``.
+    """A sparse table of one graph. ``create_table`` creates the table.
 
     Attributes:
-        table_name: its name, without invalid characters.
-        shape: description for the native side.
-        key_dtype: declared dtype of its keys. ascpipe converts keys to int64.
+        table_name: name of the table, without invalid characters.
+        shape: description of the table for the native library.
+        key_dtype: declared dtype of keys. ascpipe converts keys to int64.
         is_save: True if checkpoints contain the table.
         optimizer_variables: slot variables of optimizers.
     """
@@ -32,10 +32,10 @@ class Table:
 
     @property
     def variable(self) -> tf.Variable:
-        """Device table, float[device rows, dim], a ref variable. For an expansion table: one unused row.
+        """Device table, a ref variable float[device rows, dim]. The variable of an expansion table has one unused row.
 
         Raises:
-            RuntimeError: the graph is built for export; its rows are in a file.
+            RuntimeError: the graph is built for export. The rows are in a file, not in a variable.
         """
         if self._variable is None:
             raise ServingError("Table {!r} has no variable in a graph that is built for export: its rows are in a "
@@ -48,9 +48,9 @@ class Table:
         return self.shape.dim
 
     def size(self) -> int:
-        """Return the number of keys that have a row. 0 before the first run of a session.
+        """Return the number of keys that have a row. The number is 0 before the first run of a session.
 
-        Waits until the last step is finished.
+        The function waits until the last step is finished.
 
         Raises:
             RuntimeError: ``start_asc_pipeline`` was not called.
@@ -60,7 +60,10 @@ class Table:
         return 0 if pipeline is None else pipeline.native_side.table_size(self.shape.number)
 
     def capacity(self) -> int:
-        """Return the maximum number of keys; an expansion table can grow beyond it. Raises like ``size``."""
+        """Return the maximum number of keys. An expansion table can grow beyond this number.
+
+        Errors are the same as in ``size``.
+        """
         pipeline = self._pipeline()
         if pipeline is None:
             return self.shape.disk_rows or self.shape.home_rows or self.shape.device_rows
@@ -81,7 +84,7 @@ class Table:
         if process.pipeline is not None and self.table_name in process.pipeline.tables:
             return process.pipeline
         if self._variable is not None and self._variable.graph in process.deferred.graphs():
-            return None  # do not start the pipeline yet: the program may still apply gradients
+            return None  # do not start the pipeline yet, because the program may still apply gradients
         return process.running_pipeline()
 
     def __repr__(self) -> str:
@@ -92,7 +95,7 @@ class Table:
 
 
 def _refuse_conversion(table: Table, dtype: Any = None, name: Optional[str] = None, as_ref: bool = False) -> tf.Tensor:
-    """Raise ``TableUseError``, because an op of TensorFlow, such as ``tf.nn.embedding_lookup``, was given a table."""
+    """Raise ``TableUseError``, because an op of TensorFlow such as ``tf.nn.embedding_lookup`` received a table."""
     plain = Process.is_initialised() and Process.current().is_plain
     raise TableUseError(
         table.table_name, "a TensorFlow op cannot read it. Instead of tf.nn.embedding_lookup, call "

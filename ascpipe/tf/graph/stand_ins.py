@@ -1,4 +1,4 @@
-"""Variables of feature columns that tables replace, in one graph."""
+"""Stand-ins in one graph. A stand-in is a variable without rows that replaces a large variable of a feature column."""
 from typing import Any, Dict, NamedTuple, Optional, Set
 
 import tensorflow as tf
@@ -9,7 +9,7 @@ from ascpipe.tf.graph.sparse_table import Table
 
 
 class StandIn(NamedTuple):
-    """A variable without rows that TensorFlow created instead of a large one, and the table with the rows.
+    """A variable without rows that TensorFlow created instead of a large variable, and the table with the rows.
 
     Attributes:
         variable: float[0, dim], with the name and collections of the large variable.
@@ -22,10 +22,10 @@ class StandIn(NamedTuple):
 
 
 class StandIns(Dict[str, StandIn]):
-    """Stand-ins of one graph by the names of their variables. Created by ``StandIns.of``.
+    """Stand-ins of one graph by the names of their variables. ``StandIns.of`` creates an object.
 
     Attributes:
-        updated: variable scope in which an optimizer updates a table, by table name.
+        updated: table name -> variable scope in which an optimizer updates the table.
         unreached: names of tables that a differentiated loss does not depend on.
     """
 
@@ -40,19 +40,22 @@ class StandIns(Dict[str, StandIn]):
         return internals.stored_on(state, "stand_ins", StandIns)
 
     def of_variable(self, variable: Any) -> Optional[StandIn]:
-        """Return the stand-in of a variable; None for other variables and objects."""
+        """Return the stand-in of a variable, or None if the object is not the variable of a stand-in."""
         return self.get(variable.op.name) if isinstance(variable, tf.Variable) else None
 
     def variables(self) -> Dict[str, str]:
-        """Return the name of the variable of each table, by table name."""
+        """Return a dict from table name to the name of the table's variable."""
         return {stand_in.table.table_name: variable for variable, stand_in in self.items()}
 
     def name_of_slot(self, variable: str) -> Optional[str]:
-        """Return the prefix of TensorFlow's names for the slots of a variable; None if no optimizer updates it."""
+        """Return the prefix of TensorFlow's names for the slots of a variable.
+
+        Return None if no optimizer updates the variable.
+        """
         scope = self.updated.get(self[variable].table.table_name)
         return None if scope is None else "/".join([*filter(None, [scope]), variable])
 
 
 def name_of(state: GraphState, table: Table) -> str:
-    """Return a program's name of a table; for a stand-in, the name of the column's variable."""
+    """Return the name of the column's variable if a table has a stand-in. Otherwise, return the table's name."""
     return StandIns.of(state).variables().get(table.table_name, table.table_name)

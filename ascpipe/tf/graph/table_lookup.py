@@ -1,7 +1,7 @@
-"""Lookups of one table in one channel: one op with an output per feature.
+"""Lookups of one table in one channel, which are one op with an output per feature.
 
-The first lookup builds the op on a provisional plan op, which the start of the pipeline replaces. Its gradient is one
-sum per row (``lookup_gradients.py``).
+The first lookup builds the op with a provisional plan op as its input. The start of the pipeline replaces the
+provisional plan op. The gradient of the lookup op has one sum per row (``lookup_gradients.py``).
 """
 from typing import Any, Dict, List, Optional
 
@@ -26,16 +26,17 @@ class TableLookup:
 
     Attributes:
         channel: TRAIN or EVAL.
-        stream: the stream that carries its features.
-        ticket: int64 scalar.
-        specs: its features, in the order of the op's outputs.
-        plan: outputs of the provisional plan op: slots, then a restore index per feature.
-        restore: restore indexes that the op reads. For sparse ids, the first lookup selects the index of values or of
-            the dense form.
-        ops: the op of all features, and in evaluation one op per default row.
-        with_gradient: outputs that are trained, in the order of their first lookup.
+        stream: the stream that contains the features.
+        ticket: int64 scalar, the ticket of the batch.
+        specs: features in the order of the op's outputs.
+        plan: outputs of the provisional plan op. The first output is the slots, followed by a restore index per
+            feature.
+        restore: restore indexes that the op reads. For sparse ids, the first lookup selects the restore index of the
+            values or of the dense form.
+        ops: the op of all features. Evaluation adds an op per default row.
+        with_gradient: numbers of the outputs that are trained, in the order of their first lookup.
         calls: number of lookups.
-        send_count: maximum of the given values, with static shapes; otherwise None.
+        send_count: maximum of the values that lookups passed, or None if no lookup passed a value.
     """
 
     def __init__(self, table: Table, channel: int, stream: Stream, ticket: tf.Tensor) -> None:
@@ -53,7 +54,8 @@ class TableLookup:
                 ticket=ticket, table=table.shape.number, stream=stream.number, k=len(features))
             self.plan: List[tf.Tensor] = [slots, *restore]
             self.restore: List[tf.Tensor] = []
-            # Sparse features: True if rows of their values are looked up, False for the dense form, None if unknown.
+            # Sparse feature -> True if lookups return rows of values, False for rows of the dense form, None if
+            # unknown.
             self._sparse: Dict[FeatureSpec, Optional[bool]] = {
                 feature.spec: None for feature in features if feature.sparse}
             for index, feature in zip(restore, features):
@@ -68,9 +70,9 @@ class TableLookup:
         """Return the rows of a feature's ids, float[shape of the ids, dim].
 
         Args:
-            default_row: float, [] or [dim], for keys without a row; None: zeros.
-            batch: the batch that contains the ids; needed for sparse ids.
-            values_alone: for sparse ids, return rows of the values, not of the dense form.
+            default_row: float, [] or [dim], for keys without a row. None means zeros.
+            batch: batch that contains the ids. It is needed for the dense form of sparse ids.
+            values_alone: if True, return rows of the values of sparse ids, not rows of the dense form.
         """
         place = self.specs.index(spec)
         with self.table.building(CHANNEL_NAMES[self.channel] + "_default"):
@@ -83,7 +85,10 @@ class TableLookup:
             return self._look_up([self.restore[place]], default_row)[0]
 
     def completed(self, spec: FeatureSpec, rows: tf.Tensor, ids: Ids) -> tf.Tensor:
-        """Return ``rows`` of ``embedding`` in evaluation, with initial rows for keys without a row."""
+        """Return ``rows`` with initial rows for keys without a row.
+
+        ``rows`` is a result of ``embedding`` in evaluation.
+        """
         index = self.restore[self.specs.index(spec)]
         with self.table.building(CHANNEL_NAMES[self.channel] + "_unseen"):
             is_dense_form = self._sparse.get(spec) is False
@@ -103,7 +108,7 @@ class TableLookup:
             self.send_count = max(send_count, self.send_count or 0)
 
     def take_ticket(self, ticket: tf.Tensor) -> None:
-        """Read the batches of another ticket."""
+        """Let the lookup read the batches of another ticket."""
         repoint(self.ticket, ticket)
         self.ticket = ticket
 
@@ -124,7 +129,7 @@ class TableLookup:
         self._sparse[spec] = values_alone
 
     def _look_up(self, restore: List[tf.Tensor], default_row: tf.Tensor) -> List[tf.Tensor]:
-        # Read the variable by reference, because programs differentiate by the variable itself.
+        # Read the variable by reference, because programs differentiate the loss by the variable.
         embeddings = native.ops().asc_lookup(
             rows=internals.reference_of(self.table.variable), slots=self.plan[0], restore=restore,
             default_row=default_row, table=self.table.shape.number if self.channel == EVAL else -1)

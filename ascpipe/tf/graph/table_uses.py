@@ -1,8 +1,9 @@
-"""Finds ops that use rows of a table beyond their step.
+"""Search for ops that use rows of a table after the step that read the rows.
 
-In the next step, the row of a key has another position in the variable, or is not in it. So a program may access the
-variable and slot variables of a table only by row numbers of the step. It may not keep these numbers or a gradient that
-contains them. Other uses would not fail; they would train rows of other keys.
+In the next step, the row of a key may have another position in the variable, or the variable may not contain the row.
+So a program may access the variable and slot variables of a table only by row numbers of the same step. A program may
+not keep row numbers, or a gradient that contains row numbers, for a later step. Other uses would not raise an error.
+They would train rows of other keys.
 """
 from typing import Any, Dict, Iterator, List, NamedTuple
 
@@ -20,14 +21,14 @@ from ascpipe.tf.graph.stand_ins import StandIns
 _COPIES = frozenset((
     "CheckNumerics", "Enter", "Identity", "Merge", "PreventGradient", "Print", "RefEnter", "RefIdentity", "RefMerge",
     "RefSwitch", "Snapshot", "StopGradient", "Switch"))
-#: Ops whose result does not depend on the rows of a variable, or is only displayed or saved.
+#: Ops whose result does not depend on the rows of a variable, and ops that only display or save rows.
 _HARMLESS = frozenset((
     "HistogramSummary", "IsVariableInitialized", "PrintV2", "Rank", "Save", "SaveSlices", "SaveV2", "Shape", "ShapeN",
     "Size", "StringFormat", "ZerosLike", "OnesLike"))
-#: Ops that reduce row numbers to values that identify no row, or display them.
+#: Ops that reduce row numbers to values that identify no row, and ops that display row numbers.
 _MEASURES = _HARMLESS | frozenset((
     "All", "Any", "AsString", "Assert", "Max", "Mean", "Min", "Prod", "Sum"))
-_RESTORES = ("Restore", "RestoreSlice", "RestoreV2")  #: refused when they run
+_RESTORES = ("Restore", "RestoreSlice", "RestoreV2")  #: a run of these ops raises an error
 _GATHERS = ("Gather", "GatherNd", "GatherV2", "ResourceGather", "ResourceGatherNd")
 #: Ops that convert a sparse gradient to a tensor with one row per slot.
 _TO_DENSE = ("ScatterNd", "SparseToDense", "TensorScatterAdd", "TensorScatterUpdate", "UnsortedSegmentMax",
@@ -38,7 +39,7 @@ _BY_ROW = _COPIES | frozenset((
     "Gather", "GatherV2", "IsFinite", "IsNan", "Log", "LogicalNot", "Maximum", "Minimum", "Mul", "Neg", "Pack", "Pow",
     "Reciprocal", "RealDiv", "Reshape", "Round", "Rsqrt", "Select", "SelectV2", "Sign", "Slice", "Sqrt", "Square",
     "Squeeze", "StridedSlice", "Sub", "Tanh"))
-#: Prefixes of types of ops that keep a value for later steps. Ops that read a ref variable may also keep a value.
+#: Prefixes of the types of ops that keep a value for later steps. Ops that read a ref variable may also keep a value.
 _KEEPS = ("Accumulator", "Assign", "Barrier", "MapStage", "OrderedMapStage", "QueueEnqueue", "ResourceAccumulator",
           "ResourceApply", "ResourceScatter", "ResourceSparseApply", "SparseAccumulator", "Stage", "StackPush")
 
@@ -56,11 +57,11 @@ AVERAGE = ("Average dense variables only: tf.trainable_variables() has no tables
 
 
 class WrongUse(NamedTuple):
-    """A use of a table beyond its step.
+    """A use of rows of a table after the step that read the rows.
 
     Attributes:
-        what: predicate of the error text: the action of the op, and the tensor.
-        instead: what to do instead.
+        what: predicate of the error text, with the action of the op and the tensor.
+        instead: advice for the program.
     """
 
     op: tf.Operation
@@ -73,7 +74,7 @@ class WrongUse(NamedTuple):
 
 
 class TableUses:
-    """All uses of the rows of one table in its graph, of their row numbers, and of their gradient."""
+    """All uses of the rows, row numbers and gradient of one table in its graph."""
 
     def __init__(self, state: GraphState, table: Table) -> None:
         self._table = table
@@ -89,14 +90,14 @@ class TableUses:
         self._variables = [table.variable, *table.optimizer_variables]
         self._handles = _copies_of(grown[1::2])
         self._rows = {tensor.name for tensor in _copies_of(grown)}
-        self._of_variable: Dict[str, tf.Variable] = {}  # by tensor name of its references and copies
+        self._of_variable: Dict[str, tf.Variable] = {}  # by name of a tensor that is a reference or copy
         for variable in self._variables:
             for tensor in _copies_of([internals.reference_of(variable), variable.initial_value]):
                 self._of_variable[tensor.name] = variable
         self._rows.update(self._of_variable)
         self._numbers: Dict[str, tf.Tensor] = {}
         self._dense: Dict[str, tf.Tensor] = {}  # one row per slot
-        self._gradients: Dict[str, tf.Tensor] = {}  # one row per row of the step
+        self._gradients: Dict[str, tf.Tensor] = {}  # one row per key of the step
         self._follow_numbers({tensor.name: tensor for tensor in _copies_of(slots)})
 
     def updates(self) -> List[tf.Operation]:
@@ -111,7 +112,7 @@ class TableUses:
                 if op.type.startswith(("AscApply", "Scatter", "SparseApply"))]
 
     def wrong(self) -> Iterator[WrongUse]:
-        """Yield the uses beyond their step."""
+        """Yield the uses of rows after the step that read the rows."""
         for name, variable in self._of_variable.items():
             tensor = self._tensor(name)
             for op in tensor.consumers():
@@ -151,7 +152,7 @@ class TableUses:
         _spread(self._gradients, _rows_kept)
 
     def _check_update(self, op: tf.Operation, variable: tf.Variable) -> Iterator[WrongUse]:
-        """Check an op that updates rows at ``indices``. Ops that update rows by address have no such input."""
+        """Check an op that updates rows at ``indices``. Ops that update rows by address have no input ``indices``."""
         names = [argument.name for argument in op.op_def.input_arg]
         if "indices" in names and op.inputs[names.index("indices")].name not in self._numbers:
             yield WrongUse(op, "changes rows of {!r} by {!r}, which are not the indices of the gradient of this "
@@ -225,7 +226,7 @@ class TableUses:
 
 
 def _copies_of(tensors: List[tf.Tensor]) -> List[tf.Tensor]:
-    """Return the tensors, their aliases, and copies of their values."""
+    """Return the tensors, aliases of the tensors, and copies of their values."""
     found = {tensor.name: tensor for tensor in tensors}
     _spread(found, lambda op, tensor: list(op.outputs[:1] if op.type.endswith("Merge") else op.outputs) if (
         op.type in _COPIES or (internals.is_reference(tensor) and tensor is op.inputs[0] and op.outputs

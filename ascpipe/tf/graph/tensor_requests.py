@@ -1,4 +1,4 @@
-"""Lookups of tensors that need graph modification in one graph, and their results."""
+"""Lookups of tensors that need graph modification in one graph, and the results of the modification."""
 import dataclasses
 from typing import Callable, Dict, List, NamedTuple, Set, Tuple
 
@@ -8,7 +8,7 @@ from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.sparse_table import Table
 
-#: Function of the tensors of a batch that returns them followed by more tensors.
+#: Function that receives the tensors of a batch, and returns these tensors followed by more tensors.
 Extend = Callable[..., Tuple[tf.Tensor, ...]]
 
 
@@ -16,9 +16,9 @@ class Extension(NamedTuple):
     """Tensors that graph modification added to the batches of an iterator.
 
     Attributes:
-        given: the program's tensors of a batch.
-        specs: all tensors of a batch.
-        extend: computes them in the dataset.
+        given: tensors of a batch before the modification.
+        specs: all tensors of a batch after the modification.
+        extend: function that computes all tensors in the dataset.
         initializers: ops that initialize the iterator with extended datasets.
     """
 
@@ -33,11 +33,11 @@ class TensorLookup:
     """One ``sparse_lookup`` of a tensor of ids.
 
     Attributes:
-        request: its arguments.
+        request: arguments of the lookup.
         name: name of the returned tensor.
-        ids: integers; for sparse ids, their values.
-        spec: a feature that was created for this lookup alone.
-        rows: an Identity whose input becomes the rows when the lookups are merged.
+        ids: tensor of integers. For sparse ids, the values.
+        spec: feature that was created only for this lookup.
+        rows: Identity op. The merge of the lookups makes the rows the input of this op.
     """
 
     request: LookupRequest
@@ -58,11 +58,11 @@ class TensorLookup:
 
     @property
     def is_open(self) -> bool:
-        """True if it is undecided whether the lookup trains."""
+        """True if ascpipe has not yet decided whether the lookup trains."""
         return self.request.is_open
 
     def close(self, channel: int) -> None:
-        """Decide whether the lookup trains."""
+        """Set the final channel of an open lookup."""
         self.request = self.request.closed(channel)
 
 
@@ -70,18 +70,19 @@ class Requests:
     """Graph modification of one graph.
 
     Attributes:
-        lookups: in order of creation.
-        local: Identities for the local rows and handles of a trained expansion table, by table name.
-        merged: (table name, channel) pairs whose lookups have become one op.
-        extensions: by iterator.
-        initializers: per channel, one list of initializer ops per iterator.
-        initializer_ops: per channel, the op that ``get_initializer`` returns.
+        lookups: lookups in order of creation.
+        local: table name -> Identity tensors for the local rows and for the handles of a trained expansion table.
+        merged: pairs (table name, channel). The lookups of such a pair were merged into one op.
+        extensions: extensions by iterator.
+        initializers: channel -> one list of initializer ops per iterator.
+        initializer_ops: channel -> op that ``get_initializer`` returns.
         sliced: tensors that a slicer moves into the dataset.
-        carried: tensors that are computed in the dataset together with ids. Like sliced tensors, they are outputs of
+        carried: tensors that the dataset computes together with ids. Carried tensors and sliced tensors are outputs of
             ``get_next``.
-        moves_ids_without_iterator: True if ids that do not come from an iterator are moved into a dataset.
-        done: True if the datasets carry the ids.
-        extend_new_ops: extends ops of extended iterators that were created since its last call.
+        moves_ids_without_iterator: True if ids that are not computed from an iterator are moved into a dataset.
+        done: True if the datasets contain the ids.
+        extend_new_ops: function that extends new ops of extended iterators. An op is new if it was created after the
+            last call of the function.
     """
 
     def __init__(self) -> None:
@@ -103,6 +104,6 @@ class Requests:
                 if lookup.table.table_name == table_name and lookup.channel == channel]
 
     def unmerged(self, channel: int) -> List[TensorLookup]:
-        """Return the lookups of a channel that are not merged. Open lookups are in TRAIN."""
+        """Return the lookups of a channel that were not merged yet. Open lookups are lookups of TRAIN."""
         return [lookup for lookup in self.lookups
                 if lookup.channel == channel and (lookup.table.table_name, channel) not in self.merged]

@@ -11,13 +11,13 @@ from ascpipe.tf.running.shapes import NO_TABLE, TableShape
 
 
 class Unseen(enum.Enum):
-    """Row of a key without a row, in evaluation and in exported models.
+    """Kind of row that evaluation and exported models return for a key without a row.
 
     Attributes:
-        DEFAULT_ROW: zeros, or the program's default value.
+        DEFAULT_ROW: the program's default value, or zeros if there is no default value.
         INITIAL: the initial row of the key.
-        INITIAL_UNLESS_ADMITTING: the initial row, or zeros if the table has an access threshold when the pipeline
-            starts.
+        INITIAL_UNLESS_ADMITTING: the initial row of the key. If the table has an access threshold when the pipeline
+            starts: zeros.
     """
 
     DEFAULT_ROW = "default"
@@ -27,22 +27,22 @@ class Unseen(enum.Enum):
 
 def with_initial_rows(table: Table, rows: tf.Tensor, keys: tf.Tensor, slots: tf.Tensor,
                       restore: tf.Tensor) -> tf.Tensor:
-    """Return rows in evaluation, with the initial row for a key without a row. There is no gradient.
+    """Return the rows of an evaluation lookup, and initial rows for keys without a row. The result has no gradient.
 
     Args:
-        table: if its pipeline runs, the initial rows are those of new keys there, even after a restore. Otherwise its
-            initializer determines them.
-        rows: float32, the shape of the keys followed by dim; any values for keys without a row.
+        table: table of the rows. If its pipeline runs, the initial rows are equal to the rows of new keys in the
+            pipeline, even after a restore. Otherwise, the initializer of the table determines the initial rows.
+        rows: float32, with the shape of the keys followed by dim. Values for keys without a row are ignored.
         keys: integers of any shape.
-        slots: int32[distinct keys], from the plan; -1 for a key without a row.
-        restore: int32 with the shape of the keys, positions in ``slots``; -1 where there is no key, so that the row is
+        slots: int32[distinct keys], slots from the plan. The slot of a key without a row is -1.
+        restore: int32 with the shape of the keys, positions in ``slots``. -1 means that there is no key, so the row is
             unchanged.
 
     Returns:
         float32 with the shape of ``rows``.
 
     Raises:
-        ValueError: incompatible shapes.
+        ValueError: the shapes are incompatible.
     """
     with tf.name_scope("with_initial_rows"), tf.device("/device:CPU:0"):
         return tf.stop_gradient(native.ops().asc_lookup_with_initial_rows(
@@ -50,7 +50,7 @@ def with_initial_rows(table: Table, rows: tf.Tensor, keys: tf.Tensor, slots: tf.
 
 
 def initial_where_missing(shape: TableShape, rows: tf.Tensor, keys: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
-    """Return rows like ``with_initial_rows``; ``found``: bool, True for keys that have a row."""
+    """Return ``rows`` with initial rows for keys whose element of ``found`` is False."""
     with tf.name_scope("with_initial_rows"), tf.device("/device:CPU:0"):
         return tf.stop_gradient(native.ops().asc_with_initial_rows(
             rows=rows, keys=as_keys(keys), found=found, **_arguments(shape)))

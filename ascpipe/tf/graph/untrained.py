@@ -1,4 +1,4 @@
-"""Text that explains how to train a table, for the API that a program uses."""
+"""Text that explains how to train a table with the API that a program uses."""
 from typing import Sequence
 
 from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS
@@ -17,8 +17,8 @@ def how_to_train(process: Process, others: Sequence[str] = ()) -> str:
     """Return advice for a program in which no op trains a table.
 
     Args:
-        process: knows which API the program uses.
-        others: names of further untrained tables.
+        process: state of the process, which contains the API that the program uses.
+        others: names of more untrained tables.
     """
     if process.is_plain:
         cure = _PLAIN

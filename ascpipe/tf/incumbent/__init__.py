@@ -1,1 +1,1 @@
-"""Incumbent API that no other package provides, and stand-ins for packages of Ascend servers."""
+"""Functions of Rec SDK's API that no other package contains, and stand-ins for packages of Ascend servers."""

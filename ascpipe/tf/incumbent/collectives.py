@@ -1,7 +1,7 @@
-"""Collectives of Rec SDK, implemented by Horovod. With one rank, each collective returns its input.
+"""Collectives of Rec SDK, implemented with Horovod. With one rank, each collective returns its input.
 
 With several ranks, the first call starts Horovod if it is not running, and raises the errors of ``started``
-(``ascpipe/tf/running/horovod.py``). All ranks must make the same calls in the same order. Further arguments, such as
+(``ascpipe/tf/running/horovod.py``). All ranks must make the same calls in the same order. Additional arguments, such as
 names of groups, are ignored.
 """
 from typing import Any, List, Optional
@@ -19,7 +19,7 @@ _HOROVOD_OPS = {"sum": "Sum", "prod": "Product", "max": "Max", "min": "Min"}
 
 
 def allreduce(tensor: Any, reduction: str = "sum", *args: Any, **kwargs: Any) -> tf.Tensor:
-    """Return the sum, product, maximum or minimum of a tensor over all ranks. Its shape is the same on all ranks."""
+    """Return the sum, product, maximum or minimum of a tensor over all ranks. The shape must be equal on all ranks."""
     _REDUCTIONS.check("reduction", reduction)
     joined = horovod.joined()
     if joined is None:
@@ -28,7 +28,7 @@ def allreduce(tensor: Any, reduction: str = "sum", *args: Any, **kwargs: Any) ->
 
 
 def broadcast(tensor: List[Any], root_rank: int, *args: Any, **kwargs: Any) -> List[tf.Tensor]:
-    """Return the tensors of rank ``root_rank``. Their shapes are the same on all ranks."""
+    """Return the tensors of rank ``root_rank``. Their shapes must be equal on all ranks."""
     joined = horovod.joined()
     size = 1 if joined is None else joined.size
     if isinstance(root_rank, bool) or root_rank not in range(size):
@@ -40,7 +40,7 @@ def broadcast(tensor: List[Any], root_rank: int, *args: Any, **kwargs: Any) -> L
 
 
 def allgather(tensor: Any, rank_size: int, *args: Any, **kwargs: Any) -> tf.Tensor:
-    """Concatenate the tensors of all ranks along the first dimension, which may differ between ranks."""
+    """Concatenate the tensors of all ranks along the first dimension. The first dimension may differ between ranks."""
     joined = horovod.joined()
     _check_size(joined, rank_size)
     if joined is None:
@@ -49,9 +49,10 @@ def allgather(tensor: Any, rank_size: int, *args: Any, **kwargs: Any) -> tf.Tens
 
 
 def reduce_scatter(tensor: Any, reduction: str, rank_size: int, *args: Any, **kwargs: Any) -> tf.Tensor:
-    """Reduce a tensor over N ranks, and return the part of this rank: one of N equal parts of the first dimension.
+    """Reduce a tensor over N ranks, and return the part of this rank.
 
-    The op fails at run time if N does not divide that dimension.
+    The first dimension is divided into N equal parts. The op fails at run time if N does not divide the first
+    dimension.
     """
     _REDUCTIONS.check("reduction", reduction)
     joined = horovod.joined()
@@ -72,18 +73,18 @@ def reduce_scatter(tensor: Any, reduction: str, rank_size: int, *args: Any, **kw
 
 def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv_counts: Any,
                  recv_displacements: Any, *args: Any, **kwargs: Any) -> tf.Tensor:
-    """Exchange elements between N ranks, and return the elements sent to this rank.
+    """Exchange elements between N ranks, and return the elements that were sent to this rank.
 
-    The op fails at run time if a rank sends another number of elements than this rank expects.
+    The op fails at run time if a rank sends a number of elements that this rank does not expect.
 
     Args:
-        send_data: tensor of any shape; it is flattened.
-        send_counts, send_displacements: int[N]; number and first index of the elements for each rank.
-        recv_counts, recv_displacements: int[N]; number and first output index of the elements from each rank. Indices
-            increase with the rank; gaps are allowed.
+        send_data: tensor of any shape. It is flattened.
+        send_counts, send_displacements: int[N], number and first index of the elements for each rank.
+        recv_counts, recv_displacements: int[N], number and first output index of the elements from each rank. Indices
+            must increase with the rank. Gaps are allowed.
 
     Returns:
-        Flat tensor that ends with the elements of the last rank; gaps contain zeros.
+        Flat tensor of the received elements. The last elements are the elements of the last rank. Gaps contain zeros.
     """
     joined = horovod.joined()
     size = 1 if joined is None else joined.size
@@ -111,17 +112,18 @@ def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv
 
 
 def all_to_all_v_c(send_data: Any, send_count_matrix: Any, rank: int, *args: Any, **kwargs: Any) -> tf.Tensor:
-    """Exchange elements between N ranks by a matrix of counts, and return the elements sent to this rank.
+    """Exchange elements between N ranks according to a matrix of counts.
 
-    The op fails at run time if the matrices of ranks do not agree about elements for this rank.
+    Return the elements that were sent to this rank. The op fails at run time if the matrices of the ranks contain
+    different numbers of elements for this rank.
 
     Args:
-        send_data: tensor of any shape; it is flattened. Elements for rank 0 come first, then for rank 1, and so on.
-        send_count_matrix: int[N, N]; element [i, j] is the number of elements that rank i sends to rank j.
+        send_data: tensor of any shape. It is flattened. Elements are ordered by the number of the receiving rank.
+        send_count_matrix: int[N, N]. Element [i, j] is the number of elements that rank i sends to rank j.
         rank: rank of this process.
 
     Returns:
-        Flat tensor with the elements from rank 0, then from rank 1, and so on.
+        Flat tensor with the elements in the order of the sending ranks.
     """
     joined = horovod.joined()
     size = 1 if joined is None else joined.size

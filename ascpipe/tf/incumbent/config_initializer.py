@@ -1,6 +1,6 @@
-"""``ConfigInitializer``: the incumbent's view of the arguments of ``init`` and of the running pipeline.
+"""``ConfigInitializer``, the interface of Rec SDK to the arguments of ``init`` and to the running pipeline.
 
-Two parts are empty, because insert functions keep the FeatureSpecs and tables keep their slot variables.
+Two parts are empty, because insert functions store the FeatureSpecs, and tables store their slot variables.
 """
 from typing import Any, ClassVar, Dict, Optional
 
@@ -17,7 +17,7 @@ from ascpipe.tf.validation import Text
 
 
 class SubConfig:
-    """Part of ``ConfigInitializer``. Programs may set attributes of their own on it."""
+    """Part of ``ConfigInitializer``. Programs may set additional attributes on it."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -32,7 +32,7 @@ class SparseEmbedConfig(SubConfig):
         return {table.variable: table for table in self._tables().values()}
 
     def get_table_instance(self, variable: Any) -> Table:
-        """Return the table of a table variable. Raises ``MissingFromGraphError``."""
+        """Return the table of a table variable. Raise ``MissingFromGraphError`` for other variables."""
         for table in self._tables().values():
             if table.variable is variable:
                 return table
@@ -40,7 +40,7 @@ class SparseEmbedConfig(SubConfig):
             getattr(variable, "name", variable)))
 
     def get_table_instance_by_name(self, table_name: str) -> Table:
-        """Return a table by name. Raises ``MissingFromGraphError``."""
+        """Return a table by name. Raise ``MissingFromGraphError`` if the default graph has no such table."""
         tables = self._tables()
         if table_name not in tables:
             raise MissingFromGraphError("The default graph has no table {!r}. Its tables are: {}".format(
@@ -62,7 +62,7 @@ class HybridManagerConfig(SubConfig):
 
     @property
     def freeze(self) -> bool:
-        """Whether the pipeline runs or starts with the next run of a session."""
+        """True if the pipeline runs or starts with the next run of a session."""
         return self._process.frozen
 
 
@@ -81,22 +81,23 @@ class TrainParamsConfig(SubConfig):
 
     @staticmethod
     def get_training_mode_channel_id(is_training: bool) -> int:
-        """Return 0 for training, 1 for evaluation."""
+        """Return 0 for training, or 1 for evaluation."""
         return 0 if is_training else 1
 
     @staticmethod
     def get_initializer(is_training: bool) -> Optional[tf.Operation]:
-        """Return the initializer of the iterator that graph modification has rebuilt, or None."""
+        """Return the initializer of the iterator that graph modification has extended, or None."""
         return iterators.get_initializer(is_training)
 
     @staticmethod
     def get_target_batch(is_training: bool) -> Any:
-        """Return the result of the ``get_next()`` whose batches this channel looks up, or None."""
+        """Return the result of the ``get_next()`` whose batches are looked up in this channel, or None."""
         return iterators.get_target_batch(is_training)
 
 
 class ConfigInitializer:
-    """The arguments of ``init`` as attributes, and state of the pipeline in the attributes ``*_config``."""
+    """Object with the arguments of ``init`` as attributes. Attributes ``*_config`` contain the state of the pipeline.
+    """
 
     _current: ClassVar[Optional["ConfigInitializer"]] = None
 
@@ -110,7 +111,7 @@ class ConfigInitializer:
 
     @staticmethod
     def get_instance() -> "ConfigInitializer":
-        """Return the instance for the current ``init``. Raises ``EnvironmentError`` before ``init``."""
+        """Return the instance for the current ``init``. Raise ``EnvironmentError`` before ``init``."""
         process = Process.current()
         current = ConfigInitializer._current
         if current is None or current.process is not process:
@@ -124,7 +125,7 @@ class ConfigInitializer:
 
     @property
     def host_pipeline_ops(self) -> HostOps:
-        """Result of ``import_host_pipeline_ops``, for older programs. Raises ``RuntimeError``."""
+        """Result of ``import_host_pipeline_ops``, for older programs."""
         return import_host_pipeline_ops()
 
     def __getattr__(self, name: str) -> Any:

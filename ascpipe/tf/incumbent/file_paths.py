@@ -1,4 +1,4 @@
-"""Checks of paths of a program's files, by the incumbent's rules for checkpoint paths."""
+"""Checks of the paths of a program's files, with Rec SDK's rules for checkpoint paths."""
 import os
 import re
 
@@ -12,11 +12,12 @@ _REMOTE = ("hdfs", "viewfs")
 
 
 def validate_read_file(path: str) -> None:
-    """Raise ``FilePathError`` if a file must not be read.
+    """Raise ``FilePathError`` if a program must not read a file.
 
     Args:
-        path: 1 to 1024 characters without control characters. A local path must name a regular file outside system
-            directories, and must not be a symbolic link. ``hdfs:/`` and ``viewfs:/`` paths have no further checks.
+        path: 1 to 1024 characters without control characters. A local path must be the path of a regular file outside
+            system directories, and must not be a symbolic link. Paths with ``hdfs:/`` and ``viewfs:/`` are not checked
+            further.
     """
     if _is_local("read", path) and not os.path.isfile(path):
         raise FilePathError("Path {!r} cannot be read: {}".format(
@@ -24,10 +25,10 @@ def validate_read_file(path: str) -> None:
 
 
 def validate_save_path(path: str) -> None:
-    """Raise ``FilePathError`` if a file or directory, which need not exist, must not be written.
+    """Raise ``FilePathError`` if a program must not write a file or directory. The file or directory need not exist.
 
     Args:
-        path: see ``validate_read_file``.
+        path: the same as in ``validate_read_file``.
     """
     _is_local("written", path)
 

@@ -1,4 +1,4 @@
-"""Functions that get or set single values of the configuration, and tables of the default graph."""
+"""Functions that return or set single values of the configuration, and functions that return tables."""
 from typing import Any, Dict, List, Tuple
 
 import tensorflow as tf
@@ -11,10 +11,10 @@ from ascpipe.tf.validation import Integer, Text, boolean, checked
 
 
 def get_rank_id() -> int:
-    """Return the rank of this process; before ``init``, the launcher's rank or 0.
+    """Return the rank of this process. Before ``init``, return the launcher's rank, or 0 without a launcher.
 
-    Before ``init``, functions below that read or set state raise ``EnvironmentError``, except ``get_rank_size``,
-    ``get_device_id`` and ``is_asc_manager_initialized``.
+    Before ``init``, functions of this module that read or set state raise ``EnvironmentError``. The exceptions are this
+    function, ``get_rank_size``, ``get_device_id`` and ``is_asc_manager_initialized``.
     """
     if Process.is_initialised():
         return Process.current().configuration.rank_id
@@ -22,14 +22,14 @@ def get_rank_id() -> int:
 
 
 def get_rank_size() -> int:
-    """Return the number of ranks; before ``init``, the launcher's number or 1."""
+    """Return the number of ranks. Before ``init``, return the launcher's number, or 1 without a launcher."""
     if Process.is_initialised():
         return Process.current().configuration.rank_size
     return ranks.get_rank_size() if ranks.launched() else 1
 
 
 def get_device_id() -> int:
-    """Return the device number of this process, also before ``init``."""
+    """Return the device number of this process. The function may be called before ``init``."""
     return get_rank_id()
 
 
@@ -44,40 +44,40 @@ def get_use_dynamic_expansion() -> bool:
 
 
 def get_use_hot() -> bool:
-    """Return ``use_hot`` of ``init``, which has no effect."""
+    """Return the argument ``use_hot`` of ``init``. The argument has no effect."""
     return Process.current().configuration.use_hot
 
 
 def get_if_load() -> bool:
-    """Return whether a checkpoint will be restored."""
+    """Return the argument ``if_load`` of ``init``."""
     return Process.current().configuration.if_load
 
 
 @checked(if_load=boolean())
 def set_if_load(if_load: bool) -> None:
-    """Set whether a checkpoint will be restored."""
+    """Set the value that ``get_if_load`` returns."""
     Process.current().configuration.if_load = if_load
 
 
 def get_train_interval() -> int:
-    """Return the number of steps between evaluations, which has no effect."""
+    """Return the number of steps between evaluations. The number has no effect."""
     return Process.current().configuration.train_steps
 
 
 @checked(interval=Integer(-1))
 def set_train_interval(interval: int) -> None:
-    """Store the number of steps between evaluations, which has no effect."""
+    """Store the number of steps between evaluations. The number has no effect."""
     Process.current().configuration.train_steps = interval
 
 
 def get_eval_steps() -> int:
-    """Return the number of evaluation steps, which has no effect."""
+    """Return the number of evaluation steps. The number has no effect."""
     return Process.current().configuration.eval_steps
 
 
 @checked(steps=Integer(-1))
 def set_eval_steps(steps: int) -> None:
-    """Store the number of evaluation steps, which has no effect."""
+    """Store the number of evaluation steps. The number has no effect."""
     Process.current().configuration.eval_steps = steps
 
 
@@ -88,17 +88,17 @@ def get_ascend_global_hashtable_collection() -> str:
 
 @checked(name=Text(1, 255))
 def set_ascend_global_hashtable_collection(name: str) -> None:
-    """Set the collection for the variables of new tables; 1 to 255 characters."""
+    """Set the name of the collection for the variables of new tables, 1 to 255 characters."""
     Process.current().configuration.hashtable_collection = name
 
 
 @checked(name=Text(1, 255))
 def set_ascend_table_name_must_contain(name: str = "merged") -> None:
-    """Do nothing: tables are never merged."""
+    """Return without an effect, because tables are never merged."""
 
 
 def insert_optimizer(*args: Any, **kwargs: Any) -> None:
-    """Do nothing: optimizers and their slots are registered automatically."""
+    """Return without an effect, because optimizers and their slots are registered automatically."""
 
 
 def is_asc_manager_initialized() -> bool:
@@ -118,12 +118,12 @@ def export_table_instances() -> Dict[Any, Table]:
 
 
 def get_table_instance(variable: Any) -> Table:
-    """Return the table of a table variable of the default graph. Raises ``KeyError``."""
+    """Return the table of a table variable of the default graph. Raise ``KeyError`` for other variables."""
     return ConfigInitializer.get_instance().sparse_embed_config.get_table_instance(variable)
 
 
 def get_table_instance_by_name(table_name: str) -> Table:
-    """Return a table of the default graph by name. Raises ``KeyError``."""
+    """Return a table of the default graph by name. Raise ``KeyError`` if the graph has no such table."""
     return ConfigInitializer.get_instance().sparse_embed_config.get_table_instance_by_name(table_name)
 
 

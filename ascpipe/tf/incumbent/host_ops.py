@@ -1,4 +1,4 @@
-"""The incumbent's host ops that programs may call, and its dataset method ``eos_map``."""
+"""Host ops of Rec SDK that programs may call, and the dataset method ``eos_map`` of Rec SDK."""
 from typing import Any, NoReturn, Optional
 
 import tensorflow as tf
@@ -20,7 +20,7 @@ _INSTEAD = {
 
 
 class HostOps:
-    """The result of ``import_host_pipeline_ops``; programs use it as a module."""
+    """The result of ``import_host_pipeline_ops``. Programs use the object like a module."""
 
     set_threshold = staticmethod(set_threshold)
 
@@ -31,13 +31,13 @@ class HostOps:
 
     @staticmethod
     def return_timestamp(sample: Any, name: Optional[str] = None) -> tf.Tensor:
-        """Return the current time, as timestamp of batches whose data has none.
+        """Return the current time. It can be the timestamp of batches whose data has no timestamp.
 
         Args:
             sample: any tensor of the batch, so that the time is read for each batch.
 
         Returns:
-            int64 scalar, seconds since 1970.
+            The number of seconds since 1970, an int64 scalar.
         """
         with tf.control_dependencies([tf.convert_to_tensor(sample)]):
             return tf.cast(tf.timestamp(), tf.int64, name=name)
@@ -46,19 +46,19 @@ class HostOps:
     @checked(embedding_dim=Integer(1), embedding_type=Choice(1), name=Text(1, 255, optional=True))
     def embedding_lookup_by_address(addr: Any, embedding_dim: int, embedding_type: int = 1,
                                     name: Optional[str] = None) -> tf.Tensor:
-        """Return the first floats of rows of an expansion table. The op fails at run time for invalid handles.
+        """Return the first floats of each row of an expansion table. The op fails at run time for invalid handles.
 
         Args:
-            addr: int64[n], handles of this step, from the collection ``ASCEND_SPARSE_LOOKUP_ID_OFFSET``. Handle 0
-                returns zeros.
-            embedding_dim: number of floats per row. The embedding comes first, then optimizer slots.
+            addr: int64[n], handles of this step from the collection ``ASCEND_SPARSE_LOOKUP_ID_OFFSET``. The result for
+                handle 0 is zeros.
+            embedding_dim: number of floats per row. A row contains the embedding, followed by the optimizer slots.
             embedding_type: 1, which means float32.
 
         Returns:
             float[n, embedding_dim].
 
         Raises:
-            ValueError: if an argument has the wrong type or is out of range.
+            ValueError: an argument has the wrong type or is out of range.
         """
         return native.ops().asc_read_rows(handles=tf.convert_to_tensor(addr, tf.int64), width=embedding_dim, name=name)
 
@@ -66,17 +66,18 @@ class HostOps:
     @checked(update_type=Choice(0), name=Text(1, 255, optional=True))
     def embedding_update_by_address(addr: Any, delta: Any, update_type: int = 0,
                                     name: Optional[str] = None) -> tf.Operation:
-        """Add to the first floats of rows of an expansion table.
+        """Add values to the first floats of each row of an expansion table.
 
-        Repeated handles are added in order. The op fails at run time for an invalid handle; then it writes nothing.
+        Values for repeated handles are added in order. The op fails at run time for an invalid handle. A failed op
+        writes nothing.
 
         Args:
-            addr: int64[n], see ``embedding_lookup_by_address``; handles of 0 are skipped.
+            addr: int64[n], handles as in ``embedding_lookup_by_address``. Handles 0 are skipped.
             delta: float[n, m], where m is at most the number of floats of a row.
-            update_type: 0, which means add.
+            update_type: 0, which means addition.
 
         Raises:
-            ValueError: if an argument has the wrong type or is out of range.
+            ValueError: an argument has the wrong type or is out of range.
         """
         return native.ops().asc_write_rows(
             handles=tf.convert_to_tensor(addr, tf.int64), rows=tf.convert_to_tensor(delta, tf.float32), add=True,
@@ -93,13 +94,13 @@ class HostOps:
 
 
 def import_host_pipeline_ops(so_name: str = "") -> HostOps:
-    """Return the host ops. Ops that ascpipe does not provide raise an error that names the alternative.
+    """Return the host ops. Ops that ascpipe does not provide raise an error. The error text contains the alternative.
 
     Args:
-        so_name: ignored, because there is only one library.
+        so_name: is ignored, because there is only one library.
 
     Raises:
-        RuntimeError: if the compiled ops are missing or do not match this version.
+        RuntimeError: the compiled ops are missing or do not match this version.
     """
     try:
         native.ops()

@@ -1,1 +1,1 @@
-"""Graph modification: lookups of tensors, whose ids are moved into the dataset."""
+"""Graph modification, which moves the ids of lookups of tensors into the dataset."""

@@ -1,7 +1,8 @@
-"""Extends an iterator by more tensors: adds a ``map`` to its dataset, and outputs to its ``get_next``.
+"""Extension of an iterator by more tensors.
 
-The iterator, its initializer and its existing outputs do not change, so the program's uses of them stay valid. Only the
-dataset changes: the new ``map`` is inserted before the trailing ``prefetch`` and the stages after it.
+A ``map`` is added to its dataset, and outputs are added to its ``get_next``. The iterator, its initializer and its
+existing outputs do not change, so the program can continue to use them. Only the dataset changes. The new ``map`` is
+inserted before the last ``prefetch`` and the stages after this ``prefetch``.
 """
 from typing import List, NamedTuple, Sequence, Tuple
 
@@ -15,10 +16,10 @@ from ascpipe.tf.graph.dataset_graph import OPTION_STAGES, DatasetGraph, stage_ki
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.graph.tensor_requests import Extend, Extension
 
-#: Batches to read ahead if the program has no ``prefetch``.
+#: Number of batches to read ahead if the program has no ``prefetch``.
 READ_AHEAD = 32
 
-#: Stages that pass each batch unchanged; they may follow the last ``map`` of a program.
+#: Stages that return each batch unchanged. Programs may have these stages after the last ``map``.
 _PASSING = (*OPTION_STAGES, "PrefetchDataset", "TakeDataset", "SkipDataset", "RepeatDataset",
             "AssertCardinalityDataset")
 
@@ -54,13 +55,14 @@ def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], e
     Args:
         datasets: datasets of the graph.
         get_nexts: all ``get_next`` of the iterator.
-        extend: called in a function of the dataset with the flat tensors of a batch; returns these and more.
+        extend: function that returns the flat tensors of a batch, followed by more tensors. A function of the dataset
+            calls it with the flat tensors of the batch.
 
     Returns:
-        The arguments of ``extend_get_next`` and ``extend_initializer`` for ops that are created later.
+        The extension, for later calls of ``extend_get_next`` and ``extend_initializer``.
 
     Raises:
-        ValueError: as ``initializers_of``, and any error of ``extend``.
+        ValueError: an error of ``initializers_of`` or ``extend``.
     """
     iterator = datasets.iterator(get_nexts[0])
     graph = iterator.graph
@@ -88,7 +90,10 @@ def extend_get_next(get_next: tf.Operation, specs: Sequence[tf.TensorSpec]) -> N
 
 
 def extend_initializer(initializer: tf.Operation, extension: Extension) -> None:
-    """Let an initializer of an extended iterator use an extended dataset, once. Raises any error of ``extend``."""
+    """Let an initializer of an extended iterator use an extended dataset.
+
+    A second call for an initializer has no effect. Errors of ``extend`` are raised.
+    """
     if initializer in extension.initializers:
         return
     with initializer.graph.as_default(), outside_scopes(initializer.graph):
@@ -99,7 +104,7 @@ def extend_initializer(initializer: tf.Operation, extension: Extension) -> None:
 
 def _new_factory(graph: tf.Graph, name: str, specs: List[tf.TensorSpec],
                  extend: Extend) -> Tuple[str, List[tf.TensorSpec]]:
-    """Copy the function that makes the dataset of a one-shot iterator, and add the map."""
+    """Copy the function that creates the dataset of a one-shot iterator, and add the map."""
     old = internals.function_in(graph, name).definition
     definition, _ = function_def_to_graph.function_def_to_graph_def(old, copy_functions=False)
     (returned,) = old.ret.values()
@@ -136,7 +141,7 @@ def _rebuild(dataset: tf.Tensor, specs: List[tf.TensorSpec], extend: Extend) -> 
 
 
 def _trailing_stages(dataset: tf.Tensor) -> List[tf.Operation]:
-    """Return the last stages of a dataset that pass batches unchanged, the last stage first."""
+    """Return the last stages of a dataset that return batches unchanged. The list begins with the last stage."""
     found = []
     op = dataset.op
     while stage_kind(op.type) in _PASSING:

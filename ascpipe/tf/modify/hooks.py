@@ -1,4 +1,4 @@
-"""Hooks of monitored sessions and Estimators that modify graphs, or move further ops into the dataset."""
+"""Hooks of monitored sessions and Estimators that modify graphs, or move more ops into the dataset."""
 import csv
 import os
 from typing import Any, Iterator, List, Sequence, Tuple
@@ -17,7 +17,7 @@ from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
 from ascpipe.tf.validation import ListOf, Text, boolean, checked
 
-#: Ops are never moved if their type or name contains one of these.
+#: Ops whose type or name contains one of these texts are never moved.
 _REFUSED_TYPES = ("Dataset", "Summary")
 _REFUSED_NAMES = ("save", "report_", "loss")
 
@@ -26,8 +26,8 @@ class GraphModifierHook(tf.estimator.SessionRunHook):
     """Hook for ``train``, ``evaluate`` and ``predict`` that modifies the graph and starts the pipeline.
 
     Args:
-        dump_graph: see ``modify_graph_and_start_emb_cache``.
-        modify_graph: False: only start the pipeline, because lookups use FeatureSpecs.
+        dump_graph: the same as in ``modify_graph_and_start_emb_cache``.
+        modify_graph: False to start the pipeline without graph modification, because lookups use FeatureSpecs.
 
     Raises:
         ValueError: an argument has the wrong type. ``begin`` raises the errors of ``modify_graph_and_start_emb_cache``.
@@ -39,14 +39,14 @@ class GraphModifierHook(tf.estimator.SessionRunHook):
         self._modify = modify_graph
 
     def begin(self) -> None:
-        """Modify the graph and mark it. The pipeline starts when the graph is finalized."""
+        """Modify the graph and mark the graph. The pipeline starts when the graph is finalized."""
         if self._modify:
             modify_graph_and_start_emb_cache(dump_graph=self._dump)
         else:
             start_asc_pipeline()
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
-        """Initialize the iterators, because a program may not leave this to an Estimator."""
+        """Initialize the iterators, because not every program lets an Estimator initialize them."""
         initializers = session.graph.get_collection(INITIALIZERS)
         if initializers:
             session.run(initializers)
@@ -81,19 +81,19 @@ class _Slicer(tf.estimator.SessionRunHook):
 
 
 class LookupSubgraphSlicerHook(_Slicer):
-    """Hook that moves ops of some types completely into the dataset, among the ops that compute ids of lookups.
+    """Hook that moves ops of some types completely into the dataset. Only ops that compute ids of lookups are moved.
 
-    Ops that compute ids are always moved. With this hook, other readers of these ops also take the outputs from the
-    batch, so that they are computed once. The names of moved ops begin with ``sliced/``. List the hook before
-    ``GraphModifierHook``. ``begin`` writes a report to ``./lookup_slicing``.
+    Ops that compute ids are always copied into the dataset. With this hook, all readers of the selected ops read the
+    outputs from the batch, so the outputs are computed once. Names of moved ops begin with ``sliced/``. List this hook
+    before ``GraphModifierHook``. ``begin`` writes a report to ``./lookup_slicing``.
 
     Args:
         op_types: types of ops, a non-empty list.
 
     Raises:
-        ValueError: an argument has the wrong type. Raised by ``begin``: an op cannot be moved. Such an op has control
-            inputs, returns a resource or variant, or its type or name shows that it belongs to a dataset, summary, loss
-            or Saver.
+        ValueError: an argument has the wrong type. ``begin`` raises this error if an op cannot be moved. Such an op has
+            control inputs, or returns a resource or variant. An op also cannot be moved if its type or name shows that
+            it belongs to a dataset, summary, loss or Saver.
     """
 
     _folder = os.path.join(".", "lookup_slicing")
@@ -116,15 +116,16 @@ class LookupSubgraphSlicerHook(_Slicer):
 
 
 class OrphanLookupKeySlicerHook(_Slicer):
-    """Hook that submits ids without an iterator, for example constants, with the batches of an iterator.
+    """Hook that submits ids that are not computed from an iterator, for example constants, with batches of an iterator.
 
-    The iterator is the first that exists of these:
+    The hook uses the first iterator that exists in this list:
 
     - the iterator of the table's other lookups in the channel
     - the iterator of other lookups in the channel
-    - in training the first iterator of the graph, in evaluation the last
+    - in training: the first iterator of the graph
+    - in evaluation: the last iterator of the graph
 
-    List the hook before ``GraphModifierHook``. ``begin`` writes a report to ``./orphan_slicing``.
+    List this hook before ``GraphModifierHook``. ``begin`` writes a report to ``./orphan_slicing``.
     """
 
     _folder = os.path.join(".", "orphan_slicing")
@@ -140,7 +141,8 @@ class ACGPushOpsToDatasetHook(OrphanLookupKeySlicerHook):
     """Alias of ``OrphanLookupKeySlicerHook`` from older versions.
 
     Args:
-        dump_graph: without effect: the report in ``./orphan_slicing`` contains the graph before and after.
+        dump_graph: has no effect, because the report in ``./orphan_slicing`` contains the graph before and after the
+            modification.
     """
 
     @checked(dump_graph=boolean())
@@ -152,7 +154,7 @@ def merge_lookups(loss: Any) -> None:
     """Merge the training lookups of each table of the default graph, if they are not merged yet.
 
     Args:
-        loss: as in ``compute_gradients``; it decides which lookups of columns train.
+        loss: the argument of ``compute_gradients``. Lookups of columns train if this loss depends on them.
     """
     graph = tf.compat.v1.get_default_graph()
     if waits(graph):

@@ -1,7 +1,7 @@
-"""Finds the ops between ``IteratorGetNext`` and the ids of a lookup, and copies them into a dataset.
+"""Functions that find the ops between ``IteratorGetNext`` and the ids of a lookup, and copy the ops into a dataset.
 
-A function of a dataset has no variables, no fed values and no state. Lookup tables stay in the graph and the function
-reads them; their content must be constant, because batches are read ahead.
+A function of a dataset cannot use variables, fed values or state. TensorFlow's lookup tables stay in the graph, and the
+function reads the tables. The content of a lookup table must be constant, because batches are read ahead.
 """
 from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
@@ -14,13 +14,13 @@ from ascpipe.tf.graph.dataset_graph import GET_NEXT
 
 _FED = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "TemporaryVariable", "AutoReloadVariable")
-#: Ops that are stateful only to prevent pruning; they work in a dataset.
+#: Ops that are stateful only to prevent pruning. These ops can run in a dataset.
 _HARMLESS = ("Assert", "Print", "PrintV2")
 _NO_QUEUES = ("Queues, which numpy_input_fn and pandas_input_fn use, cannot be read ahead exactly. Let input_fn return "
               "a dataset: tf.data.Dataset.from_tensor_slices((dict(features), labels)).shuffle(...).batch(...)")
 _NOT_FED = ("Fed values are not known before their step. Read the ids from a tf.data.Dataset, for example "
             "from_generator (docs/tutorial/from-tensorflow.md, Placeholders)")
-#: Lookup tables with constant content after initialization, and the ops that read them.
+#: Lookup tables whose content is constant after initialization, and the ops that read lookup tables.
 _FIXED_TABLES = ("HashTableV2",)
 _TABLE_READS = ("LookupTableFindV2", "LookupTableSizeV2")
 
@@ -29,9 +29,9 @@ class IdGraph(NamedTuple):
     """Ops that compute some tensors.
 
     Attributes:
-        get_nexts: the ops that return their batches.
-        ops: the ops from there to the tensors, in order of creation.
-        lookup_tables: the lookup tables that these ops read.
+        get_nexts: the ops that return the batches.
+        ops: the ops between ``get_nexts`` and the tensors, in order of creation.
+        lookup_tables: the lookup tables that ``ops`` read.
     """
 
     get_nexts: List[tf.Operation]
@@ -40,7 +40,9 @@ class IdGraph(NamedTuple):
 
 
 def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGraph:
-    """Return the ops that compute tensors, with control inputs. The search ends at tensors whose names are ``given``.
+    """Return the ops that compute tensors, including control inputs.
+
+    Tensors whose names are in ``given`` are not searched.
     """
     get_nexts: Dict[str, tf.Operation] = {}
     lookup_tables: Dict[str, tf.Operation] = {}
@@ -54,7 +56,7 @@ def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGra
             lookup_tables[op.name] = op
         elif op not in ops:
             ops.add(op)
-            if _refusal_reason(op) is None:  # inputs of a refused op do not matter
+            if _refusal_reason(op) is None:  # the result does not need the inputs of a refused op
                 waiting.extend(tensor.op for tensor in op.inputs if tensor.name not in given)
                 waiting.extend(op.control_inputs)
     return IdGraph([get_nexts[name] for name in sorted(get_nexts)], sorted(ops, key=internals.order_of),
@@ -62,7 +64,8 @@ def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGra
 
 
 def require_movable(graph: IdGraph, what: str) -> None:
-    """Raise ``ValueError`` with the names of ops that cannot run in a dataset. ``what``: subject of the message."""
+    """Raise ``ValueError`` with the names of ops that cannot run in a dataset. ``what`` is the subject of the message.
+    """
     refused = [op for op in graph.ops if _refusal_reason(op) is not None]
     if not refused:
         return
@@ -77,7 +80,7 @@ def require_movable(graph: IdGraph, what: str) -> None:
 
 
 def _refusal_reason(op: tf.Operation) -> Optional[str]:
-    """Return why an op cannot run in a dataset, or None."""
+    """Return the reason why an op cannot run in a dataset, or None if there is no reason."""
     if op.type in _FED:
         return "it is fed"
     handles = [tensor.op.name for tensor in op.inputs if tensor.op.type == "VarHandleOp"]
@@ -98,18 +101,18 @@ def _refusal_reason(op: tf.Operation) -> Optional[str]:
 
 def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scope: str, *,
               finds_tables: bool = False) -> List[tf.Tensor]:
-    """Copy ops into the default graph, a function of a dataset, as one call.
+    """Copy ops into the default graph, which is a function of a dataset. The copies are one function call.
 
-    The copies form a function of their own. In the dataset's function, TensorFlow would add control dependencies to
-    them, and would not recognize the branches and loops among them.
+    The copies are in a separate function. In the dataset's function, TensorFlow would add control dependencies to the
+    copies, and would not recognize branches and loops of the copies.
 
     Args:
         tensors: tensors to compute.
-        given: replacements by name of a tensor, with all outputs of ``get_next``. Lookup tables are captured from the
+        given: tensor name -> replacement. It contains all outputs of ``get_next``. Lookup tables are captured from the
             outer graph.
         scope: name scope of the copies.
-        finds_tables: find lookup tables by shared name, because the dataset of a one-shot iterator cannot capture
-            tensors.
+        finds_tables: True to find lookup tables by shared name, because the dataset of a one-shot iterator cannot
+            capture tensors.
 
     Returns:
         The copies of ``tensors``, with their static shapes.
@@ -156,18 +159,18 @@ def is_shared(table: tf.Operation) -> bool:
 
 
 class _Copies:
-    """Copies of ops, without duplicates: ops of one type, with equal inputs and attributes, share a copy.
+    """Copies of ops without duplicates. Ops of one type with equal inputs and attributes share a copy.
 
     Duplicates are frequent, because each column computes the ids of its feature.
 
     Args:
-        ops: the ops to copy, in order of creation.
+        ops: ops to copy, in order of creation.
     """
 
     def __init__(self, ops: Sequence[tf.Operation]) -> None:
         self._names = {op.name for op in ops}
-        self._first: Dict[Tuple[Any, ...], str] = {}  # name of the copy by type, inputs and attributes
-        self._alike: Dict[str, str] = {}  # name of the shared copy by name of the op
+        self._first: Dict[Tuple[Any, ...], str] = {}  # (type, inputs, attributes) -> name of the copy
+        self._alike: Dict[str, str] = {}  # name of an op -> name of the shared copy
 
     def name_of(self, tensor: tf.Tensor) -> str:
         """Return the name of the copy of a tensor."""
@@ -175,17 +178,17 @@ class _Copies:
         return "{}:{}".format(self._alike.get(op, op), place)
 
     def add(self, definition: tf.compat.v1.GraphDef, op: tf.Operation) -> None:
-        """Copy an op into a graph, with those control inputs that are also copied."""
+        """Copy an op into a graph. Control inputs are included if they are also copied."""
         node = tf.compat.v1.NodeDef()
         node.CopyFrom(op.node_def)
         node.device = ""
         if "_class" in node.attr:
-            del node.attr["_class"]  # it may name ops that are not copied
+            del node.attr["_class"]  # the attribute may contain names of ops that are not copied
         inputs = [self._input(source) for source in node.input
                   if not source.startswith("^") or source[1:] in self._names]
         del node.input[:]
         node.input.extend(inputs)
-        is_stateful = op.op_def is None or op.op_def.is_stateful  # None: the op calls a function by name
+        is_stateful = op.op_def is None or op.op_def.is_stateful  # op_def is None if the op calls a function by name
         attributes = sorted((key, value.SerializeToString(deterministic=True)) for key, value in node.attr.items())
         what = (node.op, *inputs, *attributes)
         if not is_stateful and self._first.setdefault(what, op.name) != op.name:
@@ -194,7 +197,10 @@ class _Copies:
             definition.node.add().CopyFrom(node)
 
     def connect(self, definition: tf.compat.v1.GraphDef) -> None:
-        """Resolve inputs again after all ops are added, because an op in a branch is older than its switches."""
+        """Resolve inputs again after all ops are added.
+
+        The second pass is necessary because an op in a branch is older than its switches.
+        """
         for node in definition.node:
             inputs = [self._input(source) for source in node.input]
             del node.input[:]

@@ -1,7 +1,7 @@
-"""Extends iterators that are used after graph modification, and returns their initializers.
+"""Functions that extend ops of iterators after graph modification, and return the initializers of iterators.
 
-A batch of an extended iterator has more tensors than the program's structure. A ``get_next`` with fewer outputs would
-abort the process, so each later ``get_next`` and initializer is extended before it runs.
+A batch of an extended iterator has more tensors than the program's batch structure. A ``get_next`` with fewer outputs
+would abort the process. So ascpipe extends each later ``get_next`` and initializer before the op runs.
 """
 import weakref
 from typing import Any, Dict, List, Optional
@@ -22,9 +22,9 @@ from ascpipe.tf.validation import boolean, checked
 
 
 def get_target_batch(is_training: bool) -> Any:
-    """Return the result of the ``get_next()`` whose batches a channel looks up, or None if there are no lookups.
+    """Return the result of the ``get_next()`` whose batches a channel looks up, or None if the channel has no lookups.
 
-    The default graph is used or, if it has no lookups, the graph that was modified last.
+    The function uses the default graph. If the default graph has no lookups, it uses the graph that was modified last.
     """
     channel = TRAIN if is_training else EVAL
     state = GraphState.of(tf.compat.v1.get_default_graph())
@@ -33,7 +33,7 @@ def get_target_batch(is_training: bool) -> Any:
         state = GraphState.of(modified)
     for request in state.requests.lookups:
         if request.channel == channel:
-            for get_next in id_graph([request.ids]).get_nexts:  # empty if the ids come from no iterator
+            for get_next in id_graph([request.ids]).get_nexts:  # empty if the ids are not computed from an iterator
                 return _batches(get_next.graph).get(get_next)
     for (_, looked_up), lookup in state.lookups.items():
         if looked_up == channel:
@@ -46,14 +46,15 @@ def get_target_batch(is_training: bool) -> Any:
 def get_initializer(is_training: bool) -> Optional[tf.Operation]:
     """Return the op that initializes the iterators of a channel of a modified graph.
 
-    The default graph is used or, if it was not modified, the graph that was modified last.
+    The function uses the default graph. If the default graph was not modified, it uses the graph that was modified
+    last.
 
     Args:
-        is_training: True: training channel. False: evaluation.
+        is_training: True for the training channel, or False for the evaluation channel.
 
     Returns:
-        The op, which does nothing for one-shot iterators. None: the graph was not modified, or the channel has no
-        lookups.
+        The op, or None if the graph was not modified or the channel has no lookups. For one-shot iterators, the op has
+        no effect.
 
     Raises:
         ValueError: an argument has the wrong type, or an iterator has several datasets.
@@ -87,7 +88,8 @@ def _modified() -> List["weakref.ref[tf.Graph]"]:
 
 
 def make_initializer_ops(state: GraphState, graph: tf.Graph) -> None:
-    """Create the initializer op of each channel now, as the graph may be finalized later."""
+    """Create the initializer op of each channel. The ops are created early, because the graph may be finalized later.
+    """
     requests = state.requests
     for channel, iterators in requests.initializers.items():
         found = [op for initializers in iterators for op in initializers[:1]]
@@ -100,7 +102,10 @@ def make_initializer_ops(state: GraphState, graph: tf.Graph) -> None:
 
 
 def extend_new_ops(state: GraphState) -> None:
-    """Extend each ``get_next`` and initializer of extended iterators that was created since the last call."""
+    """Extend each new ``get_next`` and initializer of extended iterators.
+
+    An op is new if the last call did not extend it.
+    """
     for iterator, extension in state.requests.extensions.items():
         for op in iterator.outputs[0].consumers() if iterator.outputs else ():
             if op.type in GET_NEXT and len(op.outputs) < len(extension.specs):
@@ -114,12 +119,15 @@ def _get_next(self: Any, name: Optional[str] = None) -> Any:
     batch = patches.GET_NEXT.plain(self, name)
     resource = internals.resource_of(self)
     taken = [op for op in resource.consumers() if op.type in GET_NEXT]
-    if taken:  # empty in a function, which has no lookups
+    if taken:  # empty in a function body, which has no lookups
         op = max(taken, key=internals.order_of)
         _batches(op.graph)[op] = batch
     return batch
 
 
 def _batches(graph: tf.Graph) -> Dict[tf.Operation, Any]:
-    """Return the result of each ``get_next`` of a graph, stored on the graph so that both are freed together."""
+    """Return the result of each ``get_next`` of a graph.
+
+    The dict is stored on the graph, so Python frees the two together.
+    """
     return internals.stored_on(graph, "batches", dict)

@@ -1,7 +1,7 @@
-"""``modify_graph_and_start_emb_cache``: moves the ops that compute ids into datasets, and starts the pipeline.
+"""``modify_graph_and_start_emb_cache``, which moves the ops that compute ids into datasets and starts the pipeline.
 
-The result equals a program that declares features and maps its datasets with an insert function: ids are submitted as
-batches are read ahead, and ``get_next`` returns the ticket with the batch.
+The result is equivalent to a program that declares features and maps its datasets with an insert function. The dataset
+submits ids while batches are read ahead, and ``get_next`` returns the ticket with the batch.
 """
 import functools
 import logging
@@ -29,7 +29,7 @@ from ascpipe.tf.validation import Instance, boolean, checked
 _log = logging.getLogger(__name__)
 
 ONE_SHOT = "OneShotIterator"
-#: Collections: timestamps of batches, and initializers of iterators whose datasets were changed.
+#: Graph collections with timestamps of batches, and with initializers of iterators whose datasets were changed.
 TIMESTAMP = "ASCEND_TIMESTAMP"
 INITIALIZERS = "ASCEND_CUTTING_POINT_INITIALIZER"
 
@@ -45,15 +45,15 @@ class _Iterator:
     """An iterator whose batches contain ids, and the tensors to add to its batches.
 
     Args:
-        get_next: the op whose batches lookups use.
-        datasets: datasets of its graph.
+        get_next: op whose batches lookups use.
+        datasets: datasets of the graph.
 
     Attributes:
-        get_next: as the argument.
-        siblings: all ``get_next`` of the iterator.
+        get_next: the argument.
+        siblings: all ``get_next`` ops of the iterator.
 
     Raises:
-        ValueError: as ``initializers_of``.
+        ValueError: an error of ``initializers_of``.
     """
 
     def __init__(self, get_next: tf.Operation, datasets: DatasetGraph) -> None:
@@ -69,16 +69,19 @@ class _Iterator:
         self._streams: Dict[int, List[Tuple[FeatureSpec, tf.Tensor]]] = {}
 
     def carry(self, tensor: tf.Tensor) -> None:
-        """Add a tensor to the batch, which the dataset computes along with the ids."""
+        """Add a tensor to the batch. The dataset computes the tensor together with the ids."""
         if tensor.op is not self.get_next and not any(tensor is other for other in [*self.sliced, *self.carried]):
             self.carried.append(tensor)
 
     def channels(self) -> List[int]:
-        """Return the channels of its lookups, in the order of their tickets."""
+        """Return the channels of the iterator's lookups, in the order of their tickets in the batch."""
         return sorted({lookup.channel for lookup in self.lookups})
 
     def features(self, channel: int) -> List[Tuple[FeatureSpec, tf.Tensor]]:
-        """Return the features of a channel and their tensors; the timestamp, if there is one, is last."""
+        """Return the features of a channel and their tensors.
+
+        The last element is the timestamp, if the iterator has a timestamp.
+        """
         if channel not in self._streams:
             ids = {lookup.spec: lookup.ids for lookup in self.lookups if lookup.channel == channel}
             times = [(FeatureSpec("timestamp", is_timestamp=True), time) for time in self.times]
@@ -86,7 +89,9 @@ class _Iterator:
         return self._streams[channel]
 
     def wanted(self) -> List[tf.Tensor]:
-        """Return the tensors to compute in the dataset, without duplicates: carried tensors, then ids and timestamps.
+        """Return the tensors to compute in the dataset, without duplicates.
+
+        Carried tensors are followed by ids and timestamps.
         """
         found = {tensor.name: tensor for tensor in self.carried}
         found.update({tensor.name: tensor for channel in self.channels() for _, tensor in self.features(channel)})
@@ -94,7 +99,8 @@ class _Iterator:
 
     @tf.autograph.experimental.do_not_convert
     def extend(self, *batch: tf.Tensor) -> Tuple[tf.Tensor, ...]:
-        """Return the batch, the sliced and carried tensors, and a ticket for each channel; the function for ``map``."""
+        """Return the batch, the sliced and carried tensors, and a ticket for each channel. ``map`` calls this function.
+        """
         given = {output.name: tensor for output, tensor in zip(self.get_next.outputs, batch)}
         sliced = copy_into(self.sliced, given, "sliced", finds_tables=self._is_one_shot)
         given.update({tensor.name: copy for tensor, copy in zip(self.sliced, sliced)})
@@ -109,25 +115,25 @@ class _Iterator:
 
 @checked(full_graph=Instance(tf.Graph, optional=True), dump_graph=boolean())
 def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump_graph: bool = False) -> None:
-    """Move the ops that compute ids of ``sparse_lookup(modify_graph=True)`` into datasets; start the pipeline.
+    """Move the ops that compute ids of ``sparse_lookup(modify_graph=True)`` into datasets, and mark the graph.
 
-    Call it after all gradients are computed and before the session. Iterators, their initializers and their batches
-    stay valid; ``get_initializer`` returns the initializers. The pipeline starts as described for
-    ``start_asc_pipeline``. In a graph that is built for export or already modified, nothing is done.
+    Call this function after all gradients are computed and before the session is created. Iterators, initializers and
+    batches remain valid. ``get_initializer`` returns the initializers. The pipeline starts as described for
+    ``start_asc_pipeline``. The call has no effect in a graph that is built for export or already modified.
 
     Args:
-        full_graph: the graph; None: the default graph.
-        dump_graph: write the graph before and after, and the moved ops, to ``./export_graph``.
+        full_graph: graph to modify. It defaults to the default graph.
+        dump_graph: True to write the graph before and after the modification, and the moved ops, to ``./export_graph``.
 
     Raises:
-        ValueError: an argument has the wrong type. Ids come from no iterator, from several, or from one that is neither
-            initializable nor one-shot. An op that computes ids cannot run in a dataset. The ids of a one-shot iterator
-            need a lookup table without a shared name. A dataset reorders batches. A table uses batches of two iterators
-            in a channel.
-        RuntimeError: the graph has no such lookup, training lookups are not merged (``do_merge_lookup``), or as
-            ``start_asc_pipeline``.
+        ValueError: an argument has the wrong type. Ids are not computed from exactly one iterator. The iterator is
+            neither initializable nor one-shot. An op that computes ids cannot run in a dataset. The ids of a one-shot
+            iterator need a lookup table without a shared name. A dataset reorders batches. A table uses batches of two
+            iterators in a channel.
+        RuntimeError: the graph has no such lookup, training lookups are not merged (``do_merge_lookup``), or
+            ``start_asc_pipeline`` raises the error.
         EnvironmentError: ``init`` was not called, or an iterator has two timestamps.
-        NotBuiltYetError, AscpipeError: as ``start_asc_pipeline``.
+        NotBuiltYetError, AscpipeError: errors of ``start_asc_pipeline``.
     """
     graph = full_graph or tf.compat.v1.get_default_graph()
     state = GraphState.of(graph)
@@ -169,11 +175,11 @@ def _require_modifiable(graph: tf.Graph, state: GraphState) -> None:
         raise MissingFromGraphError("The graph has no lookup of a tensor, sparse_lookup(..., modify_graph=True), so "
                                     "there is nothing to modify. With FeatureSpecs, call start_asc_pipeline()")
     for lookup in state.requests.unmerged(TRAIN):
-        if lookup.is_open:  # the program asked for no gradient
+        if lookup.is_open:  # the program requested no gradient
             lookup.close(EVAL)
     unmerged = sorted({lookup.table.table_name for lookup in state.requests.unmerged(TRAIN)})
     if unmerged and Process.current().is_plain:
-        merge(state, TRAIN)  # the program asked for no gradient; the checks at the start decide about that
+        merge(state, TRAIN)  # the program requested no gradient, and the checks at the start handle this case
     elif unmerged:
         raise CallOrderError("The training lookups of tables {} are not merged. Call compute_gradients() or "
                              "minimize() of an optimizer, or do_merge_lookup() before tf.gradients()".format(
@@ -183,7 +189,7 @@ def _require_modifiable(graph: tf.Graph, state: GraphState) -> None:
 def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
     """Return the iterators that lookups use, with the tensors to add to their batches."""
     found: Dict[tf.Operation, _Iterator] = {}
-    batch_of: Dict[Any, tf.Operation] = {}  # ``get_next`` by table and channel
+    batch_of: Dict[Any, tf.Operation] = {}  # (table, channel) -> ``get_next``
     orphans = []
     for lookup in state.requests.lookups:
         what = "sparse_lookup {!r} of table {!r}: ids {!r}".format(
@@ -203,7 +209,7 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
                     _SEVERAL.format(what, get_next.name, other.name, CHANNEL_NAMES[lookup.channel]))
         found[op].lookups.append(lookup)
         if lookup.request.evaluates_unseen:
-            found[op].carry(lookup.ids)  # otherwise both the dataset and the step would compute them
+            found[op].carry(lookup.ids)  # otherwise the dataset and the step would compute the ids
     for lookup in orphans:
         _assign_orphan(state, found, lookup)
     for tensor in state.requests.sliced:
@@ -229,7 +235,10 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
 
 
 def _require_reachable(iterator: tf.Operation, lookup_tables: Sequence[tf.Operation]) -> None:
-    """Refuse lookup tables without a shared name, which the dataset of a one-shot iterator cannot find."""
+    """Raise ``GraphModificationError`` for lookup tables that the dataset of a one-shot iterator cannot find.
+
+    The dataset finds lookup tables by their shared names.
+    """
     lookup_tables = [table for table in lookup_tables if not is_shared(table)]
     if lookup_tables and iterator.type == ONE_SHOT:
         raise GraphModificationError("Iterator {!r} is a one-shot iterator. Its dataset cannot find the lookup "
@@ -240,7 +249,15 @@ def _require_reachable(iterator: tf.Operation, lookup_tables: Sequence[tf.Operat
 
 
 def _assign_orphan(state: GraphState, found: Dict[tf.Operation, _Iterator], lookup: TensorLookup) -> None:
-    """Assign ids without an iterator to the iterator of the table, of the channel, or any other."""
+    """Assign ids that are not computed from an iterator to an iterator.
+
+    The iterator is the first that exists of these:
+
+    - an iterator that lookups of the same table and channel use
+    - an iterator that lookups of the same channel use
+    - in training: the first iterator of the graph
+    - in evaluation: the last iterator of the graph
+    """
     iterators = list(found.values())
     same_table = [each for each in iterators for other in each.lookups
                   if other.channel == lookup.channel and other.table is lookup.table]
@@ -269,11 +286,11 @@ def _source(ids: IdGraph, what: str) -> tf.Operation:
 
 
 def _extend(state: GraphState, iterator: _Iterator) -> None:
-    """Let an iterator return tickets, and connect them to the lookups."""
+    """Let an iterator return tickets, and connect the tickets to the lookups."""
     op = state.datasets.iterator(iterator.get_next)
     before = len(iterator.get_next.outputs)
     state.requests.extensions[op] = extend_iterator(state.datasets, iterator.siblings, iterator.extend)
-    state.datasets = DatasetGraph(op.graph)  # read again, as the iterator has a new dataset
+    state.datasets = DatasetGraph(op.graph)  # read again, because the iterator has a new dataset
     initializers = initializers_of(op)
     added = iterator.get_next.outputs[before:]
     moved = [*iterator.sliced, *iterator.carried]

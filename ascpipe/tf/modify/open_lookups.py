@@ -1,7 +1,7 @@
-"""Decides which lookups of columns train in a program without modes: the lookups that a loss depends on.
+"""Choice of the lookups of columns that train in a program without modes. Lookups train if a loss depends on them.
 
-A graph may have a tower that trains and one that evaluates, with the same tables and separate datasets. Only the loss
-that an optimizer gets tells them apart.
+A graph may have a tower that trains and a tower that evaluates, with the same tables and separate datasets. Only the
+loss of an optimizer distinguishes the two towers.
 """
 from typing import Any, Dict, List, Optional, Set
 
@@ -19,15 +19,16 @@ from ascpipe.tf.modify.id_graph import id_graph
 def close_open_lookups(state: GraphState, loss: Any) -> None:
     """Assign the open lookups of tables that a loss trains to training or evaluation.
 
-    A lookup trains if a gradient of the loss reaches it, or if it uses the same batches as a lookup that is reached.
-    Otherwise it evaluates. Lookups of tables that the loss does not train stay open.
+    A lookup trains if a gradient of the loss reaches the lookup. A lookup also trains if it uses the same batches as
+    such a lookup of the same table. Other lookups of the table evaluate. Lookups of tables that the loss does not train
+    remain open.
 
     Args:
-        loss: tensors, or a function. With a function, all lookups train.
+        loss: tensors, or a function. All lookups train if it is a function.
     """
     lookups = [lookup for lookup in state.requests.lookups if lookup.is_open]
     reached = None if callable(loss) else _reached_by(loss)
-    batches: Dict[str, List[List[tf.Operation]]] = {}  # batches of training lookups, by name of the table
+    batches: Dict[str, List[List[tf.Operation]]] = {}  # table name -> batches of training lookups
     for lookup in lookups:
         if reached is None or lookup.rows in reached:
             batches.setdefault(lookup.table.table_name, []).append(_get_nexts(lookup))
@@ -39,7 +40,7 @@ def close_open_lookups(state: GraphState, loss: Any) -> None:
 
 
 def require_none_evaluates(state: GraphState, loss: Any, wanted: List[Optional[StandIn]]) -> None:
-    """Raise ``ColumnError`` if a loss should train a table, and depends on a lookup that evaluates this table."""
+    """Raise ``ColumnError`` if a loss should train a table, but depends on an evaluation lookup of this table."""
     evaluating = [lookup for lookup in state.requests.lookups if lookup.channel == EVAL]
     if not evaluating or callable(loss):
         return

@@ -1,4 +1,7 @@
-"""Starts the pipeline of a graph, and extends ops that were created late, before the graph is run or finalized."""
+"""Functions that run before a graph is run or finalized.
+
+They start the pipeline of the graph, and extend ops that were created after the graph was modified.
+"""
 from typing import Any
 
 import tensorflow as tf
@@ -12,14 +15,15 @@ from ascpipe.tf.starting.start_pipeline import check_new_ops, start_marked
 
 
 def waits(graph: tf.Graph) -> bool:
-    """Return whether a graph has lookups that wait for graph modification."""
+    """Return whether a graph has lookups of tensors and was not modified yet."""
     state = GraphState.known(graph)
     return state is not None and bool(state.requests.lookups) and not state.requests.done
 
 
 @patches.RUN_LOCK.by
 def _session_run_lock(self: tf.Graph) -> Any:
-    """Replace TensorFlow's method, which every run of a session calls before it adds new ops to the runtime."""
+    """Replacement for the method of TensorFlow that every run of a session calls before it adds new ops to the runtime.
+    """
     start_marked(self)
     check_new_ops(self)
     return patches.RUN_LOCK.plain(self)
@@ -27,14 +31,15 @@ def _session_run_lock(self: tf.Graph) -> Any:
 
 @patches.FINALIZE.by
 def _finalize(self: tf.Graph) -> None:
-    """Replace TensorFlow's method, which managed sessions and supervisors call before they create a session."""
+    """Replacement for the method of TensorFlow that managed sessions and supervisors call before they create a session.
+    """
     start_marked(self)
     if waits(self):
         if not StandIns.of(GraphState.of(self)):
             raise CallOrderError("The graph has lookups of tensors and was not modified. In an Estimator, add "
                                  "asc.GraphModifierHook() to the hooks of train, evaluate and predict "
                                  "(asc.StartHook() does this, too). Otherwise call asc.start()")
-        modify_graph_and_start_emb_cache(self)  # a program that uses only columns calls no start()
+        modify_graph_and_start_emb_cache(self)  # a program that uses only columns does not call start()
         start_marked(self)
     check_new_ops(self)
     patches.FINALIZE.plain(self)

@@ -1,8 +1,8 @@
-"""Gradient accumulation: sum gradients over several batches, and apply the sums once.
+"""Gradient accumulation, which sums gradients over several batches and applies the sums once.
 
-Sums are kept in optimizer slots. Slots of a table move with its rows, so a key keeps its sum while its row is not on
-the device. The last batch of a cycle needs the rows of all keys of the cycle. The pipeline brings these rows to the
-device (``tfops/src/core/cycle_ids.h``).
+Sums are stored in optimizer slots. Slots of a table move with its rows, so the sum of a key is kept while its row is
+not on the device. The last batch of a cycle needs the rows of all keys of the cycle. The pipeline moves these rows to
+the device (``tfops/src/core/cycle_ids.h``).
 """
 import itertools
 from typing import Any, List, Optional, Set, Tuple
@@ -36,21 +36,22 @@ class _IsOptimizer(Rule):
 def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = False) -> tf.compat.v1.train.Optimizer:
     """Let an optimizer apply the sum of the gradients of ``k`` batches, once for each ``k`` batches.
 
-    A cycle has ``k`` batches. Rows and variables keep their values until its last batch. That batch applies the sums
-    once, to each variable and to each row that had a gradient in the cycle. The result is that of a TensorFlow program
-    that adds gradients in variables for ``k`` steps and then applies them. Sparse gradients stay sparse.
+    A cycle has ``k`` batches. Rows and variables do not change until the last batch of a cycle. The last batch applies
+    the sums once to each variable and to each row that had a gradient in the cycle. The result equals the result of a
+    TensorFlow program that adds gradients in variables for ``k`` steps and then applies the sums. Sparse gradients
+    remain sparse.
 
-    Batches are counted from 1. Each batch whose number is a multiple of ``k`` ends a cycle. Batches that are fetched
-    and not trained count. Batches that an iterator has read ahead do not count if they are dropped with the iterator.
-    If the last batch of a cycle is not trained, the sums remain, and the next cycle in which the key occurs applies
-    them. ``global_step`` counts batches.
+    Numbers of batches start at 1. Each batch whose number is a multiple of ``k`` is the last batch of a cycle. Batches
+    that are fetched but not trained have a number. Batches that an iterator has read ahead have no number if they are
+    dropped with the iterator. If the last batch of a cycle is not trained, the sums remain. The next cycle in which the
+    key occurs then applies the sum. ``global_step`` is the number of batches, not of cycles.
 
     ``device_vocabulary_size`` must be at least the number of distinct keys of ``k`` batches.
 
     Args:
         optimizer: an optimizer of ``ascpipe.tf.optimizers`` or TensorFlow, or an ``ascpipe.tf.Optimizer``.
-        k: number of batches in a cycle, 1 to 1000. With 1, ``optimizer`` is returned unchanged.
-        mean: whether to apply the sum divided by ``k``.
+        k: number of batches in a cycle, 1 to 1000. If ``k`` is 1, ``optimizer`` is returned unchanged.
+        mean: True to divide the sum by ``k`` before it is applied.
 
     Returns:
         A ``tf.compat.v1.train.Optimizer`` for the same variables and tables as ``optimizer``.
@@ -59,8 +60,8 @@ def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = 
         ValueError: an argument has the wrong type or is out of range. ``apply_gradients`` raises it if gradients of a
             variable are applied twice.
         TableUseError: E253. ``apply_gradients`` raises it if gradients of a table are applied twice.
-        NotBuiltYetError: E600. The program uses static shapes (``init(use_dynamic=False)``) or several ranks, or its
-            tables grow and ``optimizer`` is not one of ``ascpipe.tf.optimizers``.
+        NotBuiltYetError: E600. The program uses static shapes (``init(use_dynamic=False)``) or several ranks. Or tables
+            grow and ``optimizer`` is not an optimizer of ``ascpipe.tf.optimizers``.
         EnvironmentError: ``init`` was not called.
     """
     configuration = Process.current().configuration
@@ -81,12 +82,12 @@ def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = 
 
 
 class _Accumulated(CustomizedOptimizer):
-    """Adds gradients to slots. At the end of a cycle, another optimizer applies the sums.
+    """Optimizer that adds gradients to slots. At the end of a cycle, another optimizer applies the sums.
 
     Args:
-        optimizer: applies the sums.
+        optimizer: optimizer that applies the sums.
         steps: number of batches in a cycle.
-        factor: multiplies the sums.
+        factor: factor of the sums.
     """
 
     def __init__(self, optimizer: tf.compat.v1.train.Optimizer, steps: int, factor: float) -> None:
@@ -94,8 +95,8 @@ class _Accumulated(CustomizedOptimizer):
         self._optimizer = optimizer
         self._steps = steps
         self._factor = factor
-        # State of one call of apply_gradients: number of batches since the sums were applied; variables, and whether
-        # their gradients are sparse; ids of the variables with sparse gradients.
+        # State of one call of apply_gradients. _batches: number of batches since the sums were applied. _sums:
+        # variables, and whether their gradients are sparse. _by_rows: ids of the variables with sparse gradients.
         self._batches: Any = None
         self._sums: List[Tuple[Any, bool]] = []
         self._by_rows: Set[int] = set()
@@ -107,7 +108,7 @@ class _Accumulated(CustomizedOptimizer):
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Optional[tf.Variable] = None,
                         name: Optional[str] = None) -> tf.Operation:
-        """Return an op that adds gradients to the sums, and applies the sums if the batch ends a cycle."""
+        """Return an op that adds gradients to the sums, and applies the sums in the last batch of a cycle."""
         pairs = list(grads_and_vars)
         self._sums = []
         self._by_rows = {id(variable) for gradient, variable in pairs if isinstance(gradient, tf.IndexedSlices)}
@@ -124,7 +125,7 @@ class _Accumulated(CustomizedOptimizer):
                 self._zeros_slot(variable, GRADIENT_SUM, self._name)
                 if id(variable) in self._by_rows:
                     self._get_or_make_slot(variable, tf.zeros([variable.shape[0].value, 1]), GRADIENT_COUNT, self._name)
-        # One variable for each call of apply_gradients, with the same names in all graphs of a model.
+        # Each call of apply_gradients has one variable. The names are equal in all graphs of a model.
         graph = tf.compat.v1.get_default_graph()
         names = ("batches_{}".format(number) if number else "batches" for number in itertools.count())
         name = next(name for name in names if self._get_non_slot_variable(name, graph=graph) is None)
@@ -145,7 +146,8 @@ class _Accumulated(CustomizedOptimizer):
         accumulated[name] = Accumulation(self, self._steps)
 
     def _prepare(self) -> None:
-        """Do nothing: the other optimizer prepares itself when it applies sums."""
+        """Return without an effect, because the other optimizer prepares its hyper-parameters in ``apply_gradients``.
+        """
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         self._sums.append((var, False))
@@ -184,7 +186,7 @@ class _Accumulated(CustomizedOptimizer):
                  else self._factor * self.get_slot(variable, GRADIENT_SUM).read_value(), variable)
                 for variable, by_rows in self._sums]
         pairs = [(gradient, self._target(variable)) for gradient, variable in sums]
-        # Read all sums before any of them is set to 0.
+        # Read all sums before a sum is set to 0.
         with tf.control_dependencies([self._optimizer.apply_gradients(pairs)]):
             return tf.group(self._batches.assign(0), *(
                 self._reset_sums(gradient, variable) for gradient, variable in sums))
@@ -201,7 +203,7 @@ class _Accumulated(CustomizedOptimizer):
                         _scattered(self.get_slot(variable, GRADIENT_COUNT), "update", gradient.indices, none))
 
     def _sum_of_rows(self, variable: tf.Variable) -> tf.IndexedSlices:
-        """Return the sums of the rows that had a gradient in the cycle."""
+        """Return the sums of rows that had a gradient in the cycle."""
         total = self.get_slot(variable, GRADIENT_SUM)
         count = self.get_slot(variable, GRADIENT_COUNT)
         shape = tf.constant(variable.shape.as_list())
@@ -220,10 +222,10 @@ class _Accumulated(CustomizedOptimizer):
         return tf.IndexedSlices(sums.values, sums.indices, shape)
 
     def _lookup(self, variables: List[tf.Variable]) -> Optional[TableLookup]:
-        """Return a training lookup of one of the tables in ``variables``, or None if there is no table.
+        """Return a training lookup of a table in ``variables``, or None if ``variables`` contains no table.
 
-        The start of the pipeline checks that all tables of an optimizer have the same batches. Until then, each lookup
-        of tensors has its own ticket.
+        Any table can be used, because the start of the pipeline checks that all tables of an optimizer have the same
+        batches. Before the start, each lookup of tensors has a separate ticket.
         """
         state = GraphState.of(internals.outermost(tf.compat.v1.get_default_graph()))
         tables = [table_of(variable).table_name for variable in variables if is_table_variable(variable)]
@@ -232,7 +234,10 @@ class _Accumulated(CustomizedOptimizer):
 
 
 class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
-    """Accumulates gradients of tables that grow. Sums are kept in home rows, after the state of the other optimizer."""
+    """Optimizer that accumulates gradients of tables that grow.
+
+    Sums are stored in home rows after the other optimizer's state.
+    """
 
     _optimizer: OptimizerByAddress
 
@@ -249,7 +254,7 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
         lookup = lookup_of(self._handles[var.op.name])
         count = tf.size(lookup.places)
         found = tf.concat([tf.reshape(each, [-1]) for each in lookup.restore], axis=0)
-        # Keys that do not occur in this batch come from earlier batches of the cycle.
+        # The lookup also has keys of earlier batches of the cycle, which do not occur in this batch.
         occurs = tf.math.unsorted_segment_sum(tf.ones_like(found), found, count) > 0
         rows = tf.squeeze(tf.where(tf.logical_and(occurs, tf.equal(lookup.places, tf.range(count)))), axis=1)
         return self._apply_sparse_duplicate_indices(tf.IndexedSlices(tf.gather(grad, rows), rows), var)
@@ -283,33 +288,37 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
         return tf.IndexedSlices(found.values, found.indices)
 
     def _read(self, table: tf.Variable) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Return the sums of the batch's rows, float[keys, dim], and their numbers of gradients, float[keys, 1]."""
+        """Return the sums of the batch's rows and the numbers of added gradients, float[keys, dim] and float[keys, 1].
+        """
         before = self._floats_before(table)
         dim = table_of(table).emb_size
         rows = native.ops().asc_read_rows(handles=self._handles[table.op.name], width=before + dim + 1)
         return rows[:, before:before + dim], rows[:, before + dim:]
 
     def _added(self, table: tf.Variable, rows: tf.Tensor, values: tf.Tensor, count: Any) -> tf.Operation:
-        """Return an op that adds ``values`` to sums of rows, and ``count`` to their numbers of gradients."""
+        """Return an op that adds ``values`` to the sums of rows, and ``count`` to the numbers of added gradients."""
         n = tf.size(rows)
         columns = [tf.zeros([n, self._floats_before(table)]), values, count + tf.zeros([n, 1])]
         return native.ops().asc_write_rows(
             handles=tf.gather(self._handles[table.op.name], rows), rows=tf.concat(columns, axis=1), add=True)
 
     def _floats_before(self, table: tf.Variable) -> int:
-        """Return the number of floats of a home row before the sum: the embedding and the state."""
+        """Return the number of floats before the sum in a home row.
+
+        These floats are the embedding and the optimizer state.
+        """
         known = table_of(table)
         slots = GradientState.of(GraphState.of(table.graph)).home_slots[known.table_name]
         return known.emb_size * (1 + len(slots.initial))
 
 
 def _scattered(variable: tf.Variable, kind: str, indices: tf.Tensor, values: tf.Tensor) -> tf.Operation:
-    """Return an op that adds values to rows of a variable, or stores them."""
+    """Return an op that adds values to rows of a variable or overwrites the rows, depending on ``kind``."""
     return tf.group(getattr(variable, "scatter_" + kind)(tf.IndexedSlices(values, indices)))
 
 
 def _gathered(variable: tf.Variable, indices: tf.Tensor) -> tf.Tensor:
-    """Return rows of a variable, read when the op runs."""
+    """Return rows of a variable. They are read when the op runs."""
     if hasattr(variable, "handle"):
         return variable.sparse_read(indices)
     return tf.gather(internals.reference_of(variable), indices)

@@ -1,4 +1,4 @@
-"""Adagrad for the rows of a batch: ``accumulator += g * g; w -= lr * g * (1 / sqrt(accumulator))``."""
+"""Adagrad for the rows of a batch. Formula: ``accumulator += g * g; w -= lr * g * (1 / sqrt(accumulator))``."""
 from typing import Any
 
 import tensorflow as tf
@@ -9,13 +9,13 @@ from ascpipe.tf.validation import Float, Text, boolean, checked
 
 
 class CustomizedAdagrad(base.CustomizedOptimizer, tf.compat.v1.train.AdagradOptimizer):
-    """TensorFlow's Adagrad for tables, with slot ``accumulator``."""
+    """TensorFlow's Adagrad for tables, with the slot ``accumulator``."""
 
     def _create_table_slots(self, table: tf.Variable) -> None:
         self._table_slot(table, self._initial_accumulator_value, "accumulator", self._name + "/accumulator")
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
-        if var.dtype.base_dtype != tf.float32:  # not a table
+        if var.dtype.base_dtype != tf.float32:  # the variable is not a table
             return super()._apply_sparse(grad, var)
         return native.ops().asc_apply_adagrad(
             rows=var, accumulator=self.get_slot(var, "accumulator"), rate=base.scalar(self._learning_rate_tensor),
@@ -23,7 +23,7 @@ class CustomizedAdagrad(base.CustomizedOptimizer, tf.compat.v1.train.AdagradOpti
 
 
 class CustomizedAdagradByAddress(base.OptimizerByAddress, CustomizedAdagrad):
-    """Adagrad for expansion tables: ``accumulator += g * g; w -= lr * g / sqrt(accumulator + 1e-7)``."""
+    """Adagrad for expansion tables. Formula: ``accumulator += g * g; w -= lr * g / sqrt(accumulator + 1e-7)``."""
 
     def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:
         return native.ops().asc_apply_adagrad_by_address(
@@ -40,10 +40,10 @@ def create_hash_optimizer(learning_rate: Any = 0.001, initial_accumulator_value:
     """Create Adagrad.
 
     Args:
-        learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
+        learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
         initial_accumulator_value: in (0, 1].
-        use_locking: whether updates of a variable exclude each other.
-        name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
+        use_locking: True to use a lock for updates of a variable.
+        name: 1 to 200 characters. The name of the optimizer is ``<name>_<count>``.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, or dynamic expansion mode is on.
@@ -57,9 +57,9 @@ def create_hash_optimizer(learning_rate: Any = 0.001, initial_accumulator_value:
 def create_hash_optimizer_by_address(learning_rate: Any = 0.001, initial_accumulator_value: float = 0.9,
                                      use_locking: bool = False,
                                      name: str = "AdagradByAddr") -> CustomizedAdagradByAddress:
-    """Create Adagrad for expansion tables; pairs are (gradient of local rows, handles).
+    """Create Adagrad for expansion tables. Pass pairs (gradient of local rows, handles) to ``apply_gradients``.
 
-    Args: as ``create_hash_optimizer``; ``use_locking`` has no effect.
+    The arguments are the same as in ``create_hash_optimizer``. ``use_locking`` has no effect.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, or dynamic expansion mode is off.

@@ -1,4 +1,5 @@
-"""Base classes and functions of the optimizers for tables, with variables or by address."""
+"""Base classes and functions of the optimizers for tables with variables, and of the optimizers for expansion tables.
+"""
 import collections
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
@@ -22,7 +23,8 @@ _NAME = Text(1, 200)
 
 
 class LearningRate(Rule):
-    """Rule for a float in [0, 10], or a tensor or variable, which is read when gradients are applied."""
+    """Rule for a float in [0, 10], a tensor or a variable. Tensors and variables are read when gradients are applied.
+    """
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, (tf.Tensor, tf.Variable)):
@@ -30,26 +32,26 @@ class LearningRate(Rule):
 
 
 class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
-    """Base class of the optimizers for tables, used together with an optimizer class of TensorFlow.
+    """Base class of the optimizers for tables. A subclass has an optimizer class of TensorFlow as another base class.
 
     The gradient of a table's lookups has each row once, so duplicates are summed only in other gradients.
-    ``_apply_sparse`` creates one op that reads and writes each row once. Its results are bit-equal for every position,
-    dim and number of threads.
+    ``_apply_sparse`` creates one op that reads and writes each row once. Results of this op are bitwise equal for every
+    position, dim and number of threads.
 
-    Programs may subclass an optimizer and override ``_apply_sparse_duplicate_indices(grad, var)``: ``tf.gather(var,
-    grad.indices)`` are the rows, and ``tf.scatter_nd_add(var, grad.indices[:, None], delta)`` changes them. The
-    subclass passes its name from ``_get_name`` to the other base class::
+    Programs may subclass an optimizer and override ``_apply_sparse_duplicate_indices(grad, var)``. In this method,
+    ``tf.gather(var, grad.indices)`` returns the rows, and ``tf.scatter_nd_add(var, grad.indices[:, None], delta)``
+    changes the rows. The subclass calls ``_get_name`` and passes ``unique_name`` to the other base class::
 
         class Decayed(tf.compat.v1.train.GradientDescentOptimizer, CustomizedOptimizer):
             def __init__(self, learning_rate, name="Decayed"):
                 self._get_name(name=name)
                 super().__init__(learning_rate, name=self.unique_name)
 
-    State is kept in slot variables of the table, which move with its rows.
+    State is stored in slot variables of the table. Rows of slot variables move with the rows of the table.
 
     Attributes:
-        unique_name: ``<name>_<count>``, after a call of ``_get_name``.
-        _learning_rate: a number, a tensor or a callable. Programs may replace it, for example for loss scaling; it is
+        unique_name: ``<name>_<count>``. ``_get_name`` sets it.
+        _learning_rate: a number, a tensor or a callable. Programs may replace it, for example for loss scaling. It is
             read when gradients are applied.
     """
 
@@ -60,7 +62,7 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
         """Set and return ``unique_name``. The count is the number of earlier optimizers with this name in the graph.
 
         Raises:
-            ValueError: the name does not have 1 to 200 characters.
+            ValueError: the name is empty or longer than 200 characters.
             EnvironmentError: ``init`` was not called.
         """
         _NAME.check("name", name)
@@ -85,23 +87,27 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
         others = [var for var in var_list if not is_table_variable(var)]
         if others:
             super()._create_slots(others)
-        # No scope, reuse, partitioner or custom getter of the program applies here.
+        # Scopes, reuse, partitioners and custom getters of the program are not used for slots of tables.
         with variable_scope.variable_scope(variable_scope.VariableScope(reuse=False), auxiliary_name_scope=False):
             for table in filter(is_table_variable, var_list):
                 self._create_table_slots(table)
 
     def _create_table_slots(self, table: tf.Variable) -> None:
-        """Create the slot variables of one table with ``_table_slot``; an optimizer with state overrides this."""
+        """Create the slot variables of one table with ``_table_slot``. An optimizer with state overrides this method.
+        """
 
     def _table_slot(self, table: tf.Variable, initial: float, slot_name: str, op_name: str) -> Any:
-        """Return a slot variable as wide as the embedding; ``initial`` fills all rows, also of new keys."""
+        """Return a slot variable with the width of the embedding.
+
+        The value ``initial`` fills all rows, including rows of new keys.
+        """
         return self._slot_of_width(table, table.shape[1].value, initial, slot_name, op_name)
 
     def _slot_of_width(self, table: tf.Variable, width: int, initial: float, slot_name: str, op_name: str) -> Any:
         if self.get_slot(table, slot_name) is None:
             _require_open(self, table, slot_name)
         with tf.control_dependencies(None):
-            # Fill takes no memory in the graph, unlike a constant, and shows that all values are equal.
+            # Unlike a constant, Fill needs no memory in the graph, and shows that all values are equal.
             value = tf.fill([table.shape[0].value, width], tf.constant(initial, tf.float32))
         slot = self._get_or_make_slot(table, value, slot_name, op_name)
         table_of(table).record_slot(slot)
@@ -109,30 +115,30 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
 
 
 class OptimizerByAddress(CustomizedOptimizer):
-    """Base class of the optimizers by address; list it before the class for tables with variables.
+    """Base class of the optimizers by address. List this class before the class for tables with variables.
 
-    State is kept in the home row after the embedding, under the names and with the initial values of the other class's
-    slot variables.
+    State is stored in the home row after the embedding. Names and initial values are the names and initial values of
+    the other class's slot variables.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._handles: Dict[str, tf.Tensor] = {}  # by name of the table
+        self._handles: Dict[str, tf.Tensor] = {}  # name of the table's variable -> handles
 
     def apply_gradients(self, grads_and_vars: Iterable[Tuple[Any, tf.Tensor]],
                         global_step: Optional[tf.Variable] = None, name: Optional[str] = None) -> tf.Operation:
         """Return an op that updates the rows of a batch.
 
         Args:
-            grads_and_vars: pairs (gradient, handles) or (gradient, variable). Handles of a table come from the
-                collection ``ASCEND_SPARSE_LOOKUP_ID_OFFSET``; the gradient is taken of the table's local rows. None
-                changes nothing.
+            grads_and_vars: pairs (gradient, handles) or (gradient, variable). The collection
+                ``ASCEND_SPARSE_LOOKUP_ID_OFFSET`` contains the handles of tables. The gradient must be a gradient by
+                the table's local rows. A gradient None has no effect.
             global_step: variable that is incremented afterwards.
             name: name of the op.
 
         Raises:
-            ValueError: a tensor does not contain handles, a table occurs twice or is updated by another optimizer, or
-                there is no gradient.
+            ValueError: a tensor does not contain handles, a table occurs twice, another optimizer updates a table, or
+                all gradients are None.
             RuntimeError: the pipeline has started.
         """
         pairs: List[Tuple[Any, tf.Variable]] = []
@@ -151,17 +157,20 @@ class OptimizerByAddress(CustomizedOptimizer):
                                          self._name, table.table_name))
             self._handles[table.variable.op.name] = handles
             pairs.append((gradient, table.variable))
-        # The variable represents the table; it has no rows.
+        # The variable represents the table. It has no rows.
         return super().apply_gradients(pairs, global_step, name)
 
     def share_handles(self, table: tf.Variable, handles: tf.Tensor) -> HomeSlots:
-        """Create and return the state of a table whose handles were passed to another optimizer."""
+        """Create and return the state of a table. The program has passed the handles of the table to another optimizer.
+        """
         self._handles[table.op.name] = handles
         self._create_slots([table])
         return self._own(table)
 
     def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:
-        """Return the op that updates the rows at ``handles``, int64[n] without repeats, by a gradient, float[n, dim].
+        """Return the op that updates rows with a gradient, float[n, dim].
+
+        ``handles`` contains the handles of the rows, int64[n] without duplicates.
         """
         raise NotImplementedError
 
@@ -174,7 +183,7 @@ class OptimizerByAddress(CustomizedOptimizer):
         self._own(table).initial[slot_name] = initial
 
     def _own(self, table: tf.Variable) -> HomeSlots:
-        """Return the state of a table; the first optimizer that calls this owns it."""
+        """Return the state of a table. The first optimizer that calls this method owns the state."""
         lookup = lookup_of(self._handles[table.op.name])
         name = lookup.table.table_name
         slots = GradientState.of(GraphState.of(table.graph)).home_slots
@@ -191,7 +200,7 @@ class OptimizerByAddress(CustomizedOptimizer):
         return slots[name]
 
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
-        # This sums repeated rows first; TensorFlow's gradient descent would scatter them one by one.
+        # This method sums repeated rows first. TensorFlow's gradient descent would apply them one after the other.
         return CustomizedOptimizer._apply_sparse_duplicate_indices(self, grad, var)
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> Any:
@@ -208,7 +217,7 @@ class OptimizerByAddress(CustomizedOptimizer):
 
 
 def scalar(value: Any) -> tf.Tensor:
-    """Return a hyper-parameter as a float32 scalar, as the ops that update rows require."""
+    """Return a hyper-parameter as a float32 scalar. The ops that update rows require this type and shape."""
     number = tf.cast(value, tf.float32)
     return number if number.shape.rank == 0 else tf.reshape(number, [])
 
@@ -223,27 +232,27 @@ def unique_name(name: str) -> str:
 
 
 def require_expansion(function: str, instead: str) -> None:
-    """Raise ``OptimizerError`` if tables do not expand, as rows then have no handles."""
+    """Raise ``OptimizerError`` if tables do not expand, because rows then have no handles."""
     if not Process.current().configuration.use_dynamic_expansion:
         raise OptimizerError("{} is not compatible with this program, because it requires dynamic expansion mode, "
                              "asc.init(use_dynamic_expansion=True). Use {}".format(function, instead))
 
 
 def refuse_expansion(function: str, instead: str) -> None:
-    """Raise ``OptimizerError`` if tables expand, as they then have no variable."""
+    """Raise ``OptimizerError`` if tables expand, because tables then have no variable."""
     if Process.current().configuration.use_dynamic_expansion:
         raise OptimizerError("{} is not compatible with dynamic expansion mode, asc.init(use_dynamic_expansion=True), "
                              "whose tables have no variable. Use {}".format(function, instead))
 
 
 def is_table_variable(variable: Any) -> bool:
-    """Return whether a variable holds the device rows of a table."""
+    """Return whether a variable contains the device rows of a table."""
     initial = getattr(variable, "initial_value", None)
     return isinstance(initial, tf.Tensor) and initial.op.type == "AscTableInit"
 
 
 def table_of(variable: tf.Variable) -> Table:
-    """Return the table whose device rows a variable holds. Raises ``OptimizerError``."""
+    """Return the table whose device rows a variable contains. Raise ``OptimizerError`` for other variables."""
     for table in GraphState.of(variable.graph).tables.values():
         if table.variable is variable:
             return table
@@ -255,7 +264,7 @@ def note_slots(optimizer: tf.compat.v1.train.Optimizer, variables: Iterable[Any]
 
     Args:
         optimizer: an optimizer that has applied gradients.
-        variables: the variables that it updates; dense variables are ignored.
+        variables: variables that the optimizer updates. Dense variables are ignored.
 
     Raises:
         RuntimeError: there is a new slot variable, and the pipeline has started.
@@ -271,7 +280,7 @@ def note_slots(optimizer: tf.compat.v1.train.Optimizer, variables: Iterable[Any]
 
 
 def _require_open(optimizer: tf.compat.v1.train.Optimizer, table: tf.Variable, slot: str) -> None:
-    """Raise ``CallOrderError`` if it is too late for a new slot variable of a table."""
+    """Raise ``CallOrderError`` if the pipeline has started, because slot variables cannot be added after the start."""
     if is_started(table.graph):
         raise CallOrderError("Optimizer {!r} was applied to table {!r} after the pipeline had started, so its slot "
                              "variable {!r} cannot be added. Apply gradients before the first run of a session".format(
@@ -279,12 +288,14 @@ def _require_open(optimizer: tf.compat.v1.train.Optimizer, table: tf.Variable, s
 
 
 def has_unique_indices(grad: tf.IndexedSlices) -> bool:
-    """Return whether a gradient has each row once: it is the sum over a table's lookups, perhaps with changed values.
+    """Return whether a gradient has each row once.
+
+    A sum over a table's lookups has each row once, even if its values were changed.
     """
     return sums_each_row(origin_of(grad.indices))
 
 
 def is_started(graph: tf.Graph) -> bool:
-    """Return whether the pipeline of a graph has started, which fixes the width of its tables' rows."""
+    """Return whether the pipeline of a graph has started. After the start, the width of rows cannot change."""
     state = GraphState.known(graph)
     return state is not None and state.started

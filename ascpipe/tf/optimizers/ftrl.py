@@ -20,14 +20,14 @@ OPTIONS = {
 
 
 class CustomizedFtrl(CustomizedOptimizer, tf.compat.v1.train.FtrlOptimizer):
-    """TensorFlow's FTRL for tables, with slots ``accum`` and ``linear``."""
+    """TensorFlow's FTRL for tables, with the slots ``accum`` and ``linear``."""
 
     def _create_table_slots(self, table: tf.Variable) -> None:
         self._table_slot(table, self._initial_accumulator_value, "accum", self._accum_name or self._name + "/accum")
         self._table_slot(table, 0.0, "linear", self._linear_name or self._name + "/linear")
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
-        if var.dtype.base_dtype != tf.float32:  # not a table
+        if var.dtype.base_dtype != tf.float32:  # the variable is not a table
             return super()._apply_sparse(grad, var)
         return native.ops().asc_apply_ftrl(
             rows=var, accum=self.get_slot(var, "accum"), linear=self.get_slot(var, "linear"),
@@ -43,13 +43,13 @@ def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: s
     """Create FTRL.
 
     Args:
-        learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
-        use_locking: whether updates of a variable exclude each other.
-        name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
-        learning_rate_power: in [-2147483647, 0], by default -0.5.
-        initial_accumulator_value: in (0, 1], by default 0.1.
-        l1_regularization_strength, l2_regularization_strength, l2_shrinkage_regularization_strength: in [0, 1e4], by
-            default 0.
+        learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
+        use_locking: True to use a lock for updates of a variable.
+        name: 1 to 200 characters. The name of the optimizer is ``<name>_<count>``.
+        learning_rate_power: number in [-2147483647, 0]. The default is -0.5.
+        initial_accumulator_value: number in (0, 1]. The default is 0.1.
+        l1_regularization_strength, l2_regularization_strength, l2_shrinkage_regularization_strength: numbers in [0,
+            1e4]. The default is 0.
         accum_name, linear_name: names of the slot variables, 1 to 255 characters.
 
     Raises:

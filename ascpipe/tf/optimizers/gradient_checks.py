@@ -1,7 +1,7 @@
-"""Refuses gradients of tables that do not come from this step's lookups, for every optimizer.
+"""Checks that refuse gradients of tables that are not computed from lookups of the same step.
 
-A row has a position in the variable for one step only. A dense gradient, or a gradient kept from another step, would
-change rows of other keys without an error.
+They apply to every optimizer. The position of a row in the variable is valid only in one step. A dense gradient, or a
+gradient of another step, would change rows of other keys without an error.
 """
 from typing import Any, Iterable, List, Optional, Set, Tuple
 
@@ -24,12 +24,12 @@ _OVER_RANKS = (". If gradients of several ranks are reduced, as by hvd.Distribut
 
 
 def require_of_the_step(state: GraphState, optimizer: str, pairs: Iterable[Tuple[Any, Any]]) -> None:
-    """Raise ``TableUseError`` if a gradient of a table does not come from its training lookups.
+    """Raise ``TableUseError`` if a gradient of a table is not computed from the training lookups of the table.
 
     Args:
         state: state of the graph of the tables.
         optimizer: name of the optimizer.
-        pairs: gradients, and the variables to apply them to.
+        pairs: pairs of a gradient and the variable to which it is applied.
     """
     tables = {id(table.variable): table for table in state.tables.values()}
     for gradient, target in pairs:
@@ -59,13 +59,16 @@ def _require(state: GraphState, optimizer: str, table: Table, gradient: Any) -> 
 
 
 def _refusal_reason(state: GraphState, table: Table, origin: tf.Tensor) -> Optional[str]:
-    """Return why row numbers do not come from the training lookups of a table; None if they do."""
+    """Return the reason why row numbers are not valid for a table.
+
+    Return None if training lookups of the table returned the row numbers.
+    """
     slots = slots_summed_by(origin)
     if slots is None:
         return ("a gradient whose row numbers come from {!r} (op {}), not from the gradient of this step's lookups. "
                 "Row numbers are valid only within one step, so they cannot be kept, fed, computed or received from "
                 "another process{}{}{}".format(origin.name, origin.op.type, _NOTHING, _WRITE, _OVER_RANKS))
-    sources = origins_of(slots)  # within the branch of a conditional, a tensor has another name
+    sources = origins_of(slots)  # a tensor has another name within the branch of a conditional
     for (name, channel), lookup in state.lookups.items():
         theirs = lookup.places if isinstance(lookup, ExpansionLookup) else lookup.plan[0]
         if all(theirs is source for source in sources):
@@ -77,14 +80,15 @@ def _refusal_reason(state: GraphState, table: Table, origin: tf.Tensor) -> Optio
 
 
 def _is_of_local_rows(state: GraphState, table: Table, gradient: tf.Tensor) -> bool:
-    """Return whether a tensor is computed from the batch's rows of an expansion table, or from their gradient."""
+    """Return whether a tensor is computed from the batch's rows of an expansion table or from their gradient.
+    """
     lookup = state.lookups.get((table.table_name, TRAIN))
     if not isinstance(lookup, ExpansionLookup):
         return False
     ends = {lookup.local.op, lookup.handles.op, lookup.places.op}
     seen: Set[tf.Operation] = set()
     layer: List[tf.Operation] = [gradient.op]
-    while layer:  # breadth first: usually one of the nearest ops decides
+    while layer:  # breadth first, because one of the nearest ops usually matches
         for op in layer:
             if op in ends or (op.type == SUM and any(lookup.places is each for each in origins_of(op.inputs[0]))):
                 return True

@@ -1,4 +1,4 @@
-"""Gradient descent for the rows of a batch: ``w -= lr * (g + weight_decay * w)``."""
+"""Gradient descent for the rows of a batch. Formula: ``w -= lr * (g + weight_decay * w)``."""
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -13,8 +13,9 @@ class CustomizedGradientDescent(base.CustomizedOptimizer, tf.compat.v1.train.Gra
     """TensorFlow's gradient descent for tables, without slots.
 
     Args:
-        learning_rate, use_locking, name: as TensorFlow's optimizer.
-        weight_decay: multiple of a row that is added to its gradient, for rows of the batch. None: no decay.
+        learning_rate, use_locking, name: the same as in TensorFlow's optimizer.
+        weight_decay: factor of the weight decay for rows of the batch, or None for no decay. The product of the factor
+            and a row is added to the gradient of the row.
     """
 
     def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent",
@@ -24,9 +25,9 @@ class CustomizedGradientDescent(base.CustomizedOptimizer, tf.compat.v1.train.Gra
 
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
         if self._weight_decay is None and not base.has_unique_indices(grad):
-            # TensorFlow's method applies repeated rows one after the other, in order.
+            # TensorFlow's method applies the gradients of a repeated row one after the other, in order.
             return internals.apply_repeated_as(tf.compat.v1.train.GradientDescentOptimizer, self, grad, var)
-        return super()._apply_sparse_duplicate_indices(grad, var)  # sums repeated rows, so that a row decays once
+        return super()._apply_sparse_duplicate_indices(grad, var)  # repeated rows are summed, so that a row decays once
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
         return native.ops().asc_apply_gradient_descent(
@@ -40,7 +41,8 @@ class CustomizedGradientDescent(base.CustomizedOptimizer, tf.compat.v1.train.Gra
 
 
 class CustomizedGradientDescentByAddress(base.OptimizerByAddress, CustomizedGradientDescent):
-    """Gradient descent for expansion tables; without decay, bit-equal to ``CustomizedGradientDescent``."""
+    """Gradient descent for expansion tables. Without decay, results are bitwise equal to ``CustomizedGradientDescent``.
+    """
 
     def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:
         return native.ops().asc_apply_gradient_descent_by_address(
@@ -56,11 +58,11 @@ def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: s
     """Create gradient descent.
 
     Args:
-        learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
-        use_locking: whether updates of a variable exclude each other.
-        name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
-        use_fusion_optim: without effect: one op always updates the rows of a table.
-        weight_decay: in [1e-5, 1e-2], or None.
+        learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
+        use_locking: True to use a lock for updates of a variable.
+        name: 1 to 200 characters. The name of the optimizer is ``<name>_<count>``.
+        use_fusion_optim: has no effect, because one op always updates the rows of a table.
+        weight_decay: float in [1e-5, 1e-2], or None.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, or dynamic expansion mode is on.
@@ -74,13 +76,15 @@ def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: s
 @checked(learning_rate=base.LearningRate(), weight_decay=Float(0.0, 1.0), use_locking=boolean(), name=Text(1, 200))
 def create_hash_optimizer_by_addr(learning_rate: Any, weight_decay: float = 0.0001, use_locking: bool = False,
                                   name: str = "GradientDescentByAddr") -> CustomizedGradientDescentByAddress:
-    """Create gradient descent for expansion tables; pairs are (gradient of local rows, handles).
+    """Create gradient descent for expansion tables.
+
+    Pass pairs (gradient of local rows, handles) to ``apply_gradients``.
 
     Args:
-        learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
-        weight_decay: in [0, 1].
-        use_locking: without effect.
-        name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
+        learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
+        weight_decay: float in [0, 1].
+        use_locking: has no effect.
+        name: 1 to 200 characters. The name of the optimizer is ``<name>_<count>``.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, or dynamic expansion mode is off.

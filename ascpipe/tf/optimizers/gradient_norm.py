@@ -1,8 +1,8 @@
-"""Computes the global norm of gradients as TensorFlow does: each occurrence of a key counts separately.
+"""Global norm of gradients in which each occurrence of a key is counted separately, as in TensorFlow.
 
 The gradient of a table's lookups has each row once. TensorFlow's gradient of ``embedding_lookup`` has a row for each
-occurrence of an id, so its norm differs. ``tf.clip_by_global_norm`` uses the norm of the summed rows in programs of the
-incumbent. In other programs, it reads occurrences, too (``occurrences.py``).
+occurrence of an id, so its norm differs. In programs for Rec SDK, ``tf.clip_by_global_norm`` uses the norm of the
+summed rows. In other programs, ``tf.clip_by_global_norm`` also reads occurrences (``occurrences.py``).
 """
 import collections.abc
 import logging
@@ -22,18 +22,19 @@ _log = logging.getLogger(__name__)
 
 
 def global_norm(t_list: Sequence[Any], name: Optional[str] = None) -> tf.Tensor:
-    """Return ``tf.linalg.global_norm``, with each occurrence of a key counted separately in gradients of tables.
+    """Return the global norm of gradients. In gradients of tables, each occurrence of a key is counted separately.
 
-    Occurrences that train no row do not count: padding keys, and keys that are not admitted. Gradients of tables may be
-    gated, or multiplied or divided by scalars, for example for loss scaling. If a gradient was changed otherwise, its
-    values are used as they are. In programs of the incumbent, these values have each row once, and a warning is logged.
+    Occurrences that train no row are not counted. These are occurrences of padding keys, and of keys that are not
+    admitted. Gradients of tables may be gated, or multiplied or divided by scalars, for example for loss scaling. If a
+    gradient was changed by another op, its values are used without a correction. In programs for Rec SDK, these values
+    have each row once, and a warning is logged.
 
     Args:
-        t_list: tensors, IndexedSlices or None, which is ignored.
+        t_list: list of tensors, IndexedSlices and None. None is ignored.
         name: name of the op.
 
     Returns:
-        float scalar.
+        The norm, a float scalar.
 
     Raises:
         TypeError: ``t_list`` is not a sequence.
@@ -46,16 +47,18 @@ def global_norm(t_list: Sequence[Any], name: Optional[str] = None) -> tf.Tensor:
 
 def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Optional[tf.Tensor] = None,
                         name: Optional[str] = None) -> Tuple[List[Any], tf.Tensor]:
-    """Clip gradients as ``tf.clip_by_global_norm`` does in a program with ``embedding_lookup``, by ``global_norm``.
+    """Clip gradients by ``global_norm``.
+
+    Results equal ``tf.clip_by_global_norm`` in a program with ``embedding_lookup``.
 
     Args:
-        t_list: gradients, as for ``global_norm``.
-        clip_norm: float scalar above 0, number or tensor: maximum norm after clipping.
-        use_norm: the norm of the gradients, if it is known.
+        t_list: gradients, as in ``global_norm``.
+        clip_norm: maximum norm after clipping, a float above 0 or a scalar tensor.
+        use_norm: norm of the gradients, or None to compute the norm.
         name: name of the ops.
 
     Returns:
-        The clipped gradients, and their norm before clipping. Gradients of tables still have each row once.
+        The clipped gradients, and the norm before clipping. Gradients of tables still have each row once.
 
     Raises:
         TypeError: ``t_list`` is not a sequence.
@@ -73,7 +76,7 @@ def _checked(t_list: Sequence[Any]) -> List[Any]:
 
 
 def _half_square(gradient: Any) -> tf.Tensor:
-    """Return half of the squared norm of one gradient, as ``tf.nn.l2_loss`` does."""
+    """Return half of the squared norm of one gradient, like ``tf.nn.l2_loss``."""
     if not isinstance(gradient, tf.IndexedSlices):
         return tf.nn.l2_loss(tf.convert_to_tensor(gradient))
     if not has_unique_indices(gradient):
@@ -82,7 +85,7 @@ def _half_square(gradient: Any) -> tf.Tensor:
     _warn_of_ranks(summing.graph)
     factors = factors_of(gradient.values, summing)
     if factors is None:
-        if not Process.current().is_plain:  # in plain programs, this op is later rewired to read occurrences
+        if not Process.current().is_plain:  # in programs of ascpipe.tf, this op is later rewired to read occurrences
             _log.warning("global_norm: the gradient %r of a table was changed by more than a scalar factor, so each of "
                          "its rows counts once in the norm, even if its key occurs several times in the batch",
                          summing.name)

@@ -1,4 +1,4 @@
-"""Lazy Adam: updates only the rows of a batch, with TensorFlow's formulas.
+"""Lazy Adam, which updates only the rows of a batch with TensorFlow's formulas.
 
 ``m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; w -= lr * sqrt(1-b2^t)/(1-b1^t) * m / (sqrt(v) + epsilon)``
 """
@@ -10,28 +10,28 @@ from ascpipe.tf.optimizers import base
 from ascpipe.tf.running import native
 from ascpipe.tf.validation import Float, Text, boolean, checked
 
-#: Names of the slots in the incumbent.
+#: Names of the slots in Rec SDK.
 _OTHER_NAMES = {"momentum": "m", "velocity": "v"}
 
 
 class CustomizedLazyAdam(base.CustomizedOptimizer, tf.compat.v1.train.AdamOptimizer):
-    """Lazy Adam for tables, with slots ``m`` (momentum) and ``v`` (velocity).
+    """Lazy Adam for tables, with the slots ``m`` (momentum) and ``v`` (velocity).
 
-    The formula is the one of ``tf.contrib.opt.LazyAdamOptimizer``, with exact square roots.
+    The formula is the formula of ``tf.contrib.opt.LazyAdamOptimizer``, with exact square roots.
 
     Attributes:
-        _lr: learning rate, named as in TensorFlow's Adam. Programs may replace it; it is read when gradients are
-            applied.
+        _lr: learning rate. TensorFlow's Adam has the same attribute. Programs may replace it. It is read when gradients
+            are applied.
     """
 
     _lr: Any = None
 
     def get_slot(self, var: tf.Variable, name: str) -> tf.Variable:
-        """Return a slot variable. ``momentum`` is an alias of ``m``, and ``velocity`` of ``v``."""
+        """Return a slot variable. ``momentum`` is an alias of ``m``, and ``velocity`` is an alias of ``v``."""
         return super().get_slot(var, _OTHER_NAMES.get(name, name))
 
     def _create_table_slots(self, table: tf.Variable) -> None:
-        # beta1^t and beta2^t; TensorFlow creates them with the first dense variable, which may not exist.
+        # Create beta1^t and beta2^t. TensorFlow creates them with the first dense variable, which may not exist.
         self._create_non_slot_variable(initial_value=self._beta1, name="beta1_power", colocate_with=table)
         self._create_non_slot_variable(initial_value=self._beta2, name="beta2_power", colocate_with=table)
         self._table_slot(table, 0.0, "m", self._name + "/momentum")
@@ -50,7 +50,10 @@ class CustomizedLazyAdam(base.CustomizedOptimizer, tf.compat.v1.train.AdamOptimi
 
 
 class CustomizedLazyAdamByAddress(base.OptimizerByAddress, CustomizedLazyAdam):
-    """Lazy Adam for expansion tables, bit-equal to ``CustomizedLazyAdam``. A home row is [embedding | m | v]."""
+    """Lazy Adam for expansion tables. Results are bitwise equal to ``CustomizedLazyAdam``.
+
+    A home row is [embedding | m | v].
+    """
 
     def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:
         return native.ops().asc_apply_lazy_adam_by_address(handles=handles, grad=gradient, **self._numbers())
@@ -68,12 +71,12 @@ def create_hash_optimizer(learning_rate: Any = 0.001, beta1: float = 0.9, beta2:
     """Create Lazy Adam.
 
     Args:
-        learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
+        learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
         beta1: decay of the momentum, in (0, 1).
         beta2: decay of the velocity, in [0, 1].
-        epsilon: in (0, 1].
-        name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
-        use_fusion_optim: without effect: one op always updates the rows of a table.
+        epsilon: float in (0, 1].
+        name: 1 to 200 characters. The name of the optimizer is ``<name>_<count>``.
+        use_fusion_optim: has no effect, because one op always updates the rows of a table.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, or dynamic expansion mode is on.
@@ -86,9 +89,9 @@ def create_hash_optimizer(learning_rate: Any = 0.001, beta1: float = 0.9, beta2:
 def create_hash_optimizer_by_address(learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                                      epsilon: float = 1e-8,
                                      name: str = "LazyAdamByAddress") -> CustomizedLazyAdamByAddress:
-    """Create Lazy Adam for expansion tables; pairs are (gradient of local rows, handles).
+    """Create Lazy Adam for expansion tables. Pass pairs (gradient of local rows, handles) to ``apply_gradients``.
 
-    Args: as ``create_hash_optimizer``.
+    The arguments are the same as in ``create_hash_optimizer``.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, or dynamic expansion mode is off.

@@ -1,7 +1,7 @@
-"""Optimizers for tables under plain names, with TensorFlow's arguments and defaults.
+"""Optimizers of ``ascpipe.tf.optimizers``, with TensorFlow's arguments and defaults.
 
-Each updates rows in variables or, with ``init(use_dynamic_expansion=True)``, rows of tables that grow. Without
-``var_list``, it trains what a TensorFlow optimizer would train, and the tables.
+An optimizer updates rows in variables. With ``init(use_dynamic_expansion=True)``, it updates rows of tables that grow.
+Without ``var_list``, an optimizer trains all trainable variables and all tables.
 """
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -25,7 +25,7 @@ class _TrainsTables(tf.compat.v1.train.Optimizer):
     """Mixin that trains tables by default. ``apply_gradients`` accepts the pairs of ``compute_gradients``."""
 
     def compute_gradients(self, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any) -> List[Tuple[Any, Any]]:
-        """Compute gradients as TensorFlow does.
+        """Compute gradients like TensorFlow.
 
         ``var_list`` may contain ``table_variables()``. None means all trainable variables and all tables.
         """
@@ -74,16 +74,17 @@ class _Ftrl(_TrainsTables, CustomizedFtrl):
 @checked(**RULES)
 def LazyAdam(learning_rate: Any = 0.001, *, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,  # noqa: N802
              name: str = "LazyAdam") -> CustomizedOptimizer:
-    """Create Adam that updates only the rows of a batch, with the formula of ``tf.contrib.opt.LazyAdamOptimizer``.
+    """Create an Adam optimizer that updates only the rows of a batch.
 
-    Results differ from ``tf.train.AdamOptimizer``, which updates all rows in each step.
+    The formula is the formula of ``tf.contrib.opt.LazyAdamOptimizer``. Results differ from ``tf.train.AdamOptimizer``,
+    because that optimizer updates all rows in each step.
 
     Args:
-        learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
+        learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
         beta1: decay of the momentum, in (0, 1).
         beta2: decay of the velocity, in [0, 1].
-        epsilon: in (0, 1].
-        name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
+        epsilon: float in (0, 1].
+        name: 1 to 200 characters. The name of the optimizer is ``<name>_<count>``.
 
     Returns:
         A ``tf.compat.v1.train.Optimizer``. Without ``var_list``, it trains all trainable variables and all tables.
@@ -99,12 +100,12 @@ def LazyAdam(learning_rate: Any = 0.001, *, beta1: float = 0.9, beta2: float = 0
 @checked(initial_accumulator_value=Number(0.0, 1.0, open_low=True), **_COMMON)
 def Adagrad(learning_rate: Any, *, initial_accumulator_value: float = 0.1,  # noqa: N802
             name: str = "Adagrad") -> CustomizedOptimizer:
-    """Create Adagrad, as ``tf.compat.v1.train.AdagradOptimizer``.
+    """Create an Adagrad optimizer like ``tf.compat.v1.train.AdagradOptimizer``.
 
     Args:
-        learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
-        initial_accumulator_value: in (0, 1].
-        name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
+        learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
+        initial_accumulator_value: number in (0, 1].
+        name: 1 to 200 characters. The name of the optimizer is ``<name>_<count>``.
 
     Returns:
         A ``tf.compat.v1.train.Optimizer``. Without ``var_list``, it trains all trainable variables and all tables.
@@ -120,12 +121,15 @@ def Adagrad(learning_rate: Any, *, initial_accumulator_value: float = 0.1,  # no
 @checked(weight_decay=Number(0.0, 1.0, optional=True), **_COMMON)
 def GradientDescent(learning_rate: Any, *, weight_decay: Optional[float] = None,  # noqa: N802
                     name: str = "GradientDescent") -> CustomizedOptimizer:
-    """Create gradient descent, as ``tf.compat.v1.train.GradientDescentOptimizer``, with optional weight decay.
+    """Create a gradient descent optimizer like ``tf.compat.v1.train.GradientDescentOptimizer``.
+
+    Weight decay is optional.
 
     Args:
-        learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
-        weight_decay: multiple of a row that is added to its gradient, for rows of the batch, in [0, 1]. None: no decay.
-        name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
+        learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
+        weight_decay: factor of the weight decay for rows of the batch, in [0, 1], or None for no decay. The product of
+            the factor and a row is added to the gradient of the row.
+        name: 1 to 200 characters. The name of the optimizer is ``<name>_<count>``.
 
     Returns:
         A ``tf.compat.v1.train.Optimizer``. Without ``var_list``, it trains all trainable variables and all tables.
@@ -142,19 +146,19 @@ def GradientDescent(learning_rate: Any, *, weight_decay: Optional[float] = None,
 def Ftrl(learning_rate: Any, *, learning_rate_power: float = -0.5, initial_accumulator_value: float = 0.1,  # noqa: N802
          l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0,
          l2_shrinkage_regularization_strength: float = 0.0, name: str = "Ftrl") -> CustomizedOptimizer:
-    """Create FTRL, as ``tf.compat.v1.train.FtrlOptimizer``. It does not support tables that grow.
+    """Create an FTRL optimizer like ``tf.compat.v1.train.FtrlOptimizer``. It does not support tables that grow.
 
-    Square roots are exact; TensorFlow approximates them. With l1 regularization, rows that are pulled near zero differ
-    from TensorFlow's by up to 1e-4 of their value, 1e-7 absolute.
+    Square roots are exact, but TensorFlow approximates square roots. With l1 regularization, rows near zero differ from
+    TensorFlow's rows by up to 1e-4 of their value, 1e-7 absolute.
 
     Args:
-        learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
-        learning_rate_power: in [-2147483647, 0].
-        initial_accumulator_value: in (0, 1].
+        learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
+        learning_rate_power: number in [-2147483647, 0].
+        initial_accumulator_value: number in (0, 1].
         l1_regularization_strength: in [0, 1e4].
         l2_regularization_strength: in [0, 1e4].
         l2_shrinkage_regularization_strength: in [0, 1e4].
-        name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
+        name: 1 to 200 characters. The name of the optimizer is ``<name>_<count>``.
 
     Returns:
         A ``tf.compat.v1.train.Optimizer``. Without ``var_list``, it trains all trainable variables and all tables.

@@ -1,4 +1,4 @@
-"""``create_table``: a sparse table, whose device rows are a TensorFlow variable."""
+"""``create_table`` of ``mx_rec``, which creates a sparse table and the variable for its device rows."""
 import inspect
 import logging
 import os
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 MAX_DIM = 8192
 
-#: The incumbent uses this name for merged tables.
+#: Rec SDK uses this prefix for merged tables.
 _RESERVED_PREFIX = "mergeable_table"
 
 
@@ -87,38 +87,43 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
                  fusion_optimizer_var: bool = True, hashtable_threshold: int = 0, **older: Any) -> Table:
     """Create a sparse table in the default graph.
 
-    If a pipeline of another graph has a table of this name, both are the same table with the same rows. Sizes, dim and
-    key_dtype must be equal. A table with a new name is added to that pipeline.
+    If a pipeline of another graph has a table with this name, the two tables share their rows. Sizes, dim and key_dtype
+    must be equal. A table with a new name is added to that pipeline.
 
     Args:
         key_dtype: tf.int64 or tf.int32.
         dim: length of a row, int or TensorShape of one number, in [1, 8192].
-        name: 1 to 100 of the characters 0-9 A-Z a-z _ and . ; dots are removed, and the rest must be unique.
+        name: 1 to 100 characters from 0-9, A-Z, a-z, underscore and dot. ascpipe removes the dots. The resulting name
+            must be unique.
         emb_initializer: instance of a TF1 or TF2 initializer class. The initial row of a key depends only on the key
-            and the seed, by default the table's name and the graph's seed. For a class other than constant, uniform,
-            normal and variance scaling, a pool of rows is sampled now, from which keys pick by hash.
-        device_vocabulary_size: rows on the device, in [1, 1e9], at least the distinct keys of a batch. Without host
-            rows, it is the maximum number of keys.
-        host_vocabulary_size: maximum number of keys, in [0, 1e9] and not below device_vocabulary_size; each has a row
-            in host memory, with its optimizer slots. 0: rows are on the device only. With several ranks, the three
-            sizes are totals over ranks. In dynamic expansion mode they have no effect, because the table grows.
-        ssd_vocabulary_size: additional rows on disk, in [0, 1e9]. A row is read into host memory before its step, and
-            written to disk if there is no room.
-        ssd_data_path: directories for these rows, on one disk each. The files have no names and end with the run.
+            and the seed. The default seed is computed from the table's name and the graph's seed. For a class other
+            than constant, uniform, normal and variance scaling, ``create_table`` samples a pool of rows. The hash of a
+            key selects the initial row from the pool.
+        device_vocabulary_size: rows on the device, in [1, 1e9]. The size must be at least the number of distinct keys
+            of a batch. Without host rows, the size is the maximum number of keys.
+        host_vocabulary_size: maximum number of keys, in [0, 1e9]. Each key has a row in host memory, with its optimizer
+            slots. With 0, rows are only on the device. Another value must be at least ``device_vocabulary_size``. With
+            several ranks, the three sizes are totals over ranks. In dynamic expansion mode, the three sizes have no
+            effect, because the table grows.
+        ssd_vocabulary_size: additional rows on disk, in [0, 1e9]. A row is read into host memory before the step that
+            needs it. Rows are written to disk if host memory has no free row.
+        ssd_data_path: directories for rows on disk, each on a different disk. The files have no names, and are deleted
+            at the end of the run.
         init_param: factor of the initial values, in [-10, 10].
-        padding_keys: int or list of ints: keys whose rows are never updated. Requires ``padding_keys_mask=True`` and a
-            ``padding_keys_len``, whose value has no effect.
-        enable_merge: checked, without effect: tables are never merged.
-        is_dp: without effect: each rank has a shard of every table, which trains like a full copy.
-        all2all_gradients_op: with several ranks, whether the gradient of a row is the sum or the average over ranks.
-        shard_num, fusion_optimizer_var, hashtable_threshold: checked, without effect.
-        older: arguments of other versions, such as ``optimizer_list`` and ``mode``; ignored with a warning.
+        padding_keys: int or list of ints, keys whose rows are never updated. ``padding_keys_mask=True`` and
+            ``padding_keys_len`` are then required. The value of ``padding_keys_len`` has no effect.
+        enable_merge: is checked, but has no effect, because tables are never merged.
+        is_dp: has no effect. Each rank has a shard of every table, and training has the same result as with full
+            copies.
+        all2all_gradients_op: selects the sum or the average over ranks as the gradient of a row.
+        shard_num, fusion_optimizer_var, hashtable_threshold: are checked, but have no effect.
+        older: arguments of other versions, such as ``optimizer_list`` and ``mode``. They are ignored with a warning.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, or the name is taken or reserved.
         EnvironmentError: ``init`` was not called, or the start of this graph's pipeline was requested.
-        RuntimeError: ``enable_merge`` without dynamic expansion mode.
-        TypeError: an unknown argument is spelled almost like a known one.
+        RuntimeError: ``enable_merge`` is True without dynamic expansion mode.
+        TypeError: the name of an unknown argument is similar to the name of a known argument.
     """
     process = Process.current()
     ignore("create_table", _ARGUMENTS, older)
@@ -178,7 +183,7 @@ _ARGUMENTS = tuple(inspect.signature(create_table).parameters)[:-1]
 
 
 def _number(process: Process, name: str, before: Sequence[str]) -> int:
-    """Return the number of a table. ``before``: names of the earlier tables of its graph."""
+    """Return the number of a table. ``before`` contains the names of the earlier tables of the graph."""
     known = {} if process.pipeline is None else {
         other: table.shape.number for other, table in process.pipeline.tables.items()}
     for graph in process.deferred.graphs():
@@ -197,7 +202,7 @@ def _require_consistent(name: str, device: int, host: int, ssd: int) -> None:
 
 
 def _directories(table: str, paths: Sequence[str], row_bytes: int) -> Tuple[str, ...]:
-    """Return absolute paths of directories for the rows of a table, after creating a file in each as a test."""
+    """Return absolute paths of directories for the rows of a table. A test file is created in each directory."""
     found = []
     for path in paths:
         directory = os.path.abspath(path)
@@ -242,8 +247,8 @@ def _padding_keys(keys: Union[int, Sequence[int], None]) -> Tuple[int, ...]:
 
 
 def _device_rows(graph: tf.Graph, shape: TableShape, collection: str) -> tf.Variable:
-    """Create the variable: a ref variable, without the program's variable scope, partitioner and custom getter."""
-    # The name of a table may begin with an underscore; the name of an op may not.
+    """Create the ref variable of a table without the program's variable scope, partitioner and custom getter."""
+    # The name of a table may begin with an underscore, but the name of an op may not.
     name = "table" + shape.name if shape.name.startswith("_") else shape.name
     with outside_scopes(graph):
         return variables.RefVariable(

@@ -1,7 +1,8 @@
-"""Dense variables of several ranks: gradients are averaged, and initial values are broadcast.
+"""Training of dense variables on several ranks, with averaged gradients and broadcast initial values.
 
-Horovod's own functions would treat tables as dense variables: they would gather row numbers that mean nothing on other
-ranks, and copy the rows of one rank to all shards. These functions do not touch tables. With one rank, they do nothing.
+Horovod's functions would treat tables as dense variables. They would gather row numbers that are not valid on other
+ranks, and copy the rows of one rank to all shards. The functions of this module do not change tables. With one rank,
+these functions have no effect.
 """
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
@@ -13,7 +14,7 @@ from ascpipe.tf.graph.stand_ins import StandIns
 from ascpipe.tf.running.horovod import Started, joined
 from ascpipe.tf.validation import Instance, Integer, Text, checked
 
-#: Maximum size of a fused tensor, as in Horovod. A larger gradient is averaged alone.
+#: Maximum size of a fused tensor, as in Horovod. A larger gradient is averaged separately.
 PACKED_BYTES = 1 << 26
 
 MAX_RANK = 4094
@@ -22,20 +23,20 @@ MAX_RANK = 4094
 class DistributedOptimizer(tf.compat.v1.train.Optimizer):
     """Optimizer that averages gradients of dense variables over ranks, and leaves gradients of tables unchanged.
 
-    Gradients of one dtype are averaged together, up to ``PACKED_BYTES``. Ranks wait for the network once, and the order
-    of sums does not depend on timing, unlike with Horovod's fusion. Owners of keys sum the gradients of tables
-    (``all2all_gradients_op`` of ``create_table``). The optimizer starts Horovod if it does not run. All ranks must make
-    the same calls in the same order::
+    Gradients of one dtype are averaged together, up to ``PACKED_BYTES``. A group of gradients needs only one exchange.
+    Unlike with Horovod's fusion, the order of sums does not depend on timing. Owners of keys sum the gradients of
+    tables (``all2all_gradients_op`` of ``create_table``). The optimizer starts Horovod if Horovod does not run. All
+    ranks must make the same calls in the same order::
 
         optimizer = ascpipe.tf.DistributedOptimizer(tf.train.AdamOptimizer(0.001))
         train_op = optimizer.minimize(loss, var_list=dense_variables)
 
     Args:
-        optimizer: computes and applies gradients.
-        name: name of the ops, by default of ``optimizer``.
+        optimizer: optimizer that computes and applies gradients.
+        name: name of the ops. It defaults to the name of ``optimizer``.
 
     Raises:
-        HorovodMissingError, RanksError: Horovod is not installed, or does not start.
+        HorovodMissingError, RanksError: Horovod is not installed or does not start.
     """
 
     @checked(optimizer=Instance(tf.compat.v1.train.Optimizer), name=Text(1, 255, optional=True))
@@ -45,7 +46,7 @@ class DistributedOptimizer(tf.compat.v1.train.Optimizer):
         self._joined = joined()
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> List[Tuple[Any, tf.Variable]]:
-        """Return the averaged pairs (gradient, variable) of the optimizer."""
+        """Return the pairs (gradient, variable) of the optimizer with averaged gradients."""
         pairs = self._optimizer.compute_gradients(*args, **kwargs)
         if self._joined is None:
             return pairs
@@ -57,7 +58,7 @@ class DistributedOptimizer(tf.compat.v1.train.Optimizer):
 
     def apply_gradients(self, grads_and_vars: Iterable[Tuple[Any, tf.Variable]], *args: Any,
                         **kwargs: Any) -> tf.Operation:
-        """Apply gradients by the optimizer, without averaging."""
+        """Apply gradients with the optimizer, without averaging."""
         return self._optimizer.apply_gradients(grads_and_vars, *args, **kwargs)
 
     def get_slot(self, var: tf.Variable, name: str) -> Optional[tf.Variable]:
@@ -75,12 +76,13 @@ class DistributedOptimizer(tf.compat.v1.train.Optimizer):
 
 @checked(root_rank=Integer(0, MAX_RANK))
 def broadcast_global_variables(root_rank: int = 0) -> tf.Operation:
-    """Return an op that copies one rank's variables to all ranks, except rows of tables and their optimizer slots.
+    """Return an op that copies the dense variables of one rank to all ranks.
 
-    It starts Horovod if it does not run. Call it after all variables are created.
+    Rows of tables and their optimizer slots are not copied. The function starts Horovod if Horovod does not run. Call
+    the function after all variables are created.
 
     Raises:
-        HorovodMissingError, RanksError: Horovod is not installed, or does not start.
+        HorovodMissingError, RanksError: Horovod is not installed or does not start.
     """
     horovod = joined()
     if horovod is None:
@@ -91,10 +93,12 @@ def broadcast_global_variables(root_rank: int = 0) -> tf.Operation:
 
 
 class BroadcastGlobalVariablesHook(tf.estimator.SessionRunHook):
-    """Hook that runs ``broadcast_global_variables`` in each new session, so that ranks are equal after a restore.
+    """Hook that runs ``broadcast_global_variables`` in each new session.
+
+    Dense variables of all ranks are then equal after a restore.
 
     Args:
-        root_rank: rank whose values all ranks get.
+        root_rank: rank whose values are copied to all ranks.
     """
 
     @checked(root_rank=Integer(0, MAX_RANK))
@@ -125,9 +129,9 @@ def _averaged(horovod: Started, gradients: Sequence[Any]) -> List[Any]:
 
 
 def _packs(gradients: Sequence[Any]) -> List[List[int]]:
-    """Return indices of gradients that are averaged as one tensor, in order."""
+    """Return lists of indices. The gradients of a list are averaged as one tensor."""
     packs: List[List[int]] = []
-    open_packs: Dict[tf.DType, Tuple[List[int], int]] = {}  # by dtype, the last pack and its bytes
+    open_packs: Dict[tf.DType, Tuple[List[int], int]] = {}  # dtype -> the last pack and its bytes
     for place, gradient in enumerate(gradients):
         if isinstance(gradient, tf.IndexedSlices) or not gradient.shape.is_fully_defined():
             packs.append([place])
@@ -144,6 +148,6 @@ def _packs(gradients: Sequence[Any]) -> List[List[int]]:
 
 
 def _shards(graph: tf.Graph) -> Set[str]:
-    """Return names of variables that hold rows of tables, and of column variables that tables replace."""
+    """Return the names of variables with rows of tables, and the names of column variables that tables replace."""
     state = GraphState.known(graph)
     return set() if state is None else names_of_variables(state.tables.values()).union(StandIns.of(state))

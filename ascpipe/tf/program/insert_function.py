@@ -1,4 +1,4 @@
-"""``get_asc_insert_func``: the function for ``dataset.map`` that submits the ids of a batch to the pipeline."""
+"""``get_asc_insert_func``, which returns a function for ``dataset.map`` that submits ids to the pipeline."""
 import logging
 import os
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
@@ -18,9 +18,9 @@ from ascpipe.tf.validation import Instance, Integer, ListOf, Text, boolean, chec
 
 _log = logging.getLogger(__name__)
 
-DUMP_FOLDER = os.path.join(".", "export_graph")  #: for ``dump_graph=True``
+DUMP_FOLDER = os.path.join(".", "export_graph")  #: directory of files that ``dump_graph=True`` writes
 
-#: A feature and its ids.
+#: A feature and the ids of the feature.
 Found = Tuple[FeatureSpec, Ids]
 
 
@@ -29,19 +29,20 @@ def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec],
                         table_names: Optional[Sequence[str]] = None, **kwargs: Any) -> Callable[..., Any]:
     """Return a function for ``dataset.map`` that submits the ids of each batch and adds a tensor to the batch.
 
-    Map it sequentially (without ``num_parallel_calls``, or with 1), as the last stage before ``prefetch``.
+    Map the function sequentially, as the last stage before ``prefetch``. Omit ``num_parallel_calls``, or set it to 1.
 
     Args:
-        tgt_key_specs: form A: a FeatureSpec, or a non-empty list or tuple of them.
-        args_index_list: form B: indices into the flattened tensors of the batch.
-        table_names: form B: the table of each index.
-        is_training: bool, True: training channel. False: evaluation.
-        dump_graph: bool, False: write the graph of the map function to ``./export_graph/pipeline_graph.pb``.
+        tgt_key_specs: a FeatureSpec, or a non-empty list or tuple of FeatureSpecs (form A).
+        args_index_list: indices into the flattened tensors of the batch (form B).
+        table_names: the name of the table of each index (form B).
+        is_training: bool, default True. True selects the training channel, and False selects the evaluation channel.
+        dump_graph: bool, default False. True writes the graph of the map function to
+            ``./export_graph/pipeline_graph.pb``.
 
     Raises:
-        ValueError: neither or both forms are given, an argument has the wrong type, or thresholds of a table differ. In
-            training, an ``eviction_threshold`` has no timestamp feature.
-        RuntimeError: ``table_names`` with form A, or form B without it.
+        ValueError: not exactly one of the two forms is used, an argument has the wrong type, or thresholds of a table
+            differ. Or an ``eviction_threshold`` in training has no timestamp feature.
+        RuntimeError: ``table_names`` is passed with form A, or is missing in form B.
         EnvironmentError: there are two timestamp features.
     """
     check_all({"is_training": boolean(), "dump_graph": boolean()}, kwargs)
@@ -111,15 +112,15 @@ def _insert_function(channel: int, dump_graph: bool, find: Callable[[Any], List[
 
 
 def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
-    """Create the op that submits the ids of a batch. Ids of a table are adjacent, and tables are sorted by name.
+    """Create the op that submits the ids of a batch. The inputs of the op are sorted by the names of the tables.
 
     Args:
         insert: key of the stream, for example the insert function.
         channel: TRAIN or EVAL.
-        found: the ids of each feature, and the timestamp of the batch.
+        found: pairs of a feature and its ids. A pair of the timestamp feature may be included.
 
     Returns:
-        The ticket, int64 scalar.
+        The ticket, an int64 scalar.
     """
     configuration = Process.current().configuration
     for spec, ids in found:
@@ -141,7 +142,7 @@ def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
 
 
 def _outermost_graph(graph: tf.Graph) -> tf.Graph:
-    """Return the graph around a function that is being traced, for example by ``dataset.map``."""
+    """Return the outermost graph around a function that is being traced, for example by ``dataset.map``."""
     around = internals.graph_around(graph)
     return graph if around is None else _outermost_graph(around)
 
@@ -163,7 +164,8 @@ def _find_by_spec(batch: Any, specs: List[FeatureSpec]) -> List[Found]:
 
 
 def _require_own_ids(batch: Any, specs: List[FeatureSpec]) -> None:
-    """Raise ``FeatureError`` if two features of a table would use the same ids without naming them as ``index_key``."""
+    """Raise ``FeatureError`` if two features of a table would use the same ids and do not have an equal ``index_key``.
+    """
     taken: Dict[Tuple[str, Union[str, int]], FeatureSpec] = {}
     for spec in specs:
         key = batch_structure.key_of(batch, spec)

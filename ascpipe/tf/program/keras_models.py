@@ -1,4 +1,4 @@
-"""Refuses Keras models that would run lookups in ``fit``, ``evaluate``, ``predict`` and similar methods."""
+"""Check that refuses Keras models that would run lookups in ``fit``, ``evaluate``, ``predict`` and similar methods."""
 from typing import Any
 
 import tensorflow as tf
@@ -19,16 +19,16 @@ _REASON = (
 
 @patches.KERAS_DATA.by
 def _standardize_user_data(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Replace TensorFlow's method, which ``fit``, ``evaluate``, ``predict`` and similar methods call first."""
+    """Replacement for the TensorFlow method that ``fit``, ``evaluate``, ``predict`` and similar methods call first."""
     data = patches.KERAS_DATA.plain(self, *args, **kwargs)
     _require_no_rows(self)
     return data
 
 
 def _require_no_rows(model: Any) -> None:
-    """Raise an error if a model has looked-up rows as input.
+    """Raise an error if a model has looked-up rows as its input.
 
-    It is a ``ColumnError``, or a ``TableLookupError`` for a table without a column.
+    The error is a ``ColumnError`` for a table of a column, or a ``TableLookupError`` for another table.
     """
     ends = [tensor for tensor in tf.nest.flatten([model.inputs, model.outputs]) if isinstance(tensor, tf.Tensor)]
     state = GraphState.known(ends[0].graph) if ends else None

@@ -1,4 +1,4 @@
-"""``lookup_sparse``: combines the rows of each bag of ids."""
+"""``lookup_sparse``, which combines the rows of each bag of ids."""
 import dataclasses
 from typing import Any, Optional
 
@@ -17,16 +17,16 @@ from ascpipe.tf.program.sparse_lookup import look_up
 
 def lookup_sparse(request: LookupRequest, weights: Optional[Ids], combiner: str, max_norm: Optional[float], *,
                   of_column: bool = False) -> tf.Tensor:
-    """Return one row for each bag of ids, as ``ascpipe.tf.lookup_sparse`` does.
+    """Return one row for each bag of ids. This is the implementation of ``ascpipe.tf.lookup_sparse``.
 
     Args:
-        request: the lookup of the ids, a FeatureSpec or bags.
-        weights, combiner, max_norm: see ``ascpipe.tf.lookup_sparse``.
-        of_column: splits and weights are also computed in the dataset, and come with the batch.
+        request: lookup of the ids, which are a FeatureSpec or bags.
+        weights, combiner, max_norm: the same as in ``ascpipe.tf.lookup_sparse``.
+        of_column: True to compute splits and weights in the dataset. The batch then contains splits and weights.
 
     Raises:
-        CombinerError: the ids, the weights or an argument cannot be combined.
-        Exception: as ``sparse_lookup``.
+        CombinerError: the ids, the weights or another argument are not valid for a combination.
+        Exception: an error of ``sparse_lookup``.
     """
     table = request.table
     ids = request.ids
@@ -46,7 +46,7 @@ def lookup_sparse(request: LookupRequest, weights: Optional[Ids], combiner: str,
 
 
 def _ids_of(table: Table, spec: FeatureSpec, batch: Any) -> Ids:
-    """Return the ids of a feature from a batch, whose rows are bags."""
+    """Return the ids of a feature from a batch. The rows of the ids are bags."""
     found = require_ids(batch, spec, TableLookupError(
         "FeatureSpec {!r} was passed to asc.lookup_sparse() without batch=. Pass what iterator.get_next() returned as "
         "batch".format(spec.label)))

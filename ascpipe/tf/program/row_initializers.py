@@ -1,8 +1,8 @@
-"""Translates TensorFlow's initializers into numbers from which the native side computes initial rows.
+"""Translation of TensorFlow's initializers into parameters from which the native library computes initial rows.
 
-An initial row depends on (table seed, key) alone. The usual initializers are not run. The scale of the variance scaling
-family depends on the shape: a row counts as a vector of ``dim`` inputs and outputs. For any other initializer,
-TensorFlow samples a pool of rows, from which keys pick by hash.
+An initial row depends only on the table's seed and the key. The usual initializers are not run. The scale of the
+variance scaling family depends on the shape. For this scale, a row is a vector of ``dim`` inputs and outputs. For any
+other initializer, TensorFlow samples a pool of rows. The hash of a key selects the initial row from the pool.
 """
 import contextlib
 import copy
@@ -24,9 +24,9 @@ _log = logging.getLogger(__name__)
 
 MAX_POOL_ROWS = 4096
 MIN_POOL_ROWS = 64
-MAX_POOL_BYTES = 4 << 20  # unless MIN_POOL_ROWS need more
+MAX_POOL_BYTES = 4 << 20  # unless MIN_POOL_ROWS rows need more bytes
 
-#: Standard deviation of a standard normal distribution truncated at 2, as in TensorFlow.
+#: Standard deviation of a standard normal distribution that is truncated at 2, as in TensorFlow.
 _TRUNCATED_DEVIATION = 0.87962566103423978
 
 _MAX_FLOAT = float(np.finfo(np.float32).max)
@@ -35,12 +35,16 @@ _SEED_BITS = (1 << 64) - 1
 #: TensorFlow uses the int64 seed of a graph modulo 2^31 - 1.
 _GRAPH_SEED_BITS = (1 << 31) - 1
 
-#: A class whose ``__call__`` comes from another module is a class of the program, even if it derives from these.
+#: Modules of TensorFlow's initializers. A class with a ``__call__`` from another module is a class of the program.
 _KNOWN_MODULES = (init_ops.__name__, init_ops_v2.__name__)
 
 
 class RowInitializer(NamedTuple):
-    """Parameters of initial rows: kind, its two numbers, the seed (64 bits), and float32[rows, dim] for kind POOL."""
+    """Parameters of initial rows.
+
+    The parameters are the kind, the numbers ``a`` and ``b`` of the kind, and a seed of 64 bits. For the kind POOL,
+    ``pool`` is float32[rows, dim].
+    """
 
     kind: int
     a: float
@@ -52,11 +56,11 @@ class RowInitializer(NamedTuple):
 def row_initializer(initializer: Any, table_name: str, dim: int, graph_seed: Optional[int]) -> RowInitializer:
     """Return the parameters of a TF1 or TF2 initializer.
 
-    Without a seed of the initializer, the seed is a hash of the table's name, xor the graph's seed.
+    If the initializer has no seed, the seed is a hash of the table's name, combined with the graph's seed by xor.
 
     Raises:
-        ValueError: TensorFlow refuses the parameters, they are unknown before the graph runs, or the initializer
-            returns no rows.
+        ValueError: TensorFlow refuses the parameters, the parameters are unknown before the graph runs, or the
+            initializer does not return rows.
     """
     initializer = _without_tensors(initializer, table_name)
     seed = getattr(initializer, "seed", None)
@@ -82,17 +86,18 @@ def is_initializer(value: Any) -> bool:
 
 
 def pool_rows(dim: int) -> int:
-    """Return the number of rows of a pool, for rows of ``dim`` values."""
+    """Return the number of rows of a pool whose rows have ``dim`` values."""
     return max(MIN_POOL_ROWS, min(MAX_POOL_ROWS, MAX_POOL_BYTES // (4 * dim)))
 
 
 @contextlib.contextmanager
 def without_shared_thread_pool() -> Iterator[None]:
-    """Keep sessions of this block from fixing the number of threads of later sessions.
+    """Prevent sessions of this block from determining the number of threads of later sessions.
 
-    The first session of a process creates one thread pool for all, so after ours a program would train on one thread.
-    TensorFlow reads this variable at the first session, and then gives each session its own threads. If there was an
-    earlier session, its pool is used.
+    The first session of a process creates one thread pool for all sessions. If ascpipe's session is the first session,
+    the program would train with one thread. TensorFlow reads the environment variable at the first session, and then
+    creates a thread pool for each session. If the program created a session before the block, the pool of that session
+    is used.
     """
     name = "TF_OVERRIDE_GLOBAL_THREADPOOL"
     before = os.environ.get(name)
@@ -139,7 +144,7 @@ def _is_tensorflows(initializer: Any) -> bool:
 
 
 def _variance_scaling(initializer: Any, dim: int) -> Tuple[int, float, float]:
-    # fan_in, fan_out and their mean are all `dim` for one row.
+    # For one row, fan_in, fan_out and their mean are equal to `dim`.
     variance = initializer.scale / max(1.0, dim)
     if initializer.distribution in ("normal", "truncated_normal"):
         return TRUNCATED_NORMAL, 0.0, math.sqrt(variance) / _TRUNCATED_DEVIATION
@@ -150,7 +155,8 @@ def _variance_scaling(initializer: Any, dim: int) -> Tuple[int, float, float]:
 
 
 def _of_numbers(kind: int, a: Any, b: Any) -> Optional[Tuple[int, float, float]]:
-    """Return the parameters as floats, or None if one of them has several values, which TensorFlow allows."""
+    """Return the parameters as floats. Return None if a parameter has several values, which TensorFlow allows.
+    """
     first = np.asarray(a, np.float64)
     second = np.asarray(b, np.float64)
     if first.size != 1 or second.size != 1:
@@ -159,7 +165,7 @@ def _of_numbers(kind: int, a: Any, b: Any) -> Optional[Tuple[int, float, float]]
 
 
 def _constant_row(initializer: Any, table_name: str, dim: int) -> Optional[np.ndarray]:
-    """Return float32[1, dim] if the initializer is a constant with one value per element, else None."""
+    """Return float32[1, dim] if the initializer is a constant with one value per element. Otherwise, return None."""
     if not isinstance(initializer, (init_ops.Constant, init_ops_v2.Constant)) or not _is_tensorflows(initializer):
         return None
     values = np.asarray(initializer.value, np.float64)
@@ -176,7 +182,7 @@ def _constant_row(initializer: Any, table_name: str, dim: int) -> Optional[np.nd
 
 
 def _without_tensors(initializer: Any, table_name: str) -> Any:
-    """Return the initializer, or a copy whose tensors are replaced by their constant values."""
+    """Return the initializer. If it has tensors, return a copy in which constant values replace the tensors."""
     attributes = getattr(initializer, "__dict__", {})
     tensors = {name: value for name, value in attributes.items() if tf.is_tensor(value)}
     if not tensors:
@@ -194,17 +200,18 @@ def _without_tensors(initializer: Any, table_name: str) -> Any:
 
 
 def _sample_pool(initializer: Any, table_name: str, dim: int, seed: int) -> np.ndarray:
-    """Return float32[rows, dim] from an initializer, equal in each run with the same seed.
+    """Return rows float32[rows, dim] from an initializer. Rows are equal in each run with the same seed.
 
-    The initializer runs in a separate graph, whose seed is ``seed``. It applies if the initializer has none.
+    The initializer runs in a separate graph with the graph seed ``seed``. This seed is used if the initializer has no
+    seed.
 
     Raises:
-        ValueError: the initializer fails, or returns another shape or values that are not finite.
+        ValueError: the initializer fails, returns another shape, or returns values that are not finite.
     """
     shape = (pool_rows(dim), dim)
     try:
         pool = _run(initializer, shape, seed)
-    except Exception as error:  # an initializer of the program may raise anything
+    except Exception as error:  # an initializer of the program may raise any error
         raise _error(initializer, table_name, "failed to return rows of shape {}: {}: {}".format(
             list(shape), type(error).__name__, error)) from error
     if pool.shape != shape:
@@ -223,7 +230,7 @@ def _error(initializer: Any, table_name: str, what: str) -> RowInitializerError:
 
 
 def _run(initializer: Any, shape: Tuple[int, int], seed: int) -> np.ndarray:
-    # One thread keeps the order of sums the same in each run.
+    # With one thread, the order of sums is equal in each run.
     config = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, use_per_session_threads=True,
         allow_soft_placement=True, device_count={"GPU": 0})

@@ -40,40 +40,43 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, GivenIds], send_coun
                   serving_default_value: Any = None, **kwargs: Any) -> tf.Tensor:
     """Look up the rows of a feature's ids.
 
-    In a graph that is built for export (docs/how-to/saved_models.md), rows come from a checkpoint, and ``ids`` may come
-    from anywhere.
+    In a graph that is built for export (docs/how-to/saved_models.md), rows are read from a checkpoint. ``ids`` may then
+    be computed from any tensor.
 
     Args:
         hashtable: a table of ``create_table``.
-        ids: a FeatureSpec of this table, or a list of one, that an insert function of this channel submits. With
-            ``modify_graph``: a Tensor, SparseTensor or RaggedTensor of integers computed from a batch.
-        send_count: int in [1, 2147483647], required with static shapes (``init(use_dynamic=False)``): maximum number of
-            distinct keys of a batch, times the features of the table. With several ranks: of the keys with the same
-            owner in a rank's batch.
-        is_train: True: training channel. False: evaluation.
+        ids: a FeatureSpec of this table that an insert function of this channel submits, or a list with one such
+            FeatureSpec. With ``modify_graph``, a Tensor, SparseTensor or RaggedTensor of integers that is computed from
+            a batch.
+        send_count: int in [1, 2147483647], required with static shapes (``init(use_dynamic=False)``). The value is the
+            maximum number of distinct keys of a batch, times the number of features of the table. With several ranks,
+            only keys with the same owner in a rank's batch are counted.
+        is_train: True for the training channel, or False for the evaluation channel.
         name: name of the returned tensor, 1 to 255 characters.
-        modify_graph: ``ids`` is a tensor. ``modify_graph_and_start_emb_cache`` or ``GraphModifierHook`` moves the ops
-            that compute it into the dataset.
-        batch: the result of ``iterator.get_next()``, or its features. Required with dynamic shapes and a FeatureSpec.
-            Sparse ids in it must be unchanged.
-        access_and_evict_config: ``access_threshold``, ``eviction_threshold`` and ``faae_coefficient`` of the table, if
-            its features do not set them.
-        is_grad: whether this lookup trains the rows.
-        serving_default_value: float, scalar or [dim], by default zeros: the row of a key without a row (unknown in
-            evaluation, or not admitted) and of a missing position of sparse ids.
+        modify_graph: True if ``ids`` is a tensor. ``modify_graph_and_start_emb_cache`` or ``GraphModifierHook`` moves
+            the ops that compute this tensor into the dataset.
+        batch: result of ``iterator.get_next()`` or its features. It is required with dynamic shapes and a FeatureSpec.
+            Sparse ids in the batch must be unchanged.
+        access_and_evict_config: dict with ``access_threshold``, ``eviction_threshold`` and ``faae_coefficient`` of the
+            table. It is needed only if the features of the table do not set thresholds.
+        is_grad: True if this lookup trains the rows.
+        serving_default_value: float, scalar or [dim]. It is the row of a key without a row and of a missing position of
+            sparse ids. A key has no row if it is unknown in evaluation, or if it was not admitted. The default is
+            zeros.
 
     Returns:
-        float32 of the (dense) shape of the ids followed by dim.
+        float32 with the (dense) shape of the ids followed by dim.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range. ``ids`` is a tensor without ``modify_graph``, or
-            a FeatureSpec of another table or of no dataset. ``send_count`` is missing, or exceeds the rows of a table
-            with host rows. A dataset reorders batches. Thresholds of the table differ. An ``eviction_threshold`` has no
-            timestamp feature.
+            a FeatureSpec of another table. No dataset submits the ids of the FeatureSpec. ``send_count`` is missing, or
+            exceeds the rows of a table with host rows. A dataset reorders batches. Thresholds of the table differ. An
+            ``eviction_threshold`` has no timestamp feature.
         RuntimeError: ``batch`` is missing, the table has 128 lookups already, or the pipeline has started.
         KeyError: ``batch`` does not have the feature.
-        NotBuiltYetError: a training lookup in a graph that is built for export.
-        CheckpointError: in such a graph, the table differs from the checkpoint, or its file cannot be written.
+        NotBuiltYetError: the lookup is a training lookup in a graph that is built for export.
+        CheckpointError: in a graph that is built for export, the table differs from the checkpoint, or the table file
+            cannot be written.
     """
     ids = only_feature(hashtable, ids)
     if isinstance(ids, FeatureSpec) == modify_graph:
@@ -87,9 +90,9 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, GivenIds], send_coun
 
 
 def look_up(request: LookupRequest) -> tf.Tensor:
-    """Return the rows that a request asks for; in a graph that is built for export, from the checkpoint.
+    """Return the rows of a request. In a graph that is built for export, the rows are read from the checkpoint.
 
-    Raises: as ``sparse_lookup``.
+    Errors are the same as in ``sparse_lookup``.
     """
     configuration = Process.current().configuration
     table = request.table
@@ -136,10 +139,10 @@ def _look_up_feature(state: GraphState, request: LookupRequest, spec: FeatureSpe
 
 
 def only_feature(table: Table, ids: Any) -> Union[FeatureSpec, Ids]:
-    """Return a FeatureSpec or tensor of ids, or the only element of a list of them.
+    """Return the FeatureSpec or the ids of an argument. If the argument is a list, use its only element.
 
     Raises:
-        ValueError: the list has no element or several.
+        ValueError: the list does not have exactly one element.
     """
     if not isinstance(ids, (list, tuple)):
         return ids if isinstance(ids, FeatureSpec) else Ids.of(ids)
@@ -204,7 +207,7 @@ def _table_lookup(state: GraphState, request: LookupRequest, spec: FeatureSpec) 
 
 
 def _ticket(state: GraphState, stream: Stream, spec: FeatureSpec, batch: Any) -> tf.Tensor:
-    """Return the ticket that travels with a batch: another output of the same ``get_next``."""
+    """Return the ticket of a batch. The ticket is another output of the same ``get_next``."""
     sources = state.datasets.get_nexts() if batch is None else _get_nexts_of(tensors_of(batch))
     tickets = [ticket for ticket in (state.datasets.ticket_of(stream.number, source) for source in sources)
                if ticket is not None]
@@ -221,7 +224,10 @@ def _ticket(state: GraphState, stream: Stream, spec: FeatureSpec, batch: Any) ->
 
 
 def _refuse_inputs_of_keras(table: Table, given: List[Any]) -> None:
-    """Raise ``TableLookupError`` if ids come from placeholders that Keras feeds: they are unknown before their step."""
+    """Raise ``TableLookupError`` if ids are computed from placeholders that Keras feeds.
+
+    Such ids are not known before the step that uses the ids.
+    """
     tensors = tensors_of(given)
     placeholders = _sources_of(tensors, ("Placeholder",))
     if placeholders and (internals.is_in_layer_of_keras() or any(map(internals.is_of_keras, tensors))):
@@ -237,5 +243,5 @@ def _get_nexts_of(tensors: List[tf.Tensor]) -> List[tf.Operation]:
 
 
 def _sources_of(tensors: List[tf.Tensor], types: Collection[str]) -> List[tf.Operation]:
-    """Return the ops of some types that tensors are computed from."""
+    """Return the ops of some types from which tensors are computed."""
     return [op for op in ops_feeding(tensors, types) if op.type in types]

@@ -1,7 +1,7 @@
-"""``SummaryHook``: a thread writes scalars of the pipeline for TensorBoard.
+"""``SummaryHook``, whose thread writes scalars of the pipeline for TensorBoard.
 
-A step for which scalars are due fetches one more value; the thread queries the daemon, computes and writes. If it is
-still busy when the next scalars are due, they wait for a later step.
+A step for which scalars are due also fetches the global step. The thread then queries the daemon, computes the scalars
+and writes them. If the thread is still busy when the next scalars are due, a later step triggers them.
 """
 import logging
 import os
@@ -24,30 +24,30 @@ from ascpipe.tf.validation import Having, Integer, Number, PathText, checked
 
 _DEFAULT_S = 10.0
 _LONGEST_S = 7 * 24 * 3600
-_SAMPLE_S = 0.05  # mean time between two samples; it varies, as steps may be regular
-_END_S = 5.0  # timeout for the last scalars, as the daemon may not answer
+_SAMPLE_S = 0.05  # mean time between two samples (the time varies, because steps may be regular)
+_END_S = 5.0  # timeout for the last scalars, because the daemon may not answer
 _PREFIX = "ascpipe/"
 
 _log = logging.getLogger(__name__)
 
 
 class SummaryHook(tf.estimator.SessionRunHook):
-    """Hook that writes scalars of the pipeline to an event file, in monitored sessions and Estimators.
+    """Hook for monitored sessions and Estimators that writes scalars of the pipeline to an event file.
 
-    Names begin with ``ascpipe/`` (docs/reference/metrics.md). Steps do not wait for the hook. Rank N > 0 writes to the
-    subfolder ``rank-N`` of ``output_dir``.
+    Names of scalars begin with ``ascpipe/`` (docs/reference/metrics.md). Steps do not wait for the hook. Rank N > 0
+    writes to the subfolder ``rank-N`` of ``output_dir``.
 
     Args:
-        save_steps: session runs between two writes, at least 1.
-        save_secs: seconds between two writes, in (0, 604800]; 10 if both are None.
+        save_steps: number of session runs between two writes, at least 1.
+        save_secs: seconds between two writes, in (0, 604800]. It defaults to 10 if ``save_steps`` is None.
         output_dir: str, folder of the event file.
-        summary_writer: a ``tf.compat.v1.summary.FileWriter`` instead of ``output_dir``.
+        summary_writer: a ``tf.compat.v1.summary.FileWriter``, which replaces ``output_dir``.
 
     Raises:
-        ValueError: an argument has the wrong type or is out of range. Both or none of ``output_dir`` and
-            ``summary_writer``, or both of ``save_steps`` and ``save_secs``, are given.
-        RuntimeError: raised by ``begin``: the graph has no global step.
-        EnvironmentError: raised by ``begin``: ``init`` was not called.
+        ValueError: an argument has the wrong type or is out of range. The program did not pass exactly one of
+            ``output_dir`` and ``summary_writer``, or passed ``save_steps`` together with ``save_secs``.
+        RuntimeError: the graph has no global step. ``begin`` raises this error.
+        EnvironmentError: ``init`` was not called. ``begin`` raises this error.
     """
 
     @checked(save_steps=Integer(1, optional=True), output_dir=PathText(1, 4096, optional=True),
@@ -83,14 +83,14 @@ class SummaryHook(tf.estimator.SessionRunHook):
             self._writer = tf.compat.v1.summary.FileWriterCache.get(folder)
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
-        """Start the thread. It ends with the session, even if the session fails."""
+        """Start the thread. The thread ends when the session ends, even if the session fails."""
         self._runs = 0
         self._due_at = 0.0
         self._thread = _Writing(self._writer, coord)
         self._thread.start()
 
     def before_run(self, run_context: Any) -> Any:
-        """Fetch the global step if scalars are due; they are due at the first run."""
+        """Fetch the global step if scalars are due. Scalars are due at the first run."""
         if self._save_s is not None:
             due = time.monotonic() >= self._due_at
         else:
@@ -105,7 +105,7 @@ class SummaryHook(tf.estimator.SessionRunHook):
             self._thread.hand(int(run_values.results))
 
     def end(self, session: tf.compat.v1.Session) -> None:
-        """Write the last scalars. Give up after 5 seconds."""
+        """Write the last scalars, with a timeout of 5 seconds."""
         if self._thread is not None:
             self._thread.hand(int(session.run(self._global_step)), is_last=True)
             self._thread.join(_END_S)
@@ -113,7 +113,7 @@ class SummaryHook(tf.estimator.SessionRunHook):
 
 
 class _Job(NamedTuple):
-    """Request for the scalars of the interval that ends with this step."""
+    """Request for the scalars of the interval whose last step is ``step``."""
 
     step: int
     at: float
@@ -124,7 +124,7 @@ class _Writing(threading.Thread):
 
     Args:
         writer: writer of the event file.
-        coord: coordinator of the session; the thread ends when it stops.
+        coord: coordinator of the session. The thread ends when the coordinator stops.
     """
 
     def __init__(self, writer: Any, coord: Any) -> None:
@@ -140,7 +140,7 @@ class _Writing(threading.Thread):
         self._has_warned = False
 
     def hand(self, step: int, *, is_last: bool = False) -> None:
-        """Request scalars up to this step, unless the thread is busy."""
+        """Request the scalars of the steps up to ``step``, unless the thread is busy."""
         job = _Job(step, time.monotonic())
         if is_last:
             self._last = job
@@ -149,7 +149,7 @@ class _Writing(threading.Thread):
         self._handed.set()
 
     def run(self) -> None:
-        """Write requested scalars until the last are written, or the session ends without them."""
+        """Write requested scalars until the last scalars are written or the session ends."""
         while True:
             self._handed.wait(random.uniform(0.5, 1.5) * _SAMPLE_S)
             self._handed.clear()
@@ -170,7 +170,8 @@ class _Writing(threading.Thread):
             self._waits += pipeline.waits()
 
     def _write(self, job: _Job, *, is_current: bool) -> None:
-        """Write the scalars of a job; if ``is_current``, include values from the daemon's present status."""
+        """Write the scalars of a job. Values from the daemon's current status are included if ``is_current`` is True.
+        """
         values = {}
         answer = self._ask() if is_current else None
         if self._before is not None and job.at > self._before.at and job.step > self._before.step:
@@ -196,7 +197,7 @@ class _Writing(threading.Thread):
             return Answer(pipeline.link.status(), at)
         except (AscpipeError, OSError) as error:  # OSError: no file descriptors are left
             if not self._has_warned:
-                # An error object would keep the pipeline alive, so the text is logged.
+                # An error object in the log record would keep the pipeline alive, so only the text is passed.
                 _log.warning("No scalars of the pipeline are written: %s", str(error))
             self._has_warned = True
             return None

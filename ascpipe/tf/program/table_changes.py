@@ -1,7 +1,7 @@
-"""Changes of a table between two steps: a new access threshold, and feature eviction.
+"""Changes of a table between two steps: new access thresholds, and feature eviction.
 
-A change takes effect between two trained batches, even if the pipeline has read further batches ahead. Its op needs a
-session run without a training step.
+A change takes effect between two trained batches, even if the pipeline has read more batches ahead. The op of a change
+must run in a session run without a training step.
 """
 import logging
 import time
@@ -30,14 +30,14 @@ def set_threshold(threshold: Any, emb_name: str = "", ids_name: str = "", name: 
     Tables without admission do not change.
 
     Args:
-        threshold: the new threshold, an integer scalar, tensor or number. 0 stops counting and keeps the threshold.
-            Below 0, the op raises ``tf.errors.InvalidArgumentError``.
-        emb_name: name of the table. Empty: all tables that the default graph has now.
-        ids_name: without effect.
+        threshold: the new threshold, an integer scalar, tensor or number. 0 stops counting and does not change the
+            threshold. The op raises ``tf.errors.InvalidArgumentError`` for a negative number.
+        emb_name: name of the table. The empty string selects all tables that exist in the default graph at the call.
+        ids_name: has no effect.
         name: name scope of the op.
 
     Raises:
-        ValueError: an argument has the wrong type, or there is no such table.
+        ValueError: an argument has the wrong type, or the table does not exist.
         EnvironmentError: ``init`` was not called.
     """
     graph = tf.compat.v1.get_default_graph()
@@ -48,7 +48,10 @@ def set_threshold(threshold: Any, emb_name: str = "", ids_name: str = "", name: 
 
 
 def eviction_op(state: GraphState) -> Optional[tf.Operation]:
-    """Return the op that evicts from all trained tables with an ``eviction_threshold``; None if there are none."""
+    """Return the op that evicts keys from all trained tables with an ``eviction_threshold``.
+
+    Return None if the graph has no such tables.
+    """
     tables = [table for name, table in state.tables.items()
               if (name, TRAIN) in state.lookups and state.thresholds.of(name).evicts]
 
@@ -64,15 +67,15 @@ def eviction_op(state: GraphState) -> Optional[tf.Operation]:
 class EvictHook(tf.estimator.SessionRunHook):
     """Hook that evicts unused keys from all trained tables with an ``eviction_threshold``.
 
-    The timestamps of batches define the age of a key; the two intervals define when tables are scanned. An evicted key
-    loses its count, row and optimizer slots. Use the hook in a ``MonitoredSession`` or Estimator. In a plain session
-    loop, call ``trigger_evict``.
+    The timestamps of batches determine the age of a key. The two intervals determine the times at which tables are
+    scanned. The count, row and optimizer slots of an evicted key are deleted. Use the hook in a ``MonitoredSession`` or
+    Estimator. In a plain session loop, call ``trigger_evict``.
 
     Args:
-        evict_enable: whether the hook evicts.
+        evict_enable: True if the hook evicts keys.
         evict_time_interval: seconds between two scans, in [1, 2147483647].
-        evict_step_interval: in [1, 2147483647]. Tables are also scanned when the global step reaches a multiple of it.
-            None: never.
+        evict_step_interval: number of steps in [1, 2147483647], or None. Tables are also scanned when the global step
+            reaches a multiple of this number.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range.
@@ -110,13 +113,13 @@ class EvictHook(tf.estimator.SessionRunHook):
                                             "step. Call tf.train.get_or_create_global_step()".format(self._steps))
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
-        """Start both intervals."""
+        """Start the time interval and the step interval."""
         self._last_time = time.monotonic()
         if self._evict is not None and self._global_step is not None:
             self._last_step = int(session.run(self._global_step))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Evict in a separate session run if an interval has passed."""
+        """Evict keys in a separate session run if an interval has passed."""
         if self._evict is None:
             return
         due = time.monotonic() - self._last_time > self._seconds
@@ -131,14 +134,15 @@ class EvictHook(tf.estimator.SessionRunHook):
 
 @checked(session=Having("a session", "run", "graph", optional=True))
 def trigger_evict(session: Optional[tf.compat.v1.Session] = None) -> None:
-    """Evict unused keys now from all trained tables with an ``eviction_threshold``.
+    """Evict unused keys immediately from all trained tables with an ``eviction_threshold``.
 
     Args:
-        session: session of the training graph. None: the default session.
+        session: session of the training graph. It defaults to the default session.
 
     Raises:
         ValueError: ``session`` is not a session.
-        RuntimeError: there is no default session, the pipeline does not run, or no table evicts.
+        RuntimeError: there is no default session, the pipeline does not run, or no trained table has an
+            ``eviction_threshold``.
         tf.errors.OpError: the pipeline failed.
     """
     session = session or tf.compat.v1.get_default_session()
@@ -168,6 +172,6 @@ def _named_tables(state: GraphState, name: str) -> List[Table]:
     if cleaned is not None and cleaned not in state.tables:
         raise MissingFromGraphError("set_threshold() found no table {!r} in the default graph, which has the "
                                     "tables {}".format(name, ", ".join(sorted(map(repr, state.tables)))))
-    # Before the start, a later lookup may still set a threshold. A table without admission ignores the cut.
+    # Before the start, include all tables, because a later lookup may still set a threshold.
     return [table for key, table in state.tables.items() if cleaned in (None, key)
             and (not state.started or state.thresholds.of(key).access >= 0)]

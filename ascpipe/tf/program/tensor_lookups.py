@@ -1,7 +1,8 @@
-"""``sparse_lookup(modify_graph=True)``: stand-ins for lookups of tensors, later merged into one op per table.
+"""``sparse_lookup(modify_graph=True)``, which creates provisional ops that are later merged into one op per table.
 
-The gradient of a table has one sum per row over all its lookups, whose number is unknown until the program asks for
-gradients. Until then, a stand-in has the shape of the rows; running or differentiating it raises an error.
+The gradient of a table has one sum per row over all lookups of the table. The number of lookups is unknown until the
+program requests gradients. Until the merge, a provisional op has the shape of the rows. Running or differentiating a
+provisional op raises an error.
 """
 from typing import Any, Collection, List, Tuple
 
@@ -29,7 +30,7 @@ _UNMERGED = "AscUnmergedLookup"
 
 
 class _LookupsMade:
-    """Whether lookups of tensors were made in this process, in any graph."""
+    """Record of whether a graph of this process has lookups of tensors."""
 
     lookups: bool = False
 
@@ -39,22 +40,23 @@ class _LookupsMade:
 
 
 def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.Tensor:
-    """Return the rows of a tensor of ids, as ``sparse_lookup`` does; for sparse ids, their dense form.
+    """Return the rows of a tensor of ids, like ``sparse_lookup``. For sparse ids, return the rows of the dense form.
 
     Args:
         state: state of the default graph.
-        request: the lookup that the program asked for.
+        request: lookup that the program requested.
         given: the ids.
 
     Raises:
-        ValueError: the ids are not integers, are of another graph, or are a scalar with static shapes. The table has
-            FeatureSpec lookups in this channel, or its thresholds differ.
-        RuntimeError: the pipeline has started, the lookups of the table are merged, or there are 128 already.
-        ColumnError: the lookup is of a column, and the pipeline has started.
+        ValueError: the ids are not integers, belong to another graph, or are a scalar with static shapes. The table has
+            FeatureSpec lookups in this channel, or lookups with different thresholds.
+        RuntimeError: the pipeline has started, the lookups of the table are merged, or the table already has 128
+            lookups.
+        ColumnError: the lookup belongs to a column, and the pipeline has started.
     """
     table = request.table
     ids = given.values
-    trains = request.trains  # also True if the lookup is open: it is closed or refused below
+    trains = request.trains  # also True for an open lookup, which is closed or refused below
     if not are_ids(ids.dtype):
         raise TableLookupError("The ids {!r} of table {!r} have dtype {}, but ids must be integers{}".format(
             ids.name, table.table_name, ids.dtype.name, ". Pass tf.strings.to_hash_bucket_fast(ids, 2 ** 63 - 1)"
@@ -78,7 +80,10 @@ def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.
 
 
 def refuse_ids_of_loops(table: Table, ids: tf.Tensor) -> None:
-    """Raise ``TableLookupError`` if the body of a loop or function computes the ids, which are then known too late."""
+    """Raise ``TableLookupError`` if the body of a loop or function computes the ids.
+
+    Such ids are not known before the step.
+    """
     is_in_function = ids.graph is not table.variable.graph and internals.outermost(ids.graph) is table.variable.graph
     if is_in_function or internals.is_in_loop(ids.op):
         raise TableLookupError(
@@ -92,12 +97,12 @@ def refuse_ids_of_loops(table: Table, ids: tf.Tensor) -> None:
 def do_merge_lookup(is_train: bool = True) -> None:
     """Merge all lookups (``modify_graph=True``) of each table in a channel of the default graph.
 
-    Call it before ``tf.gradients``. An optimizer's ``compute_gradients`` and ``minimize`` do it for training, and
-    ``modify_graph_and_start_emb_cache`` for evaluation. Lookups of FeatureSpecs and merged lookups do not change. A
-    merged table cannot be looked up again in this channel.
+    Call this function before ``tf.gradients``. ``compute_gradients`` and ``minimize`` of an optimizer call it for
+    training. ``modify_graph_and_start_emb_cache`` calls it for evaluation. Lookups of FeatureSpecs and merged lookups
+    do not change. A merged table cannot be looked up again in this channel.
 
     Args:
-        is_train: True: training channel. False: evaluation.
+        is_train: True for the training channel, or False for the evaluation channel.
 
     Raises:
         ValueError: an argument has the wrong type.
@@ -123,9 +128,9 @@ def do_merge_lookup(is_train: bool = True) -> None:
 
 
 def merge(state: GraphState, channel: int) -> None:
-    """Build one op for each table that was looked up in a channel, and connect its rows to the lookups.
+    """Build one op for each table that was looked up in a channel, and connect the rows of the op to the lookups.
 
-    Open lookups and their tables do not change.
+    Open lookups and their tables are not changed.
     """
     requests = state.requests
     names = {lookup.table.table_name: lookup.table for lookup in requests.unmerged(channel) if not lookup.is_open}
@@ -148,9 +153,9 @@ def merge(state: GraphState, channel: int) -> None:
 
 def completed(state: GraphState, lookup: TableLookup, spec: FeatureSpec, rows: tf.Tensor, ids: Ids,
               unseen: Unseen) -> tf.Tensor:
-    """Return rows of an evaluation with initial rows for keys without a row.
+    """Return rows of an evaluation lookup with initial rows for keys without a row.
 
-    If an access threshold may still be set, the start of the pipeline decides.
+    For ``INITIAL_UNLESS_ADMITTING``, the start of the pipeline selects initial rows or zeros.
     """
     found = lookup.completed(spec, rows, ids)
     if unseen is Unseen.INITIAL_UNLESS_ADMITTING:
@@ -159,11 +164,13 @@ def completed(state: GraphState, lookup: TableLookup, spec: FeatureSpec, rows: t
 
 
 def decide_unseen(state: GraphState, admitting: Collection[str]) -> None:
-    """Return zeros instead of initial rows if the program left it open and the table may reject keys.
+    """Select initial rows or zeros for lookups with ``INITIAL_UNLESS_ADMITTING``.
+
+    Tables with an access threshold get zeros.
 
     Args:
         state: state of the graph.
-        admitting: names of tables with an access threshold, in this graph or an earlier one.
+        admitting: names of tables with an access threshold in this graph or an earlier graph.
     """
     for table_name, found, rows in _undecided(state):
         if table_name in admitting:
@@ -172,7 +179,10 @@ def decide_unseen(state: GraphState, admitting: Collection[str]) -> None:
 
 
 def _undecided(state: GraphState) -> List[Tuple[str, tf.Tensor, tf.Tensor]]:
-    """Return table name, rows with initial rows and rows with zeros, for each evaluation that is not decided."""
+    """Return the lookups that ``decide_unseen`` has not decided.
+
+    An item is (table name, rows with initial rows, rows with zeros).
+    """
     return internals.stored_on(state, "undecided", list)
 
 
@@ -198,7 +208,7 @@ def _require_open(state: GraphState, table: Table, channel: int) -> None:
 
 
 def _merges() -> str:
-    """Return the calls that merge lookups, for error messages."""
+    """Return the names of the calls that merge lookups, for error messages."""
     return "compute_gradients() or minimize()" if _is_plain() else (
         "compute_gradients(), minimize() or do_merge_lookup()")
 
@@ -215,10 +225,10 @@ def _spec_of(table: Table, ids: tf.Tensor, name: str) -> FeatureSpec:
 
 
 def _stand_in(table: Table, ids: tf.Tensor, requests: Requests, *, trains: bool) -> tf.Tensor:
-    """Return an Identity with the shape of the ids followed by dim, which later gets the rows.
+    """Return an Identity with the shape of the ids followed by dim. The merge makes the rows its input.
 
-    If it ``trains`` an expansion table, add stand-ins of local rows and handles to the collections: programs may read
-    these before they ask for gradients.
+    If the lookup trains an expansion table, provisional local rows and handles are added to the collections, because
+    programs may read the collections before they request gradients.
     """
     graph = table.variable.graph
     with table.building("unmodified"):
@@ -249,7 +259,7 @@ def _gradient_of_stand_in(op: tf.Operation, _gradient: Any) -> None:
 
 
 def _table_lookup(table: Table, channel: int, lookups: List[TensorLookup]) -> TableLookup:
-    """Return the op of a table, before the stream of its ids is known."""
+    """Return the lookup of a table before the stream of its ids is known."""
     shapes = {lookup.spec: lookup.ids.shape for lookup in lookups}
     # AscSubmit sorts the features of a table in the same way.
     features = [Feature(spec, shape) for spec, shape in sorted(shapes.items(), key=lambda pair: pair[0].name)]

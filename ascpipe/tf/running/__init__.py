@@ -1,1 +1,1 @@
-"""The running pipeline: its native side, its save thread and the state of this process."""
+"""The running pipeline with its native library and save thread, and the state of this process."""

@@ -1,10 +1,10 @@
-"""Requests of rank 0 to the other ranks: saves, loads and changes of tables, between two steps.
+"""Requests of rank 0 to the other ranks between two steps, for saves, loads and changes of tables.
 
-A thread of every other rank carries out a request: before the next step if the rank trains, otherwise at once.
-
-Requests may overlap, because a background save is answered late. All state of a request is therefore kept by its number
-until END. A wait for a rank fails if that rank makes no progress for ``wait_timeout_s``. Progress is the CPU time of
-the threads that carry out the request; message headers contain it.
+A thread of every other rank executes a request. If the rank trains, the thread executes the request before the next
+step. Otherwise, the thread executes the request immediately. Requests may overlap, because the answer to a background
+save arrives late. Therefore, all state of a request is stored by its number until END. A wait for a rank fails if that
+rank makes no progress for ``wait_timeout_s``. Progress is the CPU time of the threads that execute the request. Message
+headers contain this time.
 """
 import collections
 import contextlib
@@ -21,12 +21,12 @@ from ascpipe.layout.codes import RANKS_LATE
 from ascpipe.tf.running import native
 from ascpipe.tf.running.late_lines import LateLines
 
-#: Carries out a request, given its number and content. Returns the answer, or None if it follows later. The handler of
-#: ``ENDED`` returns a name of the finished request, or None.
+#: Function that executes a request, given its number and content. The function returns the answer, or None if the
+#: answer follows later. The handler of ``ENDED`` returns a name of the finished request, or None.
 Handler = Callable[[int, Dict[str, Any]], Optional[str]]
 
-ENDED = "ended"  #: handler for the end of a request, with its result
-PATIENCE_S = 10.0  #: limit of a wait in which rank 0 does nothing
+ENDED = "ended"  #: name of the handler that receives the result at the end of a request
+PATIENCE_S = 10.0  #: timeout of a wait in which rank 0 sends nothing
 
 _SAVE = 0
 _CHANGE = 1
@@ -38,17 +38,17 @@ _NOTHING_YET = -1
 _TEXT_BYTES = 1 << 18
 _POLL_MS = 200
 _SOON_S = 0.01
-_REMEMBERED = 16  # names of finished requests
-# pauses between exchanges that collect answers
+_REMEMBERED = 16  # number of stored names of finished requests
+# Pauses between exchanges that collect answers.
 _FIRST_PAUSE_S = 0.05
 _LAST_PAUSE_S = 1.0
-_LATER_S = 10.0  # rank 0 times out first, and then sends END to this rank
+_LATER_S = 10.0  # extra timeout, so that rank 0 times out first and sends END to this rank
 
 _log = logging.getLogger(__name__)
 
 
 class RefusedError(Exception):
-    """Another rank could not carry out a request of rank 0, or makes no progress with it."""
+    """Error if another rank could not execute a request of rank 0, or makes no progress with the request."""
 
     def __init__(self, rank: int, reason: str) -> None:
         super().__init__(rank, reason)
@@ -60,10 +60,10 @@ class RefusedError(Exception):
 
 
 class Asked:
-    """A request of rank 0 that all other ranks have received. Made by ``asked``.
+    """A request of rank 0 that all other ranks have received. ``asked`` creates an object.
 
     Attributes:
-        result_is_sent: whether the result was sent to them.
+        result_is_sent: True if rank 0 has sent the result to the other ranks.
     """
 
     def __init__(self, number: int, about: str, limit_s: float) -> None:
@@ -73,7 +73,7 @@ class Asked:
         self.result_is_sent = False
 
     def answers(self) -> List[str]:
-        """Wait for the answers and return them, from rank 1 on.
+        """Wait for the answers. Return the answers in the order of ranks, without rank 0.
 
         Raises:
             RefusedError: a rank has failed, or has made no progress within the limit.
@@ -95,7 +95,7 @@ class Asked:
         return [answer[1:] for answer in said]
 
     def _check_progress(self, late: Mapping[int, str], lines: LateLines) -> None:
-        """Log the wait. Raise ``RefusedError`` for a rank without progress."""
+        """Raise ``RefusedError`` for a rank without progress. Log the wait if a log line is due."""
         waited = lines.waited_s()
         for rank, text in late.items():
             silence_ms, _, state = text.partition(" ")
@@ -110,8 +110,9 @@ class Asked:
         """Send the result to the other ranks.
 
         Args:
-            how: the result, as JSON.
-            differs: they have changed tables that this rank has not changed, so all ranks must stop training.
+            how: the result, which is sent as JSON.
+            differs: True if the other ranks have changed tables that this rank has not changed. All ranks must then
+                stop training.
         """
         self.result_is_sent = True
         native.call("asc_ranks_tell", self._number, json.dumps(how).encode(), int(differs))
@@ -119,16 +120,18 @@ class Asked:
 
 @contextlib.contextmanager
 def asked(what: Dict[str, Any], *, changes: bool, about: str, limit_s: float) -> Iterator[Asked]:
-    """Send a request from rank 0 to the other ranks, between two steps. All have received it when this yields.
+    """Send a request from rank 0 to the other ranks between two steps.
+
+    All ranks have received the request when the block starts.
 
     Args:
-        what: name of the handler in ``"what"``, and its arguments; sent as JSON.
-        changes: whether tables change; evaluations that have read them then fail.
+        what: dict with the name of the handler in ``"what"`` and the arguments of the handler. It is sent as JSON.
+        changes: True if tables change. Evaluations that have read these tables then fail.
         about: description for error messages.
         limit_s: timeout in seconds without progress of a rank.
 
     Raises:
-        tf.errors.OpError: a rank has failed, has ended, or does not arrive in time; no rank does anything.
+        tf.errors.OpError: a rank has failed, has ended, or does not arrive in time. No rank executes the request.
     """
     number = ctypes.c_int64()
     native.call("asc_ranks_ask", int(changes), json.dumps(what).encode(), ctypes.byref(number))
@@ -157,10 +160,10 @@ def working(ranks: int) -> Iterator[None]:
 
 
 class Follower:
-    """Thread that carries out requests of rank 0 on another rank. It must be closed.
+    """Thread that executes requests of rank 0 on another rank. The caller must call ``close``.
 
     Args:
-        handlers: by name of the request, including ``ENDED``.
+        handlers: handlers by name of the request, including ``ENDED``.
         limit_s: timeout in seconds of ``await_end`` without progress of any rank.
     """
 
@@ -171,7 +174,8 @@ class Follower:
         self._changed = threading.Condition()
         self._open: Set[int] = set()  # numbers of unfinished requests
         self._ended: Deque[str] = collections.deque(maxlen=_REMEMBERED)
-        # A daemon thread: the end of the pipeline stops it, at exit at the latest.
+        # The thread is a daemon thread, because the end of the pipeline stops it. The pipeline ends at exit at the
+        # latest.
         self._thread = threading.Thread(target=self._serve, name="ascpipe-follow", daemon=True)
         self._thread.start()
 
@@ -184,11 +188,11 @@ class Follower:
         """Wait until a request of rank 0 has ended.
 
         Args:
-            name: as returned by the handler of ``ENDED``.
-            patience_s: how long rank 0 may do nothing.
+            name: name that the handler of ``ENDED`` returns.
+            patience_s: timeout in seconds for a rank 0 that sends nothing.
 
         Returns:
-            False if rank 0 continues without the request, or has done nothing for ``patience_s``.
+            False if rank 0 continues without the request, or has sent nothing for ``patience_s``.
 
         Raises:
             tf.errors.OpError: the ranks have stopped their exchanges, a program has failed, or no rank makes progress.
@@ -216,7 +220,7 @@ class Follower:
         return True
 
     def _check_progress(self, name: str, silence_s: float, lines: LateLines) -> None:
-        """Log the wait. Raise an error if no rank makes progress."""
+        """Raise an error if no rank makes progress. Log the wait if a log line is due."""
         waited = lines.waited_s()
         if min(silence_s, waited) >= self._limit_s + _LATER_S:
             raise tf.errors.FailedPreconditionError(
@@ -266,20 +270,20 @@ class Follower:
 
 
 def answer(number: int, said: str) -> None:
-    """Answer a request of rank 0 in one line."""
+    """Send the answer to a request of rank 0, a text of one line."""
     native.call("asc_ranks_answer", number, ("+" + said).encode())
 
 
 def refuse(number: int, error: BaseException) -> None:
-    """Send an error to rank 0, which raises it."""
+    """Send an error to rank 0. Rank 0 raises the error."""
     native.call("asc_ranks_answer", number, ("-" + " ".join(str(error).split())).encode())
 
 
 def leave(cause: str) -> None:
-    """Announce that this rank ends, and wait for the other ranks. Until then, it serves requests of rank 0.
+    """Announce the end of this rank, and wait for the other ranks. This rank serves requests of rank 0 during the wait.
 
     Args:
-        cause: for the errors of the other ranks if the program fails, otherwise "".
+        cause: text for the errors of the other ranks if the program fails, or "" for a normal end.
     """
     native.call("asc_ranks_leave", cause.encode())
 

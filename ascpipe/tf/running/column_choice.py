@@ -11,7 +11,7 @@ class TableSizes(NamedTuple):
     """Sizes of the table of a column, as in ``create_table``.
 
     Attributes:
-        device: ``device_vocabulary_size``; None for the number of buckets of the column.
+        device: ``device_vocabulary_size``, or None for the number of buckets of the column.
         host: ``host_vocabulary_size``.
     """
 
@@ -24,7 +24,7 @@ class ColumnChoice(NamedTuple):
 
     Attributes:
         min_buckets: minimum number of buckets of a column that gets a table.
-        sizes: sizes of these tables.
+        sizes: sizes of the columns' tables.
     """
 
     min_buckets: int
@@ -32,26 +32,27 @@ class ColumnChoice(NamedTuple):
 
 
 class Models(abc.ABC):
-    """Switch between the pipelines of several Estimators, each of which has its own tables."""
+    """Switch between the pipelines of several Estimators. Each Estimator has separate tables."""
 
     @abc.abstractmethod
     def begin(self, folder: str, mode: str) -> None:
-        """Called before the model function of the Estimator with this ``model_dir``."""
+        """Prepare for a call of the model function of the Estimator with this ``model_dir``."""
 
     @abc.abstractmethod
     def end(self, folder: str) -> None:
-        """Called after the model function."""
+        """Record the tables that the model function has created."""
 
 
 @dataclasses.dataclass
 class Columns:
-    """Feature columns of a process. Made by ``Columns.of``.
+    """Feature columns of a process. ``Columns.of`` creates an object.
 
     Attributes:
-        choice: the columns that get tables; None for none.
-        told: unprinted reasons why a column has no table, by name of its variable; "" if it has one.
-        printed: the reasons that were printed.
-        models: set if the program has Estimators and uses only feature columns.
+        choice: choice of the columns that get tables, or None if no column gets a table.
+        told: variable name -> reason why the column has no table, not yet printed. The reason is "" if the column has a
+            table.
+        printed: variable name -> printed reason.
+        models: switch between Estimators. It is set if the program has Estimators and uses only feature columns.
     """
 
     choice: Optional[ColumnChoice] = None

@@ -1,4 +1,4 @@
-"""The arguments of ``init``, each declared once with its default and its rule."""
+"""Declaration of the arguments of ``init`` with default values and rules."""
 import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -15,23 +15,23 @@ def _checked(default: Any, rule: Rule) -> Any:
 
 @dataclasses.dataclass(eq=False)
 class Configuration:
-    """The arguments of ``init``. Made by ``checked_configuration``.
+    """The arguments of ``init``. ``checked_configuration`` creates an object.
 
     Attributes:
-        max_steps, train_steps, eval_steps, save_steps: no effect.
+        max_steps, train_steps, eval_steps, save_steps: arguments without effect.
         train_interval: older name of ``train_steps``.
-        if_load: whether the program will restore a checkpoint.
-        use_dynamic: if False, lookups have a ``send_count``.
-        use_dynamic_expansion: all tables are expansion tables.
-        is_incremental_checkpoint: hooks save a full checkpoint every ``save_checkpoint_due_time`` seconds, and deltas
-            every ``save_delta_checkpoints_secs`` seconds.
-        recent_key_count_threshold: minimum occurrences of a key in a delta.
+        if_load: True if the program will restore a checkpoint.
+        use_dynamic: False if lookups have a ``send_count``.
+        use_dynamic_expansion: True if all tables are expansion tables.
+        is_incremental_checkpoint: True if hooks save a full checkpoint every ``save_checkpoint_due_time`` seconds and a
+            delta every ``save_delta_checkpoints_secs`` seconds.
+        recent_key_count_threshold: minimum number of occurrences of a key that a delta contains.
         restore_model_version: step that the first restore uses, or None.
         daemon: name of a running daemon, or None for the default choice.
         rank_id, rank_size: number of this process, and number of processes.
-        bind_cpu, use_lccl, use_hot, use_mpi, prefetch_batch_number: no effect.
-        hashtable_collection: graph collection of table variables; not an argument.
-        use_static: the opposite of ``use_dynamic``.
+        bind_cpu, use_lccl, use_hot, use_mpi, prefetch_batch_number: arguments without effect.
+        hashtable_collection: graph collection of table variables. It is not an argument of ``init``.
+        use_static: negation of ``use_dynamic``.
     """
 
     max_steps: int = _checked(-1, Integer(-1))
@@ -64,14 +64,15 @@ class Configuration:
 
 _RULES: Dict[str, Rule] = {field.name: field.metadata["rule"] for field in dataclasses.fields(Configuration)
                            if field.init}
-_UNCHECKED = ("use_shm_swap",)  #: arguments of older versions, accepted unchecked and without effect
+_UNCHECKED = ("use_shm_swap",)  #: arguments of older versions that are neither checked nor used
 
 
 def checked_configuration(given: Dict[str, Any]) -> Configuration:
-    """Return the configuration for the arguments of ``init``; None stands for a default.
+    """Return the configuration for the arguments of ``init``. The default value replaces None.
 
     Raises:
-        ValueError: an argument has the wrong type or is out of range; or max, train and eval steps are all 0.
+        ValueError: an argument has the wrong type or is out of range, or ``max_steps``, ``train_steps`` and
+            ``eval_steps`` are all 0.
     """
     check_all(_RULES, given)
     lacking = [name for name in ("save_checkpoint_due_time", "save_delta_checkpoints_secs") if given.get(name) is None]
@@ -88,13 +89,13 @@ def checked_configuration(given: Dict[str, Any]) -> Configuration:
 
 
 def unknown_arguments(given: Dict[str, Any]) -> List[str]:
-    """Return the arguments that ``init`` does not have, each with a suggestion."""
+    """Return the names of arguments that ``init`` does not have. Each name is followed by a suggestion."""
     return sorted(name + did_you_mean(name, _RULES, " ({})") for name in given
                   if name not in _RULES and name not in _UNCHECKED)
 
 
 def _ranks(rank: int, size: int) -> Tuple[int, int]:
-    """Return rank and number of ranks: the launcher's if there is one, otherwise the given ones."""
+    """Return the rank and the number of ranks. The values of the launcher, if it exists, override the arguments."""
     launcher = ranks.launcher() if ranks.launched() else None
     if launcher is not None:
         rank = ranks.get_rank_id()

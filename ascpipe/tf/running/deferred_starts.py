@@ -1,8 +1,11 @@
-"""Deferred start of pipelines: ``start_asc_pipeline`` marks a graph, and its pipeline starts when it is first needed.
+"""Deferred start of pipelines. ``start_asc_pipeline`` marks a graph, and ascpipe starts the pipeline at its first use.
 
-Programs mark a graph before it is complete: afterwards they apply gradients, create Savers and look up tables. A marked
-graph starts at the first run of a session (``start_pipeline.py``), when it is finalized, or when a save, a restore or
-an eviction needs the pipeline.
+Programs mark a graph before the graph is complete. After marking it, they apply gradients, create Savers and look up
+tables. The pipeline of a marked graph starts at the first of these events:
+
+- A session runs the graph (``start_pipeline.py``).
+- The program finalizes the graph.
+- A save, a restore or an eviction needs the pipeline.
 """
 import contextlib
 import threading
@@ -19,10 +22,11 @@ class _Marked(NamedTuple):
 
 
 class DeferredStarts:
-    """Graphs that are marked and not started, held by weak references.
+    """Weak references to graphs that are marked and not started.
 
     Attributes:
-        mark_on_demand: marks a graph if necessary when it is needed; None if programs mark their graphs.
+        mark_on_demand: function that marks a graph if necessary, called when the graph is needed. It is None if
+            programs mark their graphs.
     """
 
     def __init__(self) -> None:
@@ -31,23 +35,24 @@ class DeferredStarts:
         self._starting = threading.RLock()
 
     def mark(self, graph: tf.Graph, start: Callable[[tf.Graph], None], is_next: Callable[[tf.Graph], bool]) -> None:
-        """Mark a graph to be started when it is first needed.
+        """Mark a graph. Its pipeline starts when it is first needed.
 
         Args:
-            start: starts the graph; called while it is the default graph.
-            is_next: whether the graph can start before graphs that were marked earlier.
+            start: function that starts the graph. The graph is the default graph during the call.
+            is_next: function that returns whether the graph can start before graphs that were marked earlier.
         """
         self._marked.append(_Marked(weakref.ref(graph), start, is_next))
 
     def graphs(self) -> List[tf.Graph]:
-        """Return the marked graphs that still exist, in their order."""
+        """Return the marked graphs that still exist, in the order in which they were marked."""
         return [graph for graph in (marked.graph() for marked in self._marked) if graph is not None]
 
     def start(self, graph: tf.Graph) -> None:
-        """Start a graph if it is marked. Start graphs marked earlier first if their tables have lower numbers.
+        """Start a graph if it is marked.
 
-        A second thread waits for the first one, whose waits for the daemon all time out. If the start fails, the graph
-        stays marked and is started at the next need.
+        Graphs that were marked earlier start first if their tables have lower numbers. A second thread waits for the
+        first thread, which has a timeout for each wait for the daemon. If the start fails, the graph stays marked. The
+        next call tries the start again.
         """
         if self.mark_on_demand is not None:
             self.mark_on_demand(graph)
@@ -67,7 +72,7 @@ class DeferredStarts:
                 self._start(graph)
 
     def drop(self) -> None:
-        """Forget all marked graphs."""
+        """Discard all marks."""
         self._marked = []
 
     def _start(self, graph: tf.Graph) -> None:
@@ -82,7 +87,8 @@ class DeferredStarts:
 
 @contextlib.contextmanager
 def _raise_keyboard_interrupt() -> Iterator[None]:
-    """Raise ``KeyboardInterrupt`` if it interrupted TensorFlow's C code; Python raises a SystemError instead."""
+    """Raise ``KeyboardInterrupt`` instead of the SystemError that Python raises if TensorFlow's C code is interrupted.
+    """
     try:
         yield
     except SystemError as error:

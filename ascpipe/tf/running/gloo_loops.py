@@ -1,9 +1,10 @@
-"""Scheduling of gloo's event loops, so that they do not preempt threads whose messages they read.
+"""Scheduling of gloo's event loops, which prevents preemption of Horovod threads by event loops.
 
-A Horovod thread holds the lock of its connection while it writes a message. On one machine, the write wakes the event
-loop of the reading rank, which often preempts the writer. The writer's own loop then spins, because it needs the same
-lock. With as many processors as ranks, this took a quarter of a step. With the policy SCHED_BATCH, which needs no
-privileges, a thread does not preempt others when it wakes (docs/internals/adr/0043).
+A Horovod thread holds the lock of a connection while it writes a message. On one machine, the write wakes the event
+loop of the reading rank, and this event loop often preempts the writer. The event loop of the writing rank then spins,
+because it needs the same lock. If there were as many processors as ranks, a quarter of the step time was lost. With the
+policy SCHED_BATCH, a thread does not preempt other threads when it wakes (docs/internals/adr/0043). Setting this policy
+needs no privileges.
 """
 import os
 import platform
@@ -13,7 +14,7 @@ from typing import Collection, List, Sequence, Set
 #: System call numbers of epoll_wait and epoll_pwait.
 _WAITS = {"x86_64": {"232", "281"}, "aarch64": {"22"}}.get(platform.machine(), set())
 _LOOKS = 3
-_BETWEEN_S = 0.004  # a loop that has just woken waits again by then
+_BETWEEN_S = 0.004  # after this time, an event loop that has just woken waits again
 
 
 def threads() -> Set[int]:
@@ -22,14 +23,14 @@ def threads() -> Set[int]:
 
 
 def make_loops_batch(others: Collection[int] = ()) -> int:
-    """Give gloo's event loops in this process the policy SCHED_BATCH, and return how many have it now.
+    """Set the policy SCHED_BATCH for gloo's event loops in this process.
 
-    A loop of gloo waits in ``epoll_wait`` for TCP connections and one pipe. The loops of asyncio, gRPC and ZeroMQ use a
-    local socket or an ``eventfd`` instead of the pipe. Nothing changes if the kernel does not show what threads wait
-    for.
+    Return the number of loops that have the policy. A loop of gloo waits in ``epoll_wait`` for TCP connections and one
+    pipe. The loops of asyncio, gRPC and ZeroMQ use a local socket or an ``eventfd`` instead of the pipe. The function
+    has no effect if the kernel does not show the system calls of threads.
 
     Args:
-        others: threads that existed before Horovod started, and so are not gloo's.
+        others: threads that existed before Horovod started. They do not belong to gloo.
     """
     found: Set[int] = set()
     for look in range(_LOOKS):
@@ -46,7 +47,7 @@ def _loops() -> Set[int]:
 
 
 def _is_of_gloo(watched: Sequence[str], connections: Collection[str]) -> bool:
-    """Return whether these are the files of a gloo loop: connections and one pipe.
+    """Return whether a gloo loop waits for these files. A gloo loop waits for connections and one pipe.
 
     Args:
         watched: names of the files, as links in ``/proc/self/fd``.
@@ -57,7 +58,7 @@ def _is_of_gloo(watched: Sequence[str], connections: Collection[str]) -> bool:
 
 
 def _watched_by(thread: int) -> List[str]:
-    """Return the names of the files that a thread waits for in ``epoll_wait``, if it does."""
+    """Return the names of the files that a thread waits for in ``epoll_wait``. The list is empty for other threads."""
     number, *arguments = _system_call(thread)
     if number not in _WAITS or not arguments:
         return []
@@ -82,11 +83,11 @@ def _connections() -> List[str]:
 
 
 def _system_call(thread: int) -> List[str]:
-    """Return the system call of a thread and its arguments, or words such as "running"."""
+    """Return the number of a thread's system call and the arguments, or a state such as "running"."""
     try:
         with open("/proc/self/task/{}/syscall".format(thread)) as file:
             return file.read().split() or [""]
-    except OSError:  # the thread has ended, or the kernel does not show it
+    except OSError:  # the thread has ended, or the kernel does not show its system call
         return [""]
 
 

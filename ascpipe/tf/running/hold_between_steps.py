@@ -17,12 +17,12 @@ class TableState(NamedTuple):
 
     Attributes:
         header: the TABLE fields of ``ascpipe/layout/structs.py``.
-        entries: ENTRY[n]; only the first ``header["entries_used"]`` were ever used.
-        homes: float32[home capacity, row floats], or an object indexed like it. A row is the embedding, then each
-            optimizer slot.
-        device: float32[device rows, width] each: the rows on the device, then each optimizer slot that a session has
-            attached.
-        disk: the rows on disk; None if no row goes to disk.
+        entries: ENTRY[n]. Only the first ``header["entries_used"]`` entries were ever used.
+        homes: float32[home capacity, row floats], or an object with the same indexing. A row contains the embedding,
+            followed by each optimizer slot.
+        device: arrays float32[device rows, width]. The first array contains the embeddings of the device table. An
+            array follows for each optimizer slot that a session has attached.
+        disk: the rows on disk, or None if the table has no disk storage.
     """
 
     header: np.void
@@ -42,14 +42,15 @@ class DiskRows:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Keep the disk slots of entries that are copied within the block valid until its end."""
+        """Keep disk slots valid until the end of the block. The block must copy the entries that contain these slots.
+        """
         epoch = native.number("asc_disk_begin", self._hold, self._table)
         with cleaning_up(lambda: native.call("asc_disk_end", self._hold, self._table, epoch),
                          "a reader of rows on disk"):
             yield
 
     def read(self, entries: np.ndarray) -> np.ndarray:
-        """Return float32[n, row floats]: the rows of ENTRY[n], which are on disk."""
+        """Return float32[n, row floats], the rows of ENTRY[n]. The rows must be on disk."""
         rows = np.empty((len(entries), self._row_floats), np.float32)
         self._move(entries, rows, writes=False)
         return rows
@@ -71,7 +72,10 @@ _INTS = ctypes.POINTER(ctypes.c_int32)
 
 
 def _in_memory(memory: np.ndarray, device: List[np.ndarray], disk: Callable[[int], DiskRows]) -> TableState:
-    """Return the state of a table from its segment, uint8[bytes]. ``disk`` takes the floats per row."""
+    """Return the state of a table whose segment is ``memory``, uint8[bytes].
+
+    ``disk`` is a function that returns the ``DiskRows`` for a number of floats per row.
+    """
     header = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
     capacity, homes, floats = (int(header[name]) for name in ("entry_capacity", "home_capacity", "row_floats"))
     entries = int(header["entries_offset"])
@@ -82,13 +86,13 @@ def _in_memory(memory: np.ndarray, device: List[np.ndarray], disk: Callable[[int
 
 
 class Hold:
-    """The trainer between two steps. Made by ``hold``, which lists the errors of all methods."""
+    """The trainer between two steps. ``hold`` creates an object. Its docstring lists the errors of all methods."""
 
     def __init__(self, number: int) -> None:
         self._number = number
 
     def table(self, number: int) -> TableState:
-        """Return the state of a table. Its arrays are invalid after the hold."""
+        """Return the state of a table. The arrays of the state are invalid after the hold."""
         base = ctypes.c_void_p()
         size = ctypes.c_int64()
         native.call("asc_table_memory", self._number, number, ctypes.byref(base), ctypes.byref(size))
@@ -101,28 +105,31 @@ class Hold:
             device.append(rows)
 
     def trained_batches(self, stream: int) -> int:
-        """Return the number of trained batches of a stream, including batches before a restored checkpoint."""
+        """Return the number of trained batches of a stream.
+
+        Batches that were trained before a restored checkpoint are included.
+        """
         return native.number("asc_stream_trained", self._number, stream)
 
     def begin_load(self, table: int, entries: int, rows: int) -> None:
-        """Empty a table. The caller then writes its first ``entries`` entries and rows, until ``end_load``.
+        """Delete the content of a table. Until ``end_load``, the caller writes the first ``entries`` entries and rows.
 
         Args:
             entries: number of keys.
-            rows: number of keys that have a row. The caller writes home rows from 0 on, or device rows if there are
-                none.
+            rows: number of keys that have a row. The caller writes home rows, starting at row 0. The caller writes
+                device rows if the table has no home rows.
 
         Raises:
-            tf.errors.ResourceExhaustedError: too little room or memory; nothing was changed.
+            tf.errors.ResourceExhaustedError: there is too little space or memory. Nothing was changed.
         """
         native.call("asc_load_begin", self._number, table, entries, rows)
 
     def write_entries(self, table: int, start: int, keys: KeyBlock, *, with_rows: bool) -> None:
-        """Write keys into entries ``start`` and following of a table that is being loaded.
+        """Write keys into consecutive entries of a table that is being loaded. The first entry is ``start``.
 
         Args:
-            keys: keys that are in no other entry.
-            with_rows: whether each key has the row with the number of its entry.
+            keys: keys that no other entry contains.
+            with_rows: True if the row number of each key is the number of its entry.
         """
         arrays = [np.ascontiguousarray(values, np.int64) for values in keys]
         native.call("asc_load_entries", self._number, table, start, len(arrays[0]),
@@ -133,26 +140,26 @@ class Hold:
         native.call("asc_load_keyed", self._number, table)
 
     def abort_load(self, table: int) -> None:
-        """Abort a load: return the empty table to the table worker."""
+        """Abort a load, and return the empty table to the table worker."""
         native.call("asc_load_end", self._number, table, -1, 0, 0, 0)
 
     def end_load(self, table: int, entries: int, time: int, threshold: int, *, counting: bool) -> None:
         """Return the loaded table to the table worker.
 
         Args:
-            entries: as in ``begin_load``.
+            entries: number of keys, as in ``begin_load``.
             time: greatest timestamp of a trained batch.
-            threshold: access threshold; -1 if every key is admitted.
-            counting: whether occurrences are counted.
+            threshold: access threshold, or -1 if every key is admitted.
+            counting: True if occurrences are counted.
         """
         native.call("asc_load_end", self._number, table, entries, time, threshold, int(counting))
 
     def set_seed(self, table: int, seed: int) -> None:
-        """Set the seed, unsigned 64 bits, for the rows of new keys."""
+        """Set the seed for the rows of new keys, an unsigned integer of 64 bits."""
         native.call("asc_table_set_seed", self._number, table, seed)
 
     def set_pool(self, table: int, pool: np.ndarray) -> None:
-        """Replace the pool, float32[rows, dim], of the rows of new keys."""
+        """Replace the pool of the rows of new keys, float32[rows, dim]."""
         native.call("asc_table_set_pool", self._number, table, pool.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
                     *pool.shape)
 
@@ -163,11 +170,14 @@ class Hold:
                     (ctypes.c_float * len(slots))(*(slot.initial or 0.0 for slot in slots)))
 
     def cut(self, table: int, kind: int, argument: int) -> None:
-        """Change a table on request of rank 0: CUT_THRESHOLD with a threshold, or CUT_EVICT with an age."""
+        """Change a table on request of rank 0.
+
+        ``argument`` is a threshold for the kind CUT_THRESHOLD, or an age for the kind CUT_EVICT.
+        """
         native.call("asc_hold_cut", self._number, table, kind, argument)
 
     def begin_save(self, tables: Sequence[int], log_bytes: int) -> int:
-        """Take a snapshot of tables, see ``frozen_tables``. Return the number of the save."""
+        """Take a snapshot of tables (see ``frozen_tables``). Return the number of the save."""
         return native.number("asc_save_begin", self._number, len(tables), (ctypes.c_int * len(tables))(*tables),
                              log_bytes)
 
@@ -185,13 +195,14 @@ class Hold:
 
 @contextlib.contextmanager
 def hold(*, alone: bool) -> Iterator[Hold]:
-    """Wait until no step trains, and prevent training: tables stay in the state after the last trained step.
+    """Wait until no step trains, and prevent training. Tables stay in the state after the last trained step.
 
     Args:
-        alone: exclusive, to change the state; otherwise evaluations may run at the same time.
+        alone: True for an exclusive hold that may change the state. Evaluations may run during a hold that is not
+            exclusive.
 
     Raises:
-        tf.errors.OpError: the pipeline does not run, has failed, or the wait took longer than ``wait_timeout_s``.
+        tf.errors.OpError: the pipeline does not run or has failed, or the wait took longer than ``wait_timeout_s``.
     """
     held = Hold(native.number("asc_hold_take", int(alone)))
     with cleaning_up(held.release, "a hold"):

@@ -1,7 +1,7 @@
-"""Start of Horovod for several ranks, and its timely end.
+"""Start of Horovod for several ranks, and shutdown of Horovod with a timeout.
 
-Only this module imports Horovod, and only with several ranks. The program may have called ``hvd.init`` before. A
-process that starts Horovod again after its shut-down aborts.
+Only this module imports Horovod. The import happens only with several ranks. The program may have called ``hvd.init``
+before. A process aborts if it starts Horovod again after a shutdown.
 """
 import atexit
 import http.client
@@ -18,13 +18,13 @@ from ascpipe.tf.running import gloo_loops
 from ascpipe.tf.running.late_lines import LateLines
 from ascpipe.tf.running.process import Process, terminate_config_initializer
 
-EXIT_CODE = 70  #: of a process whose exit would wait for a stopped rank
+EXIT_CODE = 70  #: exit code of a process whose exit would wait for a stopped rank
 START_TIMEOUT_S = 600.0
 
 _GLOO_TIMEOUT = "HOROVOD_GLOO_TIMEOUT_SECONDS"
-_GLOO_TIMEOUT_S = 10  # until a rank stopped by a signal is noticed; Horovod's default is 30
+_GLOO_TIMEOUT_S = 10  # timeout after which a rank stopped by a signal is detected (Horovod's default is 30)
 _FUSION = "HOROVOD_FUSION_THRESHOLD"
-_FUSED_FROM = 3  # ranks: with two, a sum has only one order
+_FUSED_FROM = 3  # minimum number of ranks with fused sums (with two ranks, a sum has only one order)
 _SHUT_DOWN_S = 3.0
 _POLL_S = 0.05
 
@@ -46,23 +46,24 @@ class Started(NamedTuple):
 
 
 class _Current:
-    """Result of ``started``, and the process that called it."""
+    """Result of ``started``, and the id of the process that called ``started``."""
 
     started: Optional[Started] = None
     pid: Optional[int] = None
 
 
 def started(timeout_s: float = START_TIMEOUT_S) -> Started:
-    """Start Horovod unless it runs. All ranks must call this; later calls return the same object.
+    """Start Horovod unless it runs. All ranks must call this function. Later calls return the same object.
 
     Args:
-        timeout_s: timeout of the wait for all ranks, at the server of horovodrun.
+        timeout_s: timeout of the wait for all ranks at the server of horovodrun.
 
     Raises:
         HorovodMissingError, HorovodVersionError: Horovod is missing, or has another version.
         RanksDisagreeError: Horovod and the launcher report different ranks or numbers of ranks.
-        RanksError: ranks are missing, or Horovod could not start, was shut down, or was started by a parent process.
-        RuntimeError, ValueError: as in ``ascpipe.ranks.get_rank_id``.
+        RanksError: ranks are missing, or Horovod could not start. Horovod was shut down before, or a parent process
+            started Horovod.
+        RuntimeError, ValueError: the same errors as in ``ascpipe.ranks.get_rank_id``.
     """
     rank = ranks.get_rank_id()
     size = ranks.get_rank_size()
@@ -100,7 +101,7 @@ def started(timeout_s: float = START_TIMEOUT_S) -> Started:
 
 
 def joined() -> Optional[Started]:
-    """Return ``started()`` if a launcher started several ranks, otherwise None."""
+    """Return ``started()`` if a launcher started several ranks. Otherwise, return None."""
     return started() if ranks.launched() and ranks.get_rank_size() > 1 else None
 
 
@@ -108,7 +109,7 @@ def _imported() -> Any:
     ranks.check_horovod()
     try:
         return importlib.import_module("horovod.tensorflow")
-    except ImportError as error:  # built without TensorFlow, or for another version
+    except ImportError as error:  # Horovod was built without TensorFlow, or for another version
         raise HorovodMissingError(" ".join(str(error).split())) from error
 
 
@@ -121,7 +122,7 @@ def _warn_of_fusion(size: int) -> None:
 
 
 def _await_ranks(rank: int, size: int, timeout_s: float) -> None:
-    """Wait for all ranks at horovodrun's server, because gloo only waits for the short timeout of one exchange."""
+    """Wait for all ranks at horovodrun's server, because gloo only waits for the short timeout of a single exchange."""
     address = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_ADDR")
     port = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_PORT")
     if not address or not port:
@@ -157,9 +158,12 @@ def _asked(address: str, port: str, verb: str, rank: int) -> int:
 
 
 def _end_at_exit(module: Any) -> None:
-    """Shut Horovod down at exit, after the pipeline, which may still send messages to other ranks."""
+    """Register the shutdown of Horovod at exit.
+
+    It runs after the end of the pipeline, which may still send messages to other ranks.
+    """
     atexit.register(_shut_down_in_time, module.shutdown)
-    # Handlers run in reverse order. _end_process does nothing without init.
+    # Handlers run in reverse order. _end_process has no effect if ``init`` was not called.
     atexit.unregister(terminate_config_initializer)
     atexit.register(_end_process)
 
@@ -170,7 +174,7 @@ def _end_process() -> None:
 
 
 def _shut_down_in_time(shut_down: Callable[[], None], wait_s: float = _SHUT_DOWN_S) -> None:
-    """Shut Horovod down, or end the process if that hangs because a signal has stopped another rank."""
+    """Shut Horovod down. End the process if the shutdown hangs because a signal has stopped another rank."""
     done = threading.Event()
 
     def end() -> None:

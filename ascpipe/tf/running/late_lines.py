@@ -1,19 +1,19 @@
-"""Times of log lines about a long wait: after 5 s, then at growing intervals."""
+"""Schedule of log lines about a long wait. The first line is due after 5 s, and the intervals between lines grow."""
 import time
 
-FIRST_S = 5.0  #: until the first line
-_LONGEST_S = 60.0  # between two lines
+FIRST_S = 5.0  #: time until the first line
+_LONGEST_S = 60.0  # maximum time between two lines
 
 
 class LateLines:
-    """Schedule of log lines about one wait, which begins at construction."""
+    """Schedule of log lines about one wait. The wait begins when the object is created."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._next_s = self._pause_s = FIRST_S
 
     def waited_s(self) -> float:
-        """Return how long the wait has lasted."""
+        """Return the time since the wait began."""
         return time.monotonic() - self._began
 
     def next_s(self) -> float:
@@ -21,7 +21,7 @@ class LateLines:
         return max(0.0, self._next_s - self.waited_s())
 
     def is_due(self) -> bool:
-        """Return whether a line is due now; if so, schedule the next one."""
+        """Return whether a line is due now. If a line is due, schedule the next line."""
         waited = self.waited_s()
         if waited < self._next_s:
             return False

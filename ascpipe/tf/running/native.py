@@ -1,4 +1,4 @@
-"""The native side: ops as Python functions, and the C interface of the running pipeline."""
+"""Interface of the native library: ops as Python functions, and the C functions of the running pipeline."""
 import contextlib
 import ctypes
 import functools
@@ -23,29 +23,38 @@ _CODES = {
 
 
 def ops() -> Any:
-    """Return the module with one function per op. If the library is missing, the error says how to build it."""
+    """Return the module with one function per op.
+
+    If the library is missing, the text of the error explains how to build it.
+    """
     module = load.load()
-    _library()  # passes the calls for error messages to the library
+    _library()  # this call passes the names of calls for error messages to the library
     return module
 
 
 def register_ops() -> None:
-    """Let TensorFlow import graphs with ascpipe ops. A missing library raises an error when an op is created."""
+    """Let TensorFlow import graphs with ascpipe ops.
+
+    If the library is missing, an error is raised when an op is created.
+    """
     with contextlib.suppress(load.OpsMissingError, load.OpsMismatchError, tf.errors.OpError):
         ops()
 
 
 def begin_program() -> None:
-    """Tell the C++ library that ``init`` was called, and which functions its errors name."""
+    """Notify the C++ library of a call of ``init``. Pass the function names that error messages of the library contain.
+    """
     if _library.cache_info().currsize:
         _begin_program(_library())
 
 
 class NativePipeline:
-    """The trainer's end of the running pipeline, one per process. All methods raise errors of ``tf.errors``.
+    """The native part of the running pipeline. A process has at most one pipeline.
+
+    All methods raise errors of ``tf.errors``.
 
     Args:
-        run: upper bits of every ticket, from the daemon.
+        run: upper bits of every ticket. The daemon assigns the value.
         session_fd: descriptor of the session segment.
         lifeline_fd: socket whose end of file means that the daemon has ended.
         spin_us: maximum time that the waiter spins before it sleeps.
@@ -56,9 +65,10 @@ class NativePipeline:
         call("asc_pipeline_new", run, session_fd, lifeline_fd, spin_us, wait_timeout_s)
 
     def add_table(self, table: TableShape, segment: Piece) -> None:
-        """Map a table's segment, also while the pipeline runs. A table that was never trained may be replaced.
+        """Map a table's segment. The pipeline may already run. The table may replace a table that was never trained.
 
-        The native side duplicates the descriptor.
+        The native library duplicates the descriptor of the
+        segment.
         """
         fd, size = segment
         keys = (ctypes.c_int64 * len(table.padding_keys))(*table.padding_keys)
@@ -72,41 +82,52 @@ class NativePipeline:
             call("asc_pipeline_set_pool", table.number, pool.ctypes.data_as(_FLOATS), *pool.shape)
 
     def add_stream(self, stream: StreamShape, segment: Piece) -> None:
-        """Map a stream's ring, also while the pipeline runs. The native side duplicates the descriptor."""
+        """Map a stream's ring. The pipeline may already run.
+
+        The native library duplicates the descriptor of the segment.
+        """
         tables = (ctypes.c_int * len(stream.tables))(*stream.tables)
         call("asc_pipeline_add_stream", stream.number, stream.channel, *segment, len(tables), tables,
              *_features(stream))
 
     def accumulate(self, table: int, steps: int) -> None:
-        """Set the cycle of a table to ``steps`` batches, from the next batch on. The last one needs the rows of all."""
+        """Set the cycle of a table to ``steps`` batches, starting with the next batch.
+
+        The last batch of a cycle needs the rows of all batches of the cycle.
+        """
         call("asc_pipeline_accumulate", table, steps)
 
     def set_trained_batches(self, stream: int, batches: int) -> None:
-        """Set the number of batches trained before a restored checkpoint. Call while no step trains."""
+        """Set the number of batches that were trained before a restored checkpoint. No step may train during the call.
+        """
         call("asc_stream_began_after", stream, batches)
 
     def set_unapplied_keys(self, table: int, keys: np.ndarray) -> None:
-        """Add distinct keys, int64[n], whose rows the next cycle of a trained table also needs."""
+        """Add distinct keys int64[n] to the next cycle of a trained table. The cycle also needs the rows of these keys.
+        """
         keys = np.ascontiguousarray(keys, np.int64)
         call("asc_stream_began_with", table, keys.ctypes.data_as(_INT64), len(keys))
 
     def set_ranks(self, rank: int, size: int, library: str, alike: Tuple[str, str], spans: Piece) -> None:
-        """Exchange with the other ranks. Call before any stream is added.
+        """Let the pipeline exchange keys and rows with the other ranks.
+
+        The caller must add all streams after this call.
 
         Args:
-            library: path of Horovod's library, which is loaded and running.
-            alike: properties that must be equal on all ranks, and Horovod's ops in the graph; one per line.
-            spans: segment that records exchanges; none if the descriptor is -1.
+            library: path of Horovod's library. The library is loaded and Horovod runs.
+            alike: two texts with one item per line. The first text contains properties that must be equal on all ranks.
+                The second text contains Horovod's ops in the graph.
+            spans: segment in which exchanges are recorded. The descriptor is -1 if there is no such segment.
         """
         call("asc_pipeline_set_ranks", rank, size, library.encode(), *(text.encode() for text in alike), *spans)
 
     def add_local_stream(self, stream: StreamShape, ring: int, segment: Piece) -> None:
-        """Map the local ring, with number ``ring``, of a stream that was added."""
+        """Map the local ring of a stream that was added. ``ring`` is the number of the local ring."""
         tables = (ctypes.c_int * len(stream.tables))(*stream.tables)
         call("asc_pipeline_add_local_stream", stream.number, ring, *segment, len(tables), tables)
 
     def share_stream(self, stream: StreamShape, known: int) -> None:
-        """Let ops of ``stream`` use the stream ``known``, which has the same channel and tables."""
+        """Let ops of ``stream`` use the stream ``known``. The two streams have the same channel and tables."""
         call("asc_pipeline_share_stream", stream.number, known, *_features(stream))
 
     def start(self) -> None:
@@ -114,7 +135,7 @@ class NativePipeline:
         call("asc_pipeline_start")
 
     def stop(self) -> None:
-        """Cancel every wait and unmap everything. May be called twice."""
+        """Cancel every wait and unmap all segments. A second call is allowed."""
         call("asc_pipeline_stop")
 
     def table_size(self, table: int) -> int:
@@ -122,7 +143,7 @@ class NativePipeline:
         return number("asc_table_size", table)
 
     def table_capacity(self, table: int) -> int:
-        """Return the maximum number of rows; for an expansion table, the rows that have memory now."""
+        """Return the maximum number of rows. For an expansion table, return the number of rows that have memory now."""
         return number("asc_table_capacity", table)
 
 
@@ -132,7 +153,7 @@ def _features(stream: StreamShape) -> Tuple[Any, ...]:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Call a function of the C interface. Raise the ``tf.errors`` class that the native side names."""
+    """Call a function of the C interface. If it fails, raise the ``tf.errors`` class for the returned error code."""
     text = ctypes.create_string_buffer(_ERROR_BYTES)
     code = getattr(_library(), name)(*arguments, text, _ERROR_BYTES)
     if code != 0:
@@ -140,7 +161,10 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def number(name: str, *arguments: Any) -> int:
-    """Call a function and return the int64 that it writes to its last parameter, omitted here. Raises as ``call``."""
+    """Call a function and return the int64 that the function writes to its last parameter.
+
+    ``arguments`` omits this parameter. Errors are the same as in ``call``.
+    """
     result = ctypes.c_int64()
     call(name, *arguments, ctypes.byref(result))
     return result.value

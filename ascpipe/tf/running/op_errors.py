@@ -1,23 +1,24 @@
-"""Shorter errors of steps, which end with the advice.
+"""Shorter errors of steps, whose last sentence is the advice.
 
-TensorFlow appends where the op was created. For ops of ascpipe, this is about forty lines of its own source.
+TensorFlow appends the place in the program where the op was created. For ops of ascpipe, the place is described by
+about forty lines of ascpipe's source.
 """
 import re
 
 import tensorflow as tf
 
-#: A coded text: at the start, or in a list if several ops failed; also from an op within a dataset.
+#: A coded text at the start of a message, or in a list if several ops failed. The op may be inside a dataset.
 _CODED = re.compile(r"(?:\A|^  \(\d+\) [A-Z][A-Za-z ]+: )\s*(?:\{\{function_node [^}]*\}\}\s*)*(E\d{3}: .*?)"
                     r"(?=\s*(?:\n\t \[\[|\n  \(\d+\) |\n\d+ successful operations|\Z))", re.DOTALL | re.MULTILINE)
 
 
 def coded(message: str) -> str:
-    """Return the distinct coded texts in an error message of TensorFlow, or "" if there are none."""
+    """Return the distinct coded texts in an error message of TensorFlow, or "" if the message has no coded text."""
     return "\n".join(dict.fromkeys(_CODED.findall(message)))
 
 
 def raise_coded(error: tf.errors.OpError) -> None:
-    """Raise an op's error with its coded text only; do nothing if it has none."""
+    """Raise an op's error with only its coded text. Return without an error if the error has no coded text."""
     text = coded(error.message)
     if text:
         raise type(error)(error.node_def, None, text) from None

@@ -1,4 +1,4 @@
-"""The running pipeline of a process: link to the daemon, native side, tables and streams."""
+"""The running pipeline of a process, with the link to the daemon, the native pipeline, tables and streams."""
 import contextlib
 import uuid
 from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
@@ -19,7 +19,8 @@ _LOCAL_RINGS = 1 << 20  # the local ring of a stream has this number plus the nu
 
 
 def ring_messages(stream: StreamShape, ranks: int) -> List[messages.Stream]:
-    """Return the daemon's description of the rings of a stream: with several ranks, also of the local ring."""
+    """Return the descriptions of the rings of a stream for the daemon. With several ranks, the local ring is included.
+    """
     rings = [messages.Stream(stream.number, stream.channel, stream.tables)]
     if ranks > 1:
         rings.append(messages.Stream(_LOCAL_RINGS + stream.number, LOCAL, stream.tables, ranks))
@@ -27,15 +28,17 @@ def ring_messages(stream: StreamShape, ranks: int) -> List[messages.Stream]:
 
 
 class Tip(NamedTuple):
-    """The newest save with one directory and base, on which the next delta builds.
+    """The newest save with a certain directory and base name. The next delta is based on this save.
 
     Attributes:
-        prefix, link: prefix of the checkpoint, and its identification as a parent.
-        deltas: number of deltas since the full checkpoint, including this one.
-        position: training position.
-        full: training position at the full checkpoint.
-        loads: by table name, number of the last load. A load is not visible as a change of entries.
-        rank, ranks: rank whose keys the save contains, and number of ranks.
+        prefix: prefix of the checkpoint.
+        link: identification of the checkpoint as the parent of a delta.
+        deltas: number of deltas since the full checkpoint. It includes this save if this save is a delta.
+        position: training position of the save.
+        full: training position of the full checkpoint.
+        loads: table name -> number of the last load. ascpipe needs it because a load does not mark entries as changed.
+        rank: rank whose keys the save contains.
+        ranks: number of ranks.
     """
 
     prefix: str
@@ -49,26 +52,29 @@ class Tip(NamedTuple):
 
 
 class Pipeline:
-    """A running pipeline: the link to the daemon and the native side, both of which it owns.
+    """A running pipeline. It owns the link to the daemon and the native pipeline.
 
     Args:
-        tables: tables of the graph that started it.
-        streams: its streams, which the native side has.
-        session: uint8, the session segment.
+        tables: tables of the graph that started the pipeline.
+        streams: streams of that graph. The native pipeline already has them.
+        session: the session segment as an uint8 array.
 
     Attributes:
         tables: tables of all graphs, by name, in the order of their numbers.
-        streams: streams that have a ring of their own.
-        rings: number of the ring, by number of the stream.
-        run_id: unique among all pipelines.
-        seeds: seeds of the initial rows, by table name. A restore sets the saved seed.
-        pools: float32[rows, dim] by table name, if initial rows come from a pool. A restore sets the saved pool.
-        loaded: position in the last loaded checkpoint, and of this pipeline after that load; or None.
-        tips: the newest saves of this pipeline, by ``deltas.name_of`` directory and base.
-        wait_timeout_s: timeout in seconds without progress of a rank that another rank waits for.
-        save_log_bytes: maximum memory of a background save for images of rows that change.
+        streams: streams that do not share the ring of another stream.
+        rings: number of a stream -> number of its ring.
+        run_id: identifier that is unique among all pipelines.
+        seeds: table name -> seed of the initial rows. A restore sets the saved seed.
+        pools: table name -> pool of initial rows, float32[rows, dim]. It contains the tables whose initializer uses a
+            pool. A restore sets the saved pool.
+        loaded: two training positions, or None before the first load. The first is the position in the last loaded
+            checkpoint. The second is the position of this pipeline after that load.
+        tips: newest saves of this pipeline, by ``deltas.name_of(directory, base)``.
+        wait_timeout_s: timeout in seconds of a wait for another rank. The timeout starts again with each progress of
+            that rank.
+        save_log_bytes: maximum memory in which a background save stores images of rows that change.
         read_ahead: recommended prefetch depth of datasets, in batches.
-        follower: carries out requests of rank 0; None on rank 0.
+        follower: thread that executes requests of rank 0, or None on rank 0.
     """
 
     def __init__(self, link: trainer_link.TrainerLink, native_side: native.NativePipeline,
@@ -101,15 +107,15 @@ class Pipeline:
         return {number for stream in self.streams if stream.channel == TRAIN for number in stream.tables}
 
     def waits(self) -> bool:
-        """Return whether an op of the trainer is waiting for a plan, another step or rank, a disk, or a save."""
+        """Return whether an op of the trainer is waiting, for example for a plan, another rank, a disk or a save."""
         return int(self._bell["waits_for"][0]) != WAIT_NONE
 
     def add_table(self, table: KnownTable, shape: TableShape, message: messages.Table) -> None:
-        """Add a table, or replace a table of the same name that was never trained.
+        """Add a table. The table may replace a table with the same name that was never trained.
 
         Args:
-            shape: its shape with home rows, for the native side.
-            message: its description for the daemon.
+            shape: description of the table with home rows, for the native pipeline.
+            message: description of the table for the daemon.
         """
         segment = self.link.add_table(message)
         try:
@@ -119,7 +125,7 @@ class Pipeline:
         self._note_table(shape.name, table)
 
     def add_stream(self, shape: StreamShape) -> None:
-        """Add a stream with a ring of its own."""
+        """Add a stream and create a ring for it."""
         rings = ring_messages(shape, self.ranks)
         try:
             self.native_side.add_stream(shape, self.link.add_stream(rings[0]))
@@ -138,21 +144,23 @@ class Pipeline:
         self.rings[shape.number] = ring.number
 
     def close(self) -> None:
-        """Wait for the background save, cancel all waits, and close the link, which ends a private daemon.
+        """Wait for the background save, cancel all waits, and close the link.
+
+        A private daemon exits when the link is closed.
 
         Raises:
-            NotSavedError: the last background save has failed; the pipeline is closed.
+            NotSavedError: the last background save has failed. The pipeline is closed.
         """
         with contextlib.ExitStack() as ends:
             ends.callback(self.link.close)
             ends.callback(self.native_side.stop)
-            self._bell = np.zeros(1, structs.BELL)  # without waits: the pipeline has ended
+            self._bell = np.zeros(1, structs.BELL)  # no op waits after the end of the pipeline
             if self.ranks > 1:
                 ends.callback(self._leave)
             self.background.close()
 
     def _leave(self) -> None:
-        """Notify the other ranks. Rank 0 may request saves until they end, too."""
+        """Notify the other ranks of the end of this rank. Rank 0 may request saves until all ranks end."""
         try:
             asking.leave(cause_of_end())
         finally:

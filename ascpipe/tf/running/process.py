@@ -1,6 +1,6 @@
-"""``init``, ``terminate_config_initializer``, and the state of this process in between.
+"""``init``, ``terminate_config_initializer``, and the state of this process between the two calls.
 
-The ``Process`` owns all state that outlives a graph, including the pipeline.
+The ``Process`` owns all state that exists longer than a graph, including the pipeline.
 """
 import atexit
 import contextlib
@@ -26,7 +26,7 @@ class Process:
     Attributes:
         configuration: the arguments of ``init``.
         deferred: graphs whose pipeline has not started yet.
-        is_plain: whether the program calls ``ascpipe.tf``, not the incumbent's names.
+        is_plain: True if the program calls ``ascpipe.tf`` and not the names of Rec SDK.
         warned: names of warnings that were already logged.
     """
 
@@ -45,14 +45,14 @@ class Process:
 
     @staticmethod
     def current() -> "Process":
-        """Return the process that ``init`` made. Raise ``EnvironmentError`` before ``init``."""
+        """Return the process that ``init`` created. Raise ``EnvironmentError`` before ``init``."""
         if Process._current is None:
             raise InitializationError("ascpipe is not initialized. Call asc.init() first")
         return Process._current
 
     @staticmethod
     def is_initialised() -> bool:
-        """Return whether ``init`` was called and not ended."""
+        """Return whether ``init`` was called and ``terminate_config_initializer`` was not called after it."""
         return Process._current is not None
 
     @property
@@ -67,18 +67,21 @@ class Process:
         return is_first
 
     def expect_pipeline(self) -> None:
-        """Start a private daemon early if the pipeline will use one. Later calls do nothing."""
+        """Start a private daemon early if the pipeline will use a private daemon. Later calls have no effect."""
         if not self._expects_pipeline:
             self._expects_pipeline = True
             self._begun = trainer_link.begin(self.configuration.daemon)
 
     def take_begun(self) -> Optional[trainer_link.Begun]:
-        """Return the daemon that was started, if any; the caller owns it from now on."""
+        """Return the daemon that was started early, or None. The caller then owns the daemon."""
         begun, self._begun = self._begun, None
         return begun
 
     def running_pipeline(self) -> Pipeline:
-        """Return the pipeline; start it first if a graph is marked. Raise ``RuntimeError`` if there is none."""
+        """Return the pipeline. Start marked graphs first if the pipeline does not run.
+
+        Raise ``RuntimeError`` if no graph is marked.
+        """
         if self.pipeline is None:
             self.deferred.start_all()
         if self.pipeline is None:
@@ -86,11 +89,11 @@ class Process:
         return self.pipeline
 
     def at_end(self, end: Callable[[], None]) -> None:
-        """Register a function for ``close``, which calls the last one first."""
+        """Register a function that ``close`` calls. The functions are called in reverse order of registration."""
         self._at_end.append(end)
 
     def close(self) -> None:
-        """Call all functions of ``at_end``, even if some fail, and undo the patches. The first error is raised."""
+        """Call all functions that ``at_end`` registered, even if some functions fail, and undo the patches."""
         self.deferred.drop()
         with contextlib.ExitStack() as ends:
             ends.callback(patches.undo)
@@ -104,7 +107,7 @@ class Process:
 
     @staticmethod
     def begin(configuration: Configuration) -> "Process":
-        """Make the ``current`` process. Raise ``EnvironmentError`` if there is one."""
+        """Create the ``current`` process. Raise ``EnvironmentError`` if it already exists."""
         if Process._current is not None:
             raise InitializationError("asc.init() was already called. Call asc.shutdown() first. To build the model "
                                       "again, as in a notebook, call asc.reset()")
@@ -113,7 +116,7 @@ class Process:
 
     @staticmethod
     def take_current() -> Optional["Process"]:
-        """Return the ``current`` process for closing, and unset it."""
+        """Return the ``current`` process and unset it. The caller must close the returned process."""
         process, Process._current = Process._current, None
         return process
 
@@ -121,28 +124,32 @@ class Process:
 def init(*use_mpi: bool, **kwargs: Any) -> None:
     """Start using ascpipe in this process.
 
-    The keyword arguments are those of the incumbent, in its newer and older versions. Step counts and performance hints
+    The keyword arguments are the arguments of ``init`` in all versions of Rec SDK. Step counts and performance hints
     have no effect. Unknown arguments are ignored with a warning.
 
     Args:
-        use_mpi: first argument in older versions; no effect.
-        use_dynamic: bool, True: batches may have any shape. False: each lookup has a ``send_count``.
-        use_dynamic_expansion: bool, False: whether all tables are expansion tables, which have no size, are used in
-            host memory and need optimizers ``by_address``.
-        if_load: bool, False: whether a checkpoint will be restored.
-        max_steps, train_steps, eval_steps, save_steps: int in [-1, 2147483647], -1; need not be correct.
-        is_incremental_checkpoint: bool, False: hooks save a full checkpoint every ``save_checkpoint_due_time`` seconds
-            and a delta every ``save_delta_checkpoints_secs`` seconds. Both are then required, ints in [1, 2147483647].
-        recent_key_count_threshold: int in [0, 2147483647], 0: a delta leaves out keys that occurred fewer times since
-            they were last saved.
-        restore_model_version: int in [0, 2147483647]: step of the checkpoint that the first restore uses.
-        daemon: str: name of a running daemon. The default is ``$ASCPIPE_NAME``, else the daemon ``default`` if it is
-            free, else a private daemon. With several ranks, ``{local_rank}`` is replaced by the number of the rank on
-            its machine.
+        use_mpi: first argument in older versions of Rec SDK. It has no effect.
+        use_dynamic: bool, default True. Batches may have any shape if it is True. Each lookup needs a ``send_count`` if
+            it is False.
+        use_dynamic_expansion: bool, default False. True makes all tables expansion tables. Expansion tables have no
+            size, are trained in host memory, and need optimizers ``by_address``.
+        if_load: bool, default False. True means that the program will restore a checkpoint.
+        max_steps, train_steps, eval_steps, save_steps: int in [-1, 2147483647], default -1. The numbers need not be
+            correct.
+        is_incremental_checkpoint: bool, default False. If it is True, hooks save a full checkpoint every
+            ``save_checkpoint_due_time`` seconds and a delta every ``save_delta_checkpoints_secs`` seconds. The two
+            intervals are then required. They are ints in [1, 2147483647].
+        recent_key_count_threshold: int in [0, 2147483647], default 0. A delta omits keys that occurred fewer times
+            since they were last saved.
+        restore_model_version: int in [0, 2147483647], step of the checkpoint that the first restore uses.
+        daemon: str, name of a running daemon. The default is ``$ASCPIPE_NAME``. If the variable is not set, ascpipe
+            uses the daemon ``default`` if it is free. Otherwise, ascpipe starts a private daemon. With several ranks,
+            ``{local_rank}`` is replaced by the number of the rank on its machine.
 
     Raises:
-        ValueError: an argument has the wrong type or is out of range; or max, train and eval steps are all 0.
-        EnvironmentError: ``init`` was called before and not ended.
+        ValueError: an argument has the wrong type or is out of range, or ``max_steps``, ``train_steps`` and
+            ``eval_steps`` are all 0.
+        EnvironmentError: ``init`` was called before, and ``terminate_config_initializer`` was not called after it.
         NotRunningError: no daemon with this name runs.
     """
     if len(use_mpi) > 1:
@@ -166,7 +173,7 @@ def init(*use_mpi: bool, **kwargs: Any) -> None:
 
 
 def terminate_config_initializer() -> None:
-    """Shut down the pipeline; ``init`` may be called again. A second call does nothing."""
+    """Shut down the pipeline. ``init`` may be called again. A second call only logs a warning."""
     process = Process.take_current()
     atexit.unregister(terminate_config_initializer)
     if process is None:
@@ -177,7 +184,7 @@ def terminate_config_initializer() -> None:
 
 
 def _export_rank(configuration: Configuration) -> None:
-    """Set the environment variables that the incumbent's ``init`` sets, unless they are set."""
+    """Set the environment variables that ``init`` of Rec SDK sets. Existing values are not changed."""
     rank = str(configuration.rank_id)
     for variable, value in (("RANK_ID", rank), ("DEVICE_ID", rank), ("ASCEND_DEVICE_ID", rank),
                             ("DEVICE_INDEX", rank), ("JOB_ID", "10086")):

@@ -9,18 +9,17 @@ from ascpipe.tf.running.late_lines import LateLines
 
 _log = logging.getLogger(__name__)
 
-_LOG_INTERVAL_S = 10.0  #: interval of debug lines of an idle thread
+_LOG_INTERVAL_S = 10.0  #: interval of debug log lines of an idle thread
 
 
 class SaveThread:
-    """Thread that runs background saves, one at a time. It must be closed.
+    """Thread that runs background saves one after the other. The caller must call ``close``.
 
-    The program's thread calls the methods; on ranks other than 0, the follower's thread begins the saves. All saves use
-    the same thread, because malloc keeps freed memory in an arena of the thread, and a new thread may get another
-    arena.
+    The program's thread calls the methods. On ranks other than 0, the follower's thread begins the saves. All saves use
+    the same thread, because malloc keeps freed memory in an arena of the thread. A new thread may use another arena.
 
     Attributes:
-        was_used: whether there was a background save.
+        was_used: True after the first background save.
     """
 
     def __init__(self) -> None:
@@ -32,14 +31,14 @@ class SaveThread:
         self.was_used = False
         self._error: Optional[BaseException] = None
         self._lock = threading.Lock()
-        self._under_way = 0  # saves that have begun and not ended
+        self._under_way = 0  # number of saves that have begun and not ended
 
     def begin(self, prefix: str, work: Callable[[], None]) -> None:
-        """Queue a save; ``work`` runs when the previous one has ended."""
+        """Queue a save. ``work`` runs when the previous save has ended."""
         self._prefix = prefix
         self.was_used = True
         if self._thread is None or not self._thread.is_alive():
-            # A daemon thread, because it waits for saves until the end of the pipeline, at exit at the latest.
+            # The thread is a daemon thread, because it waits for saves until the pipeline ends, at exit at the latest.
             self._thread = threading.Thread(target=self._serve, name="ascpipe-save", daemon=True)
             self._thread.start()
         with self._lock:
@@ -48,14 +47,14 @@ class SaveThread:
         self._saves.put(work)
 
     def wait(self) -> None:
-        """Wait until no save is running. Raise the error of the last save, once."""
+        """Wait until no save is running. Raise the error of the last save, but only once."""
         self.settle()
         error, self._error = self._error, None
         if error is not None:
             raise error
 
     def settle(self) -> None:
-        """Wait until no save is running; ``wait`` still raises its error."""
+        """Wait until no save is running. A later ``wait`` still raises the error of the save."""
         lines = LateLines()
         while not self._is_over.wait(lines.next_s()):
             if lines.is_due():
@@ -63,7 +62,7 @@ class SaveThread:
                              lines.waited_s())
 
     def close(self) -> None:
-        """Stop the thread after the last save. Raises as ``wait``."""
+        """Stop the thread after the last save. Errors are the same as in ``wait``."""
         self.settle()
         if self._thread is not None:
             self._saves.put(None)
@@ -81,7 +80,7 @@ class SaveThread:
             pass
 
     def _next(self) -> Optional[Callable[[], None]]:
-        """Return the next save; None from ``close``."""
+        """Return the next save, or None if ``close`` was called."""
         while True:
             try:
                 return self._saves.get(timeout=_LOG_INTERVAL_S)
@@ -108,7 +107,7 @@ class SaveThread:
 
 
 def _release_frames(error: BaseException) -> None:
-    """Release the local variables in an error's traceback, which include copies of entries."""
+    """Release the local variables in an error's traceback, because they include copies of entries."""
     said: Optional[BaseException] = error
     while said is not None:
         traceback.clear_frames(said.__traceback__)

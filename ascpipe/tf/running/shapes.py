@@ -1,4 +1,4 @@
-"""Descriptions of tables and streams for the pipeline and its native side."""
+"""Descriptions of tables and streams for the pipeline and the native library."""
 from typing import NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -7,29 +7,31 @@ import tensorflow as tf
 from ascpipe.checkpoint.contents import SlotSpec
 
 MAX_VOCABULARY = 10 ** 9  #: maximum rows of a table
-NO_TABLE = -1  #: a feature that is left out, or a table that the pipeline lacks
+NO_TABLE = -1  #: number for a feature that is left out, or for a table that is not in the pipeline
 
 
 class TableShape(NamedTuple):
-    """Description of a table for the native side.
+    """Description of a table for the native library.
 
     Attributes:
-        number: number of the table, from 0.
-        name: for error messages and the status.
+        number: number of the table, starting at 0.
+        name: name of the table in error messages and in the status.
         dim: floats of an embedding.
-        device_rows: rows of the table variable; 0 for an expansion table, whose variable has one unused row.
-        home_rows: maximum rows in host memory; 0 for a table only on the device. For an expansion table, it is set when
-            the pipeline starts.
-        row_floats: floats of a home row: the embedding and its optimizer slots.
+        device_rows: rows of the table variable. It is 0 for an expansion table, although its variable has one unused
+            row.
+        home_rows: maximum rows in host memory. It is 0 for a table only on the device. For an expansion table, the
+            start of the pipeline sets it.
+        row_floats: floats of a home row, which contains the embedding and the optimizer slots.
         seed: 64-bit seed of the initial rows.
-        kind: kind of the initial rows, see ``ascpipe/layout/initial_kinds.py``.
-        a, b: see ``kind``.
-        scale: multiplies each initial value.
-        pool: float32[rows, dim] if ``kind`` is POOL, else None.
-        padding_keys: keys whose rows are looked up and never updated.
-        averages: whether gradients, summed over ranks, are divided by the number of ranks.
-        disk_rows: maximum rows if rows go to disk, else 0. The home rows then include a home row for each device row.
-        directories: absolute directories of its row files.
+        kind: kind of the initial rows (see ``ascpipe/layout/initial_kinds.py``).
+        a, b: parameters of ``kind``.
+        scale: factor of each initial value.
+        pool: float32[rows, dim] if ``kind`` is POOL. Otherwise None.
+        padding_keys: keys whose rows can be looked up but are never updated.
+        averages: True if the sum of gradients over ranks is divided by the number of ranks.
+        disk_rows: maximum rows of a table with rows on disk. Otherwise 0. If it is not 0, the home rows include a home
+            row for each device row.
+        directories: absolute paths of the directories of the row files.
     """
 
     number: int
@@ -56,14 +58,14 @@ class TableShape(NamedTuple):
 
 
 class StreamShape(NamedTuple):
-    """Description of a stream for the native side.
+    """Description of a stream for the native library.
 
     Attributes:
-        number: number of the stream, an attribute of its ops.
-        channel: 0 training, 1 evaluation.
-        tables: numbers of its tables, in ring order.
-        parts: for each input of its AscSubmit, the index in ``tables`` that it looks up, or NO_TABLE.
-        names: name of each input, for error messages.
+        number: number of the stream. The ops of the stream have it as an attribute.
+        channel: 0 for training, or 1 for evaluation.
+        tables: numbers of the tables, in ring order.
+        parts: for each input of the stream's AscSubmit, the index of its table in ``tables``, or NO_TABLE.
+        names: names of the inputs in error messages.
     """
 
     number: int
@@ -77,8 +79,10 @@ class Thresholds(NamedTuple):
     """Admission and eviction of a table.
 
     Attributes:
-        access: occurrences before a key gets a row; 0: admission is on, and every key gets one; -1: admission is off.
-        eviction: age at which an eviction deletes a key, in the unit of the batches' timestamps; -1: never.
+        access: number of occurrences before a key gets a row. With 0, admission is on and every key gets a row. With
+            -1, admission is off.
+        eviction: age at which an eviction deletes a key, in the unit of the batches' timestamps. With -1, no key is
+            evicted.
         coefficient: weight of an occurrence.
     """
 
@@ -93,14 +97,16 @@ class Thresholds(NamedTuple):
 
 
 class KnownTable(NamedTuple):
-    """A table of the pipeline, as in the first graph that trains it, otherwise as in the first graph that has it.
+    """A table of the pipeline. The description is from the first graph that trains the table.
+
+    If no graph trains the table, the description is from the first graph that contains the table.
 
     Attributes:
-        shape: shape at its creation.
-        key_dtype: declared dtype of its keys.
-        is_save: whether checkpoints contain it.
-        slots: its optimizer slots, in the order of a home row.
-        thresholds: admission and eviction.
+        shape: shape of the table at its creation.
+        key_dtype: declared dtype of the keys.
+        is_save: True if checkpoints contain the table.
+        slots: optimizer slots, in the order of slots in a home row.
+        thresholds: thresholds of admission and eviction.
     """
 
     shape: TableShape

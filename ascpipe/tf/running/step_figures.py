@@ -1,4 +1,5 @@
-"""Scalars for the steps between two answers of ``status``: rates, shares and moved rows."""
+"""Computation of scalars from two answers of ``status``. The scalars describe the steps between the two answers.
+"""
 from typing import Any, Dict, NamedTuple, Optional
 
 from ascpipe.layout.words import TRAIN
@@ -7,14 +8,17 @@ _TRAIN = ("train", "eval", "local")[TRAIN]
 
 
 class Answer(NamedTuple):
-    """An answer of the daemon, and the monotonic time of the request in seconds."""
+    """An answer of the daemon to ``status``, and the monotonic time of the request in seconds."""
 
     status: Dict[str, Any]
     at: float
 
 
 def scalars(before: Answer, after: Answer) -> Dict[str, float]:
-    """Return scalars by tag, without tables that were not trained in between. Return {} if the trainer has changed."""
+    """Return scalars by tag. Tables that were not trained between the answers are omitted.
+
+    Return an empty dict if the trainer has changed.
+    """
     if before.status["trainer"] is None or before.status["trainer"] != after.status["trainer"]:
         return {}
     found: Dict[str, float] = {}
@@ -36,7 +40,7 @@ def scalars(before: Answer, after: Answer) -> Dict[str, float]:
 
 
 def _of_table(table: Dict[str, Any], grown: Dict[str, int]) -> Dict[str, float]:
-    """Return the shares of distinct keys by location of the row, and the rows moved per batch."""
+    """Return the shares of distinct keys by the location of their rows, and the number of rows moved per batch."""
     name = table["name"]
     on_disk = table["disk_slots"] > 0
     at_home = table["home_rows"] > 0

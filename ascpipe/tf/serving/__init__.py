@@ -1,1 +1,1 @@
-"""Exports for serving: graphs whose lookups read table files."""
+"""Exports for serving, which are graphs whose lookups read table files."""

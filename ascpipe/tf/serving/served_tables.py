@@ -1,6 +1,6 @@
-"""Graphs for export, whose lookups read table files made from a checkpoint (docs/how-to/saved_models.md).
+"""Graphs for export. Their lookups read table files that are written from a checkpoint (docs/how-to/saved_models.md).
 
-Estimators build such graphs in ``export_saved_model`` and its variants.
+Estimators build such graphs in ``export_saved_model`` and similar methods.
 """
 import contextlib
 import itertools
@@ -34,9 +34,9 @@ from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import TableShape
 
-Files = Dict[str, TableFile]  #: table name: the file written for this table
+Files = Dict[str, TableFile]  #: table name -> file that was written for the table
 
-#: By builder of a SavedModel that is being written. The graphs of its modes share these files.
+#: Builder of a SavedModel that is being written -> files. The graphs of all modes of the model share these files.
 _files_of: MutableMapping[Any, Files] = weakref.WeakKeyDictionary()
 
 
@@ -60,15 +60,15 @@ class ServedTables(Served):
         self._closed = False
 
     def look_up(self, request: LookupRequest) -> tf.Tensor:
-        """Return the rows of ids. The ids of a FeatureSpec are those of its feature in ``request.batch``.
+        """Return the rows of ids. The ids of a FeatureSpec are read from ``request.batch``.
 
         Raises:
-            RuntimeError: if a FeatureSpec has no ``batch``, or the files were closed.
-            KeyError: if ``batch`` does not have the feature.
-            ValueError: if the ids are not numbers.
-            NotBuiltYetError: if this is a training lookup.
-            CheckpointError: if the checkpoint is missing, damaged, unverified or does not match the table, or if the
-                file cannot be written.
+            RuntimeError: a FeatureSpec has no ``batch``, or the files were closed.
+            KeyError: ``batch`` does not have the feature.
+            ValueError: the ids are not numbers.
+            NotBuiltYetError: this is a training lookup.
+            CheckpointError: the checkpoint is missing, damaged or unverified, or does not match the table, or the file
+                cannot be written.
         """
         table = request.table
         ids = request.ids
@@ -97,13 +97,16 @@ class ServedTables(Served):
         return tf.identity(rows, name=request.name or "sparse_lookup_{}".format(self._calls))
 
     def dense_path(self, prefix: str) -> str:
-        """Return the verified dense part if ``prefix`` is the checkpoint of these tables, else ``prefix``."""
+        """Return the path of the verified dense part if ``prefix`` is the checkpoint of these tables.
+
+        Otherwise, return ``prefix``.
+        """
         if prefix != self._prefix or self._checkpoint is None or self._checkpoint.dense_prefix is None:
             return prefix
         return self._checkpoint.dense_prefix
 
     def discard(self) -> None:
-        """Remove the files written for this graph after a failed export."""
+        """Remove the files that were written for this graph. Call this method after a failed export."""
         for name in self._written:
             del self._files[name]
             with contextlib.suppress(OSError):
@@ -113,13 +116,19 @@ class ServedTables(Served):
         self._written = []
 
     def close(self) -> None:
-        """Close the checkpoint. Idempotent; later first lookups of a table raise ``RuntimeError``."""
+        """Close the checkpoint. A second call is allowed.
+
+        Later, the first lookup of another table raises ``RuntimeError``.
+        """
         self._closed = True
         if self._checkpoint is not None:
             self._checkpoint.close()
 
     def _handle(self, table: Table) -> tf.Tensor:
-        """Return the handle of a table. The first call writes its file and builds the ops that open it."""
+        """Return the handle of a table.
+
+        The first call for a table writes its file, and builds the ops that open the file.
+        """
         name = table.table_name
         if name in self._handles:
             return self._handles[name]
@@ -133,7 +142,7 @@ class ServedTables(Served):
         graph = tf.compat.v1.get_default_graph()
         with outside_scopes(graph, "ascpipe/{}_table".format(name)):
             path = tf.constant(self._path(name), tf.string, name="path")
-            # The name identifies the content, because one session may load several SavedModels.
+            # The shared name identifies the content, because one session may load several SavedModels.
             handle = native.ops().asc_served_table(
                 shared_name="ascpipe/{}/{}-{:08x}".format(name, file.rows, file.seal))
             opened = native.ops().asc_open_served_table(table=handle, path=path, seal=file.seal)
@@ -143,7 +152,10 @@ class ServedTables(Served):
         return handle
 
     def _returns_initial_rows(self, table: Table, unseen: Unseen) -> bool:
-        """Return whether lookups return initial rows. Thresholds of the checkpoint and of this graph count."""
+        """Return whether lookups return initial rows.
+
+        The result depends on thresholds of the checkpoint and of this graph.
+        """
         if unseen is not Unseen.INITIAL_UNLESS_ADMITTING:
             return unseen is Unseen.INITIAL
         policies = self._opened().tables[table.table_name].policies
@@ -151,7 +163,7 @@ class ServedTables(Served):
         return here.access < 0 and (policies is None or policies.access_threshold < 0)
 
     def _shape(self, table: Table) -> TableShape:
-        """Return the shape of a table with seed and pool of the checkpoint."""
+        """Return the shape of a table with the seed and pool of the checkpoint."""
         checkpoint = self._opened()
         initial = checkpoint.tables[table.table_name].initial
         if initial is None:
@@ -194,18 +206,18 @@ class ServedTables(Served):
 
 @contextlib.contextmanager
 def serving_tables(prefix: str) -> Iterator[None]:
-    """Let lookups of the default graph read the tables of a checkpoint. No daemon is needed.
+    """Let lookups of the default graph read the tables of a checkpoint. The block needs no daemon.
 
-    In the block, build the model over placeholders with ``is_train=False``, restore its variables from the same
-    checkpoint, and export it. The op that loads the SavedModel must run ``tf.tables_initializer()``.
+    In the block, build the model with placeholders as inputs and with ``is_train=False``. Restore the variables from
+    the same checkpoint, and export the model. The op that loads the SavedModel must run ``tf.tables_initializer()``.
 
     Args:
         prefix: prefix of the checkpoint, ``dir/base-step``. The first lookup verifies the checkpoint.
 
     Raises:
-        CheckpointPathError: if the path is not allowed.
-        EnvironmentError: if ``init`` was not called.
-        RuntimeError: if the default graph has tables.
+        CheckpointPathError: the path is not allowed.
+        EnvironmentError: ``init`` was not called.
+        RuntimeError: the default graph has tables.
     """
     place_of(prefix)
     with temporary_folder("ascpipe-export-") as folder, served_from(prefix, folder, {}):
@@ -214,7 +226,7 @@ def serving_tables(prefix: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def served_from(prefix: str, folder: str, files: Files) -> Iterator[None]:
-    """Do as ``serving_tables``, with the arguments of ``ServedTables``."""
+    """Context manager like ``serving_tables``, with the arguments of ``ServedTables``."""
     state = GraphState.of(tf.compat.v1.get_default_graph())
     if state.tables or state.served is not None:
         raise ServingError("The default graph already has tables, or tables of a checkpoint. Call "
@@ -234,7 +246,8 @@ def _export_directory(base: Any) -> bytes:
     """Return a different directory on each rank.
 
     Returns:
-        ``base/SECOND`` with the first free second, from now on, for which ``second % ranks == rank``.
+        ``base/SECOND``. SECOND is the first second, starting with the current time, for which ``SECOND % ranks ==
+        rank`` and the directory does not exist.
     """
     known = Process.current().configuration if Process.is_initialised() else None
     if known is None or known.rank_size == 1:
@@ -250,16 +263,17 @@ def _export_directory(base: Any) -> bytes:
 @patches.ADD_META_GRAPH.by
 def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, Any], checkpoint_path: Any, *args: Any,
                     **kwargs: Any) -> Any:
-    """Give the graph of each mode served tables.
+    """Let the graph of each mode read table files.
 
-    TensorFlow's method makes the graph and then calls the input receiver of the mode, which is wrapped here.
+    TensorFlow's method creates the graph and then calls the input receiver of the mode. This function wraps the input
+    receivers.
     """
     if not Process.is_initialised():
         return patches.ADD_META_GRAPH.plain(self, builder, input_receiver_fn_map, checkpoint_path, *args, **kwargs)
     with contextlib.ExitStack() as ends:
         # TensorFlow copies assets to this directory, but leaves existing files unchanged.
         folder = os.path.join(internals.folder_of(builder), "assets")
-        if "://" in folder:  # not a local directory: TensorFlow copies the files
+        if "://" in folder:  # the directory is not local, so TensorFlow copies the files
             folder = ends.enter_context(temporary_folder("ascpipe-export-"))
         files = _files_of.setdefault(builder, {})
 

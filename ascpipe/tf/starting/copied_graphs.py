@@ -1,4 +1,4 @@
-"""Refuses copies of graphs: they contain ops of tables, but neither the tables nor the pipeline."""
+"""Checks that refuse copies of graphs, because a copy contains ops of tables, but neither tables nor a pipeline."""
 import re
 from typing import Any
 
@@ -8,13 +8,13 @@ from ascpipe.errors import TableUseError
 from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.graph_state import GraphState
 
-_PLANS = ("AscNextPlan", "AscProvisionalPlan")  #: each lookup depends on one of these
+_PLANS = ("AscNextPlan", "AscProvisionalPlan")  #: types of the ops that lookups depend on
 _TABLE = re.compile(r"([^/]+?)_(?:(?:training|evaluation)(?:_plan)?|unmodified)/")
 _EXPORT = "To serve the model, export it with its tables as a SavedModel (docs/how-to/saved_models.md)"
 
 
 class _Seen:
-    """Version and number of ops of a graph at the last check; kept on the graph."""
+    """Version and number of ops of a graph at the last check. The object is stored on the graph."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -47,7 +47,7 @@ def _imported(op_name: str) -> TableUseError:
 
 @patches.FREEZE.by
 def _extract_sub_graph(graph_def: Any, dest_nodes: Any) -> Any:
-    """Replace ``extract_sub_graph``, which all aliases of ``convert_variables_to_constants`` call."""
+    """Replacement for ``extract_sub_graph``, which all aliases of ``convert_variables_to_constants`` call."""
     found = patches.FREEZE.plain(graph_def, dest_nodes)
     for node in found.node:
         if node.op in _PLANS:

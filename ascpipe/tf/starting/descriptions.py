@@ -1,4 +1,4 @@
-"""Describes the tables and streams of a graph for the pipeline, its native side and the daemon."""
+"""Descriptions of the tables and streams of a graph for the pipeline, the native library and the daemon."""
 import hashlib
 from typing import Any, Dict, List, Sequence, Tuple
 
@@ -17,7 +17,10 @@ from ascpipe.tf.running.shapes import MAX_VOCABULARY, NO_TABLE, KnownTable, Stre
 
 
 def with_homes(shape: TableShape, slots: Sequence[OptimizerSlot]) -> TableShape:
-    """Return a shape whose home rows include the optimizer slots. Only memory limits the rows of expansion tables."""
+    """Return a shape whose home rows include the optimizer slots.
+
+    Only memory limits the number of rows of expansion tables.
+    """
     shape = shape._replace(row_floats=shape.dim + sum(slot.width for slot in slots))
     if not shape.expands:
         return shape
@@ -33,7 +36,7 @@ def table_message(shape: TableShape, state: GraphState) -> messages.Table:
 
 
 def stream_shape(state: GraphState, stream: Stream) -> StreamShape:
-    """Return the description of a stream for the native side. All tables must exist."""
+    """Return the description of a stream for the native library. All tables must exist."""
     names = [name for name in stream.table_names() if name in state.tables]
     places: Dict[str, int] = {name: place for place, name in enumerate(names)}
     return StreamShape(
@@ -46,8 +49,8 @@ def stream_shape(state: GraphState, stream: Stream) -> StreamShape:
 def signature(state: GraphState, tables: Sequence[TableShape], streams: Sequence[StreamShape]) -> str:
     """Return the properties that must be equal on all ranks at the start, as lines "ITEM<tab>VALUE".
 
-    Updates of tables and collectives are compared in each step. Directories, sizes of rows on disk and available memory
-    may differ, because results do not depend on them.
+    Ranks compare updates of tables and collectives in each step. Directories, sizes of rows on disk and available
+    memory may differ between ranks, because results do not depend on them.
     """
     lines: List[Tuple[str, Any]] = [("ascpipe", ascpipe.__version__), ("tables", [table.name for table in tables])]
     for table in tables:
@@ -59,7 +62,10 @@ def signature(state: GraphState, tables: Sequence[TableShape], streams: Sequence
 
 
 def collectives(graph: tf.Graph) -> str:
-    """Return the Horovod ops of a graph as lines like ``signature``: ranks would wait forever for a missing op."""
+    """Return the Horovod ops of a graph, one per line, in the format of ``signature``.
+
+    Ranks compare these lines, because they would wait forever for an op that is missing on a rank.
+    """
     return "\n".join(sorted("collective {}\t{}".format(_horovod_name(op), op.type) for op in graph.get_operations()
                             if op.type.startswith("Horovod")))
 
@@ -82,15 +88,15 @@ def _one_line(value: Any) -> str:
 
 
 def _horovod_name(op: tf.Operation) -> str:
-    """Return the name by which Horovod matches an op of several ranks."""
+    """Return the name that Horovod uses to match an op of several ranks."""
     try:
         return op.name.rsplit("/", 1)[-1] if op.get_attr("ignore_name_scope") else op.name
-    except ValueError:  # an op without this attribute
+    except ValueError:  # the op does not have this attribute
         return op.name
 
 
 def known_tables(state: GraphState) -> Dict[str, KnownTable]:
-    """Return the tables of a graph by name, in order of creation, with their known optimizer slots."""
+    """Return the tables of a graph by name, in order of creation. Optimizer slots are included if they are known."""
     return {name: KnownTable(table.shape, table.key_dtype, table.is_save, slot_specs(state.slots.get(name, ())),
                              state.thresholds.of(name))
             for name, table in state.tables.items()}

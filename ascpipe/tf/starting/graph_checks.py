@@ -1,4 +1,4 @@
-"""Checks a graph before its pipeline starts."""
+"""Checks of a graph before its pipeline starts."""
 import logging
 from typing import Dict, Tuple
 
@@ -10,7 +10,7 @@ from ascpipe.tf.graph.graph_state import GraphState
 _log = logging.getLogger(__name__)
 
 def require_startable(state: GraphState) -> None:
-    """Raise ``RuntimeError`` or ``ValueError`` if tables, streams and datasets of a graph do not fit."""
+    """Raise ``RuntimeError`` or ``ValueError`` if tables, streams and datasets of a graph do not match."""
     if not state.tables:
         raise MissingFromGraphError("The default graph has no table. Call asc.create_table() before asc.start()")
     if not state.streams():
@@ -26,7 +26,7 @@ def require_startable(state: GraphState) -> None:
 
 
 def warn_of_unknown_tables(state: GraphState) -> None:
-    """Warn if features belong to tables that do not exist. Batches omit these features, as programs expect."""
+    """Warn if features belong to tables that do not exist. These features are not submitted."""
     for stream in state.streams():
         for feature in stream.features:
             if feature.spec.table_name not in state.tables:
@@ -35,7 +35,7 @@ def warn_of_unknown_tables(state: GraphState) -> None:
 
 
 def warn_of_short_run_ahead(state: GraphState, wanted: int) -> None:
-    """Warn if a dataset prefetches less than ``wanted`` batches, so that plans do not know the next rows."""
+    """Warn if a dataset prefetches less than ``wanted`` batches. Plans then cannot use the keys of later batches."""
     for stream in state.streams():
         hosted = [name for name in stream.table_names() if name in state.tables and state.tables[name].shape.home_rows]
         if stream.channel != TRAIN or not hosted:
@@ -71,7 +71,10 @@ def _require_one_stream_per_channel(state: GraphState) -> None:
 
 
 def _require_whole_batches(state: GraphState) -> None:
-    """Refuse ``get_next_as_optional``: TensorFlow does not check that modified datasets return more tensors."""
+    """Raise ``GraphModificationError`` for ``get_next_as_optional``.
+
+    TensorFlow does not check that modified datasets return more tensors.
+    """
     for iterator in state.requests.extensions:
         for op in iterator.outputs[0].consumers():
             if op.type == "IteratorGetNextAsOptional":

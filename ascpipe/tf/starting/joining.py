@@ -1,4 +1,5 @@
-"""Lets a further graph join the running pipeline. It shares rings and equal tables, and may add tables."""
+"""Code that lets another graph join the running pipeline. The graph shares rings and equal tables, and may add tables.
+"""
 from typing import Any, Collection, Dict, List, Optional, Set, Tuple
 
 from ascpipe.errors import NotBuiltYetError, TableError
@@ -13,7 +14,7 @@ from ascpipe.tf.running.shapes import KnownTable, StreamShape
 from ascpipe.tf.starting.descriptions import known_tables, slot_specs, stream_shape, table_message, with_homes
 from ascpipe.tf.starting.graph_checks import warn_of_short_run_ahead
 
-#: Cure for programs that use only feature columns. Estimators apply it automatically.
+#: Advice for programs that use only feature columns. With Estimators, ascpipe does this automatically.
 _CURE_FOR_COLUMNS = ("Between graphs whose columns differ, call asc.shutdown() and asc.use_for_feature_columns(), and "
                      "restore the checkpoint")
 
@@ -22,14 +23,15 @@ Fact = Tuple[str, Any, Any]
 
 
 def join(pipeline: Pipeline, state: GraphState) -> None:
-    """Let a further graph use the tables of a pipeline, and add its own. An error leaves all trained state unchanged.
+    """Let another graph use the tables of a pipeline and add new tables.
 
-    A training stream shares the ring of an earlier training stream that has all its tables. An evaluation stream shares
-    the ring of one with the same features. Tickets of a ring have one order, so batches of one graph are trained or
-    dropped before later batches of another graph.
+    If an error is raised, all trained state is unchanged. A training stream shares the ring of an earlier training
+    stream that contains all tables of the new stream. An evaluation stream shares the ring of an evaluation stream with
+    the same features. All tickets of a ring have a single order. So batches of a graph are trained or dropped before
+    later batches of another graph.
 
     Raises:
-        ValueError, NotBuiltYetError, AscpipeError: see ``start_asc_pipeline``.
+        ValueError, NotBuiltYetError, AscpipeError: the same errors as in ``start_asc_pipeline``.
     """
     trained = pipeline.trained_tables()
     _require_agreement(pipeline.tables, trained, state)
@@ -56,7 +58,10 @@ def join(pipeline: Pipeline, state: GraphState) -> None:
 
 
 def _require_empty(pipeline: Pipeline, begun: Set[int]) -> None:
-    """Refuse to start training tables ``begun`` that an earlier graph has restored without optimizer slots."""
+    """Raise ``NotBuiltYetError`` if an earlier graph has restored a table without optimizer slots.
+
+    ``begun`` contains the numbers of the tables that the new graph is the first to train.
+    """
     with hold(alone=False) as held:
         for name, table in pipeline.tables.items():
             if table.shape.number in begun and held.table(table.shape.number).header["entries_used"]:
@@ -68,7 +73,7 @@ def _require_empty(pipeline: Pipeline, begun: Set[int]) -> None:
 
 
 def _ring_for(pipeline: Pipeline, shape: StreamShape, trained: Set[int]) -> Optional[StreamShape]:
-    """Return the stream whose ring ``shape`` can share; None if it needs its own ring."""
+    """Return the stream whose ring ``shape`` can share, or None if ``shape`` needs a new ring."""
     if shape.channel != TRAIN:
         return next((known for known in pipeline.streams if _kind(known) == _kind(shape)), None)
     for known in pipeline.streams:
@@ -89,7 +94,7 @@ def _different_grouping(what: str) -> NotBuiltYetError:
 
 
 def _kind(shape: StreamShape) -> StreamShape:
-    """Return a stream without numbers, which may differ in a shared ring."""
+    """Return a stream without its numbers, because streams with different numbers may share a ring."""
     return shape._replace(number=0, names=tuple(name.rsplit("_", 1)[0] for name in shape.names))
 
 
@@ -97,7 +102,7 @@ def _require_agreement(known: Dict[str, KnownTable], trained: Collection[int], s
     """Raise ``ValueError`` if a graph's tables do not match the tables of the pipeline.
 
     Args:
-        known: tables of the pipeline by name. New tables must have the next numbers.
+        known: tables of the pipeline by name. The numbers of new tables must follow the numbers of these tables.
         trained: numbers of trained tables.
     """
     news = [table.shape.number for name, table in state.tables.items() if name not in known]
@@ -131,7 +136,10 @@ def _facts(known: KnownTable, table: Table) -> List[Fact]:
 
 
 def _training_facts(known: KnownTable, state: GraphState, table: Table) -> List[Fact]:
-    """Return facts that matter only for training. A seed may come from a checkpoint, so it is not compared."""
+    """Return the properties that must be equal for training.
+
+    The seed is omitted, because a restore may have changed it.
+    """
     before = known.shape
     now = table.shape
     return [("the optimizer slots", known.slots, slot_specs(state.slots.get(table.table_name, ()))),

@@ -1,4 +1,4 @@
-"""Completes a graph whose optimizer slots are known: final plan ops replace the provisional ones."""
+"""Completion of a graph whose optimizer slots are known. Final plan ops replace the provisional plan ops."""
 from typing import Dict, List, Sequence
 
 import tensorflow as tf
@@ -18,13 +18,14 @@ from ascpipe.tf.running import native
 
 
 def slots_of_training_tables(state: GraphState) -> Dict[str, List[OptimizerSlot]]:
-    """Return the optimizer slots of each training table by name. Raises ``ValueError``."""
+    """Return the optimizer slots of each training table by name. Raise ``ValueError`` for an invalid slot variable."""
     return {name: optimizer_slots(state.tables[name], GradientState.of(state).home_slots)
             for name, channel in state.lookups if channel == TRAIN}
 
 
 def complete_graph(state: GraphState) -> None:
-    """Build the plan op of each (table, channel), and rewire all readers of the provisional op to it."""
+    """Build the plan op of each (table, channel). All ops that read the provisional plan op are rewired to the new op.
+    """
     for lookup in state.lookups.values():
         plan = _plan_op(lookup, state.slots.get(lookup.table.table_name, []))
         for provisional, final in zip(lookup.plan, plan):
@@ -36,18 +37,19 @@ def complete_graph(state: GraphState) -> None:
         # The initializer resets the table only in graphs that train it.
         training = (name, TRAIN) in state.lookups
         internals.set_flag(table.variable.initial_value.op, "training", value=training)
-        # The flag lets the variable share the memory of the table, its initial value. A copy would be out of date after
-        # another graph has trained the table.
+        # The flag lets the variable share the memory of its initial value, which is the table. A copy would be out of
+        # date after another graph has trained the table.
         internals.set_flag(table.variable.initializer, "_grappler_relax_allocator_constraints", value=True)
-    # built now, because a managed session finalizes the graph
+    # The eviction op is built here, because a managed session finalizes the graph.
     eviction_op(state)
     state.attachment = _attachment(state)
 
 
 def _refuse_restore(table: Table) -> None:
-    """Let TensorFlow's Saver fail at run time, because it would restore rows without their keys.
+    """Let a restore of TensorFlow's Saver fail at run time, because the Saver would restore rows without keys.
 
-    The plan op refuses a Saver that is made later, whose restore replaces the memory of the variable.
+    If the program creates the Saver later, its restore replaces the memory of the variable. The plan op then raises an
+    error.
     """
     for assign in internals.reference_of(table.variable).consumers():
         if assign.type == "Assign" and assign.inputs[1].op.type in ("RestoreV2", "Restore", "RestoreSlice"):
@@ -58,7 +60,10 @@ def _refuse_restore(table: Table) -> None:
 
 
 def _refuse_broadcast(table: Table, slots: Sequence[OptimizerSlot]) -> None:
-    """Let Horovod's broadcasts of table variables fail at run time: they would copy rows of one rank to all."""
+    """Let Horovod's broadcasts of table variables fail at run time.
+
+    A broadcast would copy the rows of one rank to all ranks.
+    """
     for variable in (table.variable, *(slot.variable for slot in slots if slot.variable is not None)):
         for op in internals.reference_of(variable).consumers():
             for assign in (op, *(user for output in op.outputs for user in output.consumers())):
@@ -73,7 +78,10 @@ def _refuse_broadcast(table: Table, slots: Sequence[OptimizerSlot]) -> None:
 
 
 def _attachment(state: GraphState) -> Attachment:
-    """Return ops that let variables of a session share the memory of the tables, initialized or not."""
+    """Return ops that let the variables of a session share the memory of the tables.
+
+    The variables need not be initialized.
+    """
     attached = []
     graph = next(iter(state.tables.values())).variable.graph
     with outside_scopes(graph, "ascpipe/instance"):

@@ -1,4 +1,4 @@
-"""``start_asc_pipeline``, which marks a graph, and the start of its pipeline by the first run of a session."""
+"""``start_asc_pipeline``, which marks a graph, and the start of the graph's pipeline at the first run of a session."""
 import contextlib
 import functools
 import logging
@@ -43,32 +43,32 @@ _log = logging.getLogger(__name__)
 
 _START_LINE = "ascpipe: daemon {0} (pid {1}) feeds {2}; to watch it: ascpipe top --name {0}\n"
 
-#: Sessions that ran a graph with lookups before its start. TensorFlow keeps the ops of that time.
+#: Sessions that ran a graph with lookups before its start. TensorFlow keeps the ops that existed at that time.
 _ran_before: "weakref.WeakSet[tf.compat.v1.Session]" = weakref.WeakSet()
 
 
 def start_asc_pipeline() -> None:
-    """Declare the tables of the default graph complete. The first run of a session starts its pipeline.
+    """Declare the tables of the default graph complete. The first run of a session starts the pipeline of the graph.
 
-    Until then, the program may add lookups, apply gradients and make Savers, but not create tables. The pipeline starts
-    earlier if a session finalizes the graph, or if the program saves, restores or evicts. A second call for a graph, or
-    a call for a graph that is built for export, does nothing.
+    Until that run, the program may add lookups, apply gradients and create Savers, but not create tables. The pipeline
+    starts earlier if a session finalizes the graph, or if the program saves, restores or evicts. A second call for a
+    graph has no effect. A call for a graph that is built for export has no effect.
 
-    Until ``terminate_config_initializer``, other graphs join the pipeline by a call of this function, for instance the
-    graphs of an Estimator. They share the trained tables and may add tables.
+    Until ``terminate_config_initializer``, other graphs join the pipeline if this function is called for them. Examples
+    are the graphs of an Estimator. Joining graphs share the trained tables and may add tables.
 
     Raises:
-        EnvironmentError: if ``init`` was not called.
-        RuntimeError: if the graph has no table or no dataset with an insert function, or is finalized. At the start:
-            if all training lookups of a table have ``is_grad=False``.
-        UntrainedTableError: at the start, if no optimizer updates a table that a loss depends on (E252).
-        TableUseError: at the start, if an op uses rows of a table beyond their step (E253).
-        ValueError: if a dataset would reorder batches, an insert function has no table, or a table is in two streams of
-            one channel. At the start: if rows of a slot variable cannot be initialized, or a table differs from the
-            same table in an earlier graph.
-        NotBuiltYetError: at the start, if datasets group tables differently than in earlier graphs, or if the graph
-            trains a table that an earlier graph restored and does not train.
-        AscpipeError: at the start, if the daemon did not start or is busy, or if memory is insufficient.
+        EnvironmentError: ``init`` was not called.
+        RuntimeError: the graph has no table or no dataset with an insert function, or the graph is finalized. The start
+            raises this error if all training lookups of a table have ``is_grad=False``.
+        UntrainedTableError: E252, raised by the start. No optimizer updates a table that a loss depends on.
+        TableUseError: E253, raised by the start. An op uses rows of a table after the step that read the rows.
+        ValueError: a dataset would reorder batches, an insert function has no table, or a table is in two streams of
+            one channel. The start raises this error if rows of a slot variable cannot be initialized. The start also
+            raises it if a table differs from the table with the same name in an earlier graph.
+        NotBuiltYetError: raised by the start. Datasets group tables differently than in earlier graphs, or the graph
+            trains a table that an earlier graph only restored.
+        AscpipeError: raised by the start. The daemon did not start or is busy, or memory is insufficient.
     """
     process = Process.current()
     graph = tf.compat.v1.get_default_graph()
@@ -86,7 +86,7 @@ def start_asc_pipeline() -> None:
 
 
 def _is_next(process: Process, graph: tf.Graph) -> bool:
-    """Return whether the new tables of a graph have the next table numbers of the pipeline."""
+    """Return whether the numbers of a graph's new tables follow the numbers of the pipeline's tables."""
     known = {} if process.pipeline is None else process.pipeline.tables
     numbers = [table.shape.number for name, table in GraphState.of(graph).tables.items() if name not in known]
     return numbers == list(range(len(known), len(known) + len(numbers)))
@@ -121,7 +121,7 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
 
 
 def _accumulate(running: native.NativePipeline, state: GraphState) -> None:
-    """Set the number of batches of a cycle for each training table (ADR 58). Applies to new batches."""
+    """Set the number of batches of a cycle for each training table (ADR 58). The number is used for new batches."""
     if Process.current().configuration.rank_size > 1:
         return  # accumulate() refuses several ranks
     for name, channel in state.lookups:
@@ -142,7 +142,7 @@ def _mark_started(state: GraphState, graph: tf.Graph) -> None:
 
 
 def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
-    native.ops()  # raises for a missing library before a daemon is started
+    native.ops()  # raises an error for a missing library before a daemon is started
     with contextlib.ExitStack() as undo:
         link = trainer_link.connect(process.configuration.daemon, layout=structs.layout_hash(),
                                     begun=process.take_begun())
@@ -169,7 +169,7 @@ def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
                 running.add_local_stream(stream, ring.stream, segments.streams[ring.stream])
         running.start()
         session = segment.map(*segments.session)
-        link.close_segments()  # all are mapped; a forked child would keep the descriptors and thereby the memory
+        link.close_segments()  # all are mapped, and a forked child would keep the descriptors and the memory
         undo.pop_all()
     _log.info("pipeline of %s and %s runs, daemon %s (pid %d)", counted(len(tables), "table"),
               counted(len(streams), "stream"), link.name, link.daemon_pid)
@@ -204,7 +204,7 @@ def start_marked(graph: tf.Graph) -> None:
 
 
 def check_new_ops(graph: tf.Graph) -> None:
-    """Extend and check the ops that were added to a graph since its pipeline started."""
+    """Extend and check the ops that were added to a graph after its pipeline started."""
     state = GraphState.known(graph)
     if state is not None and state.started and GradientState.of(state).checked_version != graph.version:
         state.requests.extend_new_ops()
@@ -214,11 +214,11 @@ def check_new_ops(graph: tf.Graph) -> None:
 
 
 def _warn_of_early_run(session: Any) -> None:
-    """Warn if lookups will fail because a session ran too early. It may still run ops without lookups."""
+    """Warn if lookups will fail because a session ran too early. The session may still run ops without lookups."""
     state = GraphState.known(session.graph)
     if state is None:
         return
-    patches.SESSION_CALL.put_on(session)  # also shortens errors of ops after ``shutdown``
+    patches.SESSION_CALL.put_on(session)  # the patch also shortens errors of ops after ``shutdown``
     if not state.started:
         if state.lookups or state.requests.lookups:
             _ran_before.add(session)

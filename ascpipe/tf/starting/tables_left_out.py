@@ -1,4 +1,4 @@
-"""Warns that norms, histograms or averages of all trainable variables do not include tables."""
+"""Warnings that norms, histograms or averages of all trainable variables do not include tables."""
 import logging
 from typing import Any, List, NamedTuple, Sequence, Set, Tuple
 
@@ -15,16 +15,16 @@ _READS = ("Identity", "ReadVariableOp", "Cast")
 #: Ops of TensorFlow whose output contains rows of an input.
 _BY_ROW = (*_READS, "Concat", "ConcatV2", "ExpandDims", "Gather", "GatherV2", "Pack", "Reshape", "Squeeze",
            "StridedSlice")
-#: Name scope of a layer's regularizer. A program chooses the variable of a regularizer on purpose.
+#: Name scope of a layer's regularizer. Regularizers cause no warning, because a program selects their variables.
 _OF_A_LAYER = "Regularizer"
 
 
 class _Computed(NamedTuple):
-    """A value that programs compute from variables.
+    """Kind of value that programs compute from variables.
 
     Attributes:
         what: name of the value.
-        types: types of the ops that compute it.
+        types: types of the ops that compute the value.
         instead: alternative for tables.
     """
 
@@ -41,7 +41,7 @@ _AVERAGE = ("moving averages of all trainable variables exclude the rows of %s, 
 
 
 def warn_of_tables_left_out(state: GraphState) -> None:
-    """Warn once if norms, histograms or moving averages of all trainable variables include no rows of tables."""
+    """Log one warning if norms, histograms or moving averages of all trainable variables include no rows of tables."""
     behind = StandIns.of(state).variables()
     trained = sorted(name for name, channel in state.lookups if channel == TRAIN and name not in behind)
     if not trained:
@@ -65,7 +65,10 @@ def _warn(key: str, *message: Any) -> None:
 
 
 def _collected(graph: tf.Graph) -> List[Any]:
-    """Return the trainable variables, without biases if there are others: programs often leave out biases."""
+    """Return the trainable variables except biases, because programs often omit biases.
+
+    If there are only biases, return the biases.
+    """
     found = [*graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)]
     return [each for each in found if each.shape.rank is None or each.shape.rank > 1] or found
 

@@ -1,4 +1,4 @@
-"""Checks that a graph trains its tables, and uses their rows within one step only."""
+"""Checks that a graph trains its tables and uses rows only in the step that read the rows."""
 from typing import Any, Dict, List, Set
 
 import tensorflow as tf
@@ -19,7 +19,8 @@ from ascpipe.tf.running.process import Process
 
 _SHARED_BY_NAME = ("; a tower that evaluates uses the table of the training tower if their variables have the same "
                    "name: variable_scope(NAME, reuse=tf.compat.v1.AUTO_REUSE)")
-#: Prefixes of types of ops that update a variable. ``_ASSIGNS`` also initialize or restore it.
+#: Prefixes of the types of ops that update a variable. Ops in ``_ASSIGNS`` may instead initialize or restore a
+#: variable.
 _UPDATES = ("Apply", "AssignAdd", "AssignSub", "ResourceApply", "ResourceScatter", "ResourceSparseApply", "Scatter",
             "SparseApply")
 _ASSIGNS = ("Assign", "AssignVariableOp")
@@ -30,10 +31,10 @@ def require_safe_training(state: GraphState) -> None:
     """Check how the ops of a graph train its tables and use their rows.
 
     Raises:
-        TableUseError: if an op uses rows of a table, their row numbers or their gradient beyond one step, or if one
+        TableUseError: an op uses rows of a table, row numbers or a gradient after the step that read the rows. Or one
             optimizer accumulates gradients of tables whose ids come from two datasets.
-        UntrainedTableError, ColumnError: if a loss depends on the rows of a table that no op updates.
-        RuntimeError: if a program with the incumbent's API has only training lookups without gradient of a table.
+        UntrainedTableError, ColumnError: a loss depends on the rows of a table that no op updates.
+        RuntimeError: all training lookups of a table are without gradient in a program with the API of Rec SDK.
     """
     uses = {name: TableUses(state, table) for name, table in state.tables.items()}
     for name, table in state.tables.items():
@@ -58,7 +59,7 @@ def _require_common_cycles(state: GraphState) -> None:
 
 
 def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
-    """Raise an error of ``require_safe_training`` if a table must be trained and is not."""
+    """Raise an error of ``require_safe_training`` if a table must be trained and no op trains it."""
     if not Process.current().is_plain:
         for (name, channel), lookup in state.lookups.items():
             if channel == TRAIN and not lookup.with_gradient:
@@ -66,7 +67,7 @@ def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
                                        "If its rows must not change, look it up with is_train=False. Otherwise set "
                                        "is_grad=True in one lookup".format(name))
     if state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
-        return  # the Estimator runs no training op here
+        return  # the Estimator runs no training op in this mode
     untrained = [table for name, table in state.tables.items() if not uses[name].updates()]
     behind = StandIns.of(state).variables()
     trains_something = bool(untrained) and _trains_something(state, uses)
@@ -87,8 +88,8 @@ def _require_trained_column(state: GraphState, variable: str, table: Table) -> N
     if not stand_in.trains:
         return
     is_differentiated = _is_differentiated(state, table)
-    # In a graph with an optimizer, a lookup that no loss depends on is a program error. If a loss depends on it through
-    # tf.stop_gradient, the program freezes the rows on purpose.
+    # In a graph with an optimizer, a lookup that no loss depends on is a program error. If a loss depends on the lookup
+    # only through tf.stop_gradient, the program freezes the rows on purpose.
     reads_beside = state.mode is None and stand_in.variable.graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP)
     if is_differentiated or reads_beside and table.table_name not in stand_ins.unreached and _ends_of(
             state, table).isdisjoint(ops_feeding(_losses(state, table.variable.graph))):
@@ -126,7 +127,7 @@ def _losses(state: GraphState, graph: tf.Graph) -> List[tf.Tensor]:
         loss = waiting.pop()
         if loss.graph is graph:
             losses.append(loss)
-        else:  # in the body of a function: the captured tensors count as losses
+        else:  # the loss is in a function body, so captured tensors are treated as losses
             waiting.extend(internals.captured_by(loss.graph))
     return losses
 

@@ -1,1 +1,1 @@
-"""Records the losses of a program, and lets its optimizers train tables."""
+"""Code that records the losses of a program, and lets the program's optimizers train tables."""

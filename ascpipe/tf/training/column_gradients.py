@@ -1,4 +1,4 @@
-"""Gradients of feature columns. The rows of a table replace the variable that TensorFlow made for the column."""
+"""Gradients of feature columns. The rows of a table replace the variable that TensorFlow created for the column."""
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import tensorflow as tf
@@ -19,9 +19,9 @@ class _Source(NamedTuple):
     """A source of a gradient.
 
     Attributes:
-        tensor: variable or rows of a table to differentiate by.
+        tensor: variable or tensor of rows by which the loss is differentiated.
         variable: variable or tensor that the program passed.
-        stand_in: stand-in of the variable; None if no table has its rows.
+        stand_in: stand-in of the variable, or None if no table contains the rows of the variable.
     """
 
     tensor: Any
@@ -30,7 +30,7 @@ class _Source(NamedTuple):
 
 
 def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
-    """Replace variables of columns by the rows of their tables in the sources of ``tf.gradients``.
+    """Replace variables of columns with the rows of their tables in the sources of ``tf.gradients``.
 
     Args:
         losses: tensors to differentiate.
@@ -55,7 +55,7 @@ def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
 
 
 def gradients_of_stand_ins(sources: Any, gradients: List[Any]) -> List[Any]:
-    """Convert gradients by rows to gradients of variables of columns, and record tables without a gradient.
+    """Convert gradients of rows to gradients of the variables of columns, and record tables without a gradient.
 
     Args:
         sources: variables and tensors that the program passed.
@@ -75,18 +75,19 @@ def gradients_of_stand_ins(sources: Any, gradients: List[Any]) -> List[Any]:
 
 
 def gradients_by_rows(state: GraphState, loss: Any, wanted: List[Any], compute: Callable[[List[Any]], Pairs]) -> Pairs:
-    """Return pairs of gradients and variables for a graph with columns. The gradients belong to rows of tables.
+    """Return pairs of gradients and variables for a graph with columns. The gradients are gradients of rows of tables.
 
-    Programs select gradients by variables and their names, so the pairs contain the variables that TensorFlow made.
+    Programs select gradients by variables and names of variables, so the pairs contain the variables that TensorFlow
+    created.
 
     Args:
-        wanted: variables, and tensors with rows of tables.
-        compute: TensorFlow's ``compute_gradients`` as a function of such a list.
+        wanted: variables, and tensors that contain rows of tables.
+        compute: TensorFlow's ``compute_gradients`` as a function of a list of variables and tensors.
     """
     found = [StandIns.of(state).of_variable(each) for each in wanted]
     columns = [each for each in found if each is not None]
     if state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
-        # Heads may request gradients in evaluation, but do not run them.
+        # Heads may request gradients in evaluation, but no session runs these gradients.
         others = [variable for variable, stand_in in zip(wanted, found) if stand_in is None]
         none = {id(each.variable): (tf.zeros_like(each.variable.initial_value), each.variable) for each in columns}
         return [*(compute(others) if others else []), *none.values()]
@@ -115,8 +116,9 @@ def _pair(state: GraphState, source: _Source, gradient: Any, handles: Dict[int, 
 def of_column(gradient: Any) -> Any:
     """Return a gradient whose static shape hides the number of rows of the table.
 
-    Otherwise, TensorFlow would reject ops on the gradient and the stand-in variable, which has no rows, by an error
-    that does not name the table. Now the optimizer gets the dense result and raises E253.
+    With a known number of rows, TensorFlow would reject ops on the gradient and the stand-in variable, because the
+    stand-in has no rows. TensorFlow's error does not name the table. With the hidden number, the optimizer receives the
+    dense result and raises E253.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
@@ -125,13 +127,13 @@ def of_column(gradient: Any) -> Any:
 
 
 def with_rows(state: GraphState, pairs: Pairs) -> Pairs:
-    """Replace variables of columns by the rows of their tables in pairs of gradients and variables.
+    """Replace variables of columns with the rows of their tables in pairs of gradients and variables.
 
-    In evaluation and prediction, pairs of columns are removed.
+    In evaluation and prediction, the function removes the pairs of columns.
 
     Raises:
-        ColumnError: if the gradient of a column is None although the loss depends on its table.
-        TableUseError: if two pairs contain rows of one table.
+        ColumnError: the gradient of a column is None although the loss depends on the column's table.
+        TableUseError: two pairs contain rows of the same table.
     """
     found: Pairs = []
     stand_ins = StandIns.of(state)
@@ -156,7 +158,10 @@ def with_rows(state: GraphState, pairs: Pairs) -> Pairs:
 
 
 def require_trains(state: GraphState, stand_in: StandIn) -> None:
-    """Raise ``ColumnError`` if a session ran before gradients were requested, so the lookup only evaluates."""
+    """Raise ``ColumnError`` if a session ran before the program requested gradients.
+
+    The first run makes a lookup without gradients an evaluation lookup.
+    """
     name = stand_in.table.table_name
     if (name, TRAIN) not in state.lookups and (name, EVAL) in state.lookups and stand_in.trains:
         raise ColumnError(stand_in.variable.op.name, "a session of this graph ran before gradients were computed, "
@@ -165,7 +170,10 @@ def require_trains(state: GraphState, stand_in: StandIn) -> None:
 
 
 def targets_of(state: GraphState, stand_in: StandIn) -> List[Any]:
-    """Return the tensors to differentiate by: the variable of a table, or local rows of an expansion table."""
+    """Return the tensors by which the loss is differentiated.
+
+    The list contains the variable of a table, or the local rows of an expansion table.
+    """
     if not stand_in.table.shape.expands:
         return [stand_in.table.variable]
     name = stand_in.table.table_name

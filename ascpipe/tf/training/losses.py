@@ -1,6 +1,8 @@
-"""Records the tensors that a program differentiates, to find tables that a loss depends on but no op updates.
+"""Record of the tensors that a program differentiates.
 
-``tf.gradients``, ``tf.hessians`` and all optimizers call one function of TensorFlow, which is patched here.
+ascpipe uses the record to find tables that a loss depends on but no op updates.
+
+``tf.gradients``, ``tf.hessians`` and all optimizers call the function of TensorFlow that this module patches.
 """
 from typing import Any
 
@@ -33,7 +35,7 @@ def _gradient_of_tape(self: Any, target: Any, sources: Any, *args: Any, **kwargs
 def _merge(sources: Any) -> None:
     """Merge the lookups of each table if a program of ``ascpipe.tf`` differentiates by rows of tables.
 
-    With the incumbent's API, programs must call ``do_merge_lookup`` instead.
+    With the API of Rec SDK, programs must call ``do_merge_lookup``.
     """
     if not Process.is_initialised() or not Process.current().is_plain:
         return

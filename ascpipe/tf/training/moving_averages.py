@@ -1,4 +1,5 @@
-"""Refuses moving averages of table variables, which hold rows of other keys in each step."""
+"""Refusal of moving averages of table variables. These variables contain rows of different keys in each step.
+"""
 from typing import Any
 
 import tensorflow as tf

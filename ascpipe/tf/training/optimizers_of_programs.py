@@ -1,7 +1,7 @@
-"""Lets TensorFlow's optimizers train tables, including the tables of feature columns.
+"""Code that lets TensorFlow's optimizers train tables, including the tables of feature columns.
 
-Some variables of a program are stand-ins for tables. Their gradients are the gradients of rows of these tables. A table
-optimizer with the formula of the program's optimizer applies them.
+Some variables of a program are stand-ins for tables. The gradient of a stand-in is the gradient of rows of the table. A
+table optimizer applies this gradient with the formula of the program's optimizer.
 """
 import functools
 import logging
@@ -33,20 +33,21 @@ _STRATEGY = ("optimizer {!r} runs within a strategy of tf.distribute, which does
 
 
 class Optimizer(tf.compat.v1.train.Optimizer):
-    """Optimizer that trains variables by one optimizer and tables, including tables of feature columns, by another.
+    """Optimizer that trains variables with one optimizer, and tables with another optimizer.
 
-    All tables of the graph are included if ``var_list`` is omitted, or contains exactly all trainable variables as in
-    ``optimize_loss`` and ``create_train_op`` of ``tf.contrib`` and slim.
+    Tables include tables of feature columns. All tables of the graph are trained if ``var_list`` is omitted or contains
+    exactly all trainable variables. ``optimize_loss`` and ``create_train_op`` of ``tf.contrib`` and slim pass such a
+    ``var_list``.
 
     Args:
         dense: TensorFlow optimizer for variables.
         sparse: TensorFlow optimizer for tables that updates only the rows of a batch, or Adam, which becomes LazyAdam.
-            Or a function without arguments that returns an optimizer of ``ascpipe.tf.optimizers``, called once per
-            graph.
+            A function without arguments that returns an optimizer of ``ascpipe.tf.optimizers`` is also allowed. ascpipe
+            calls the function once per graph.
         name: name of the op that applies gradients.
 
     Raises:
-        ValueError: if ``dense`` is not an optimizer, or ``sparse`` is neither an optimizer nor a function.
+        ValueError: ``dense`` is not an optimizer, or ``sparse`` is neither an optimizer nor a function.
     """
 
     def __init__(self, dense: tf.compat.v1.train.Optimizer, sparse: Any, name: str = "Optimizer") -> None:
@@ -60,7 +61,10 @@ class Optimizer(tf.compat.v1.train.Optimizer):
         self._sparse = sparse
 
     def compute_gradients(self, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any) -> Pairs:
-        """Compute gradients like TensorFlow, also by tables if ``var_list`` has all trainable variables."""
+        """Compute gradients like TensorFlow.
+
+        Gradients of tables are added if ``var_list`` contains exactly all trainable variables.
+        """
         if var_list is None or {id(each) for each in tf.nest.flatten(var_list)} == {id(each) for each in _trainable()}:
             state = GraphState.of(tf.compat.v1.get_default_graph())
             behind = StandIns.of(state).variables()
@@ -70,7 +74,7 @@ class Optimizer(tf.compat.v1.train.Optimizer):
 
     def apply_gradients(self, grads_and_vars: Iterable[Tuple[Any, Any]], global_step: Optional[tf.Variable] = None,
                         name: Optional[str] = None) -> tf.Operation:
-        """Return an op that applies each gradient by the optimizer of its variable or table."""
+        """Return an op that applies each gradient with the optimizer of the gradient's variable or table."""
         if self._sparse is self._dense:  # a second call per step would count two steps
             return self._dense.apply_gradients(grads_and_vars, global_step, name or self._name)
         return _apply(self._dense.apply_gradients, self._sparse, list(grads_and_vars), global_step, name or self._name)
@@ -84,7 +88,7 @@ class _Form(NamedTuple):
     """Table optimizer with the formula of a TensorFlow optimizer.
 
     Attributes:
-        arguments: hyper-parameters to copy, by their names in TensorFlow's constructor.
+        arguments: names of the copied hyper-parameters in TensorFlow's constructor.
         make: class for tables with a device table.
         make_by_address: class for expansion tables, or None.
     """
@@ -174,8 +178,8 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
 def _needs_form(state: GraphState, optimizer: tf.compat.v1.train.Optimizer, gradient: Any, target: Any) -> bool:
     """Return whether a table optimizer must train a table instead of ``optimizer``.
 
-    Adam would change all rows, and expansion tables have no variable. In graphs with columns, a table optimizer of the
-    same formula is always used if there is one.
+    Adam would change all rows, and expansion tables have no variable. In graphs with columns, ascpipe always uses a
+    table optimizer with the same formula, if a table optimizer with this formula exists.
     """
     if gradient is None or not _is_of_table(target):
         return False
@@ -227,10 +231,10 @@ def _apply(apply_dense: Callable[..., Any], sparse: Any, pairs: Pairs, global_st
 
 
 def _for_tables(optimizer: Any) -> tf.compat.v1.train.Optimizer:
-    """Return the table optimizer for an optimizer of the program, made once per graph.
+    """Return the table optimizer for an optimizer of the program. It is created once per graph.
 
     Raises:
-        ColumnError, TableUseError: if there is none for expansion tables.
+        ColumnError, TableUseError: no table optimizer for expansion tables has the formula.
     """
     made: Dict[Any, tf.compat.v1.train.Optimizer] = internals.stored_on(
         tf.compat.v1.get_default_graph(), "optimizers_for_tables", dict)
@@ -248,7 +252,7 @@ def _made(optimizer: Any) -> tf.compat.v1.train.Optimizer:
     form = _form_of(optimizer)
     expands = Process.current().configuration.use_dynamic_expansion
     if form is None and not expands:
-        return optimizer  # it updates rows of the batch in the variable of the table itself
+        return optimizer  # the optimizer updates rows of the batch in the variable of the table
     make = None if form is None else form.make_by_address if expands else form.make
     if form is None or make is None:
         raise _refusal(optimizer, "{} has no form for tables that grow, asc.init(use_dynamic_expansion=True). Pass "

@@ -1,7 +1,8 @@
-"""Makes a session deterministic if its configuration requests it.
+"""Deterministic sessions, which a session configuration can request.
 
-It has one intra-op thread, because with several threads the rounding of sums depends on timing. A pass over the graph
-of each step (``tfops/src/graph/variable_order.cc``) puts reads of variables before updates and orders sums of tensors.
+A deterministic session has one intra-op thread. With several threads, the rounding of sums would depend on timing. A
+pass over the graph of each step (``tfops/src/graph/variable_order.cc``) orders reads of variables before updates, and
+orders sums of tensors.
 """
 import functools
 import logging
@@ -22,18 +23,20 @@ _PARAMETER = "deterministic"
 #: Optimizer name that enables the pass of ``variable_order.cc``. TensorFlow ignores unknown names.
 _ORDERED = "AscpipeDeterministic"
 
-#: Whether sessions share the thread pool of the first session of this process; None before the first session.
+#: True if sessions share the thread pool of the first session of this process. The value is None before the first
+#: session.
 _threads_are_shared: Optional[bool] = None
 
 
 def install() -> None:
-    """Patch ``tf.Session`` to support the ``deterministic`` parameter of ``NpuOptimizer``. Idempotent."""
+    """Patch ``tf.Session`` to support the ``deterministic`` parameter of ``NpuOptimizer``. A second call is allowed."""
     patches.ACCELERATOR_OPTIONS.use()
-    patches.SESSION_INIT.put()  # before ``init``, ``use`` applies no patch
+    patches.SESSION_INIT.put()  # because ``use`` applies no patch before ``init``
 
 
 def asking(config: Optional[tf.compat.v1.ConfigProto]) -> tf.compat.v1.ConfigProto:
-    """Return a copy of a session configuration, or of the default for Estimators, that requests ``deterministic``."""
+    """Return a copy of a session configuration that requests ``deterministic``. None means the default of Estimators.
+    """
     copy = run_config.get_default_session_config()
     if config is not None:
         copy.CopyFrom(config)
@@ -56,7 +59,7 @@ def _init(self: Any, target: str = "", graph: Optional[tf.Graph] = None, config:
         ordered.CopyFrom(config)
         ordered.intra_op_parallelism_threads = 1
         ordered.graph_options.rewrite_options.custom_optimizers.add().name = _ORDERED
-        native.ops()  # the library has the pass
+        native.ops()  # load the library, which contains the pass
         with without_shared_thread_pool():
             patches.SESSION_INIT.plain(self, target, graph, ordered)
         _threads_are_shared = bool(_threads_are_shared)

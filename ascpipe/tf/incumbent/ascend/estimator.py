@@ -19,15 +19,17 @@ _KNOWN = set(inspect.signature(tf.estimator.RunConfig.__init__).parameters) - {"
 
 
 class NPURunConfig(tf.estimator.RunConfig):
-    """TensorFlow's ``RunConfig`` with the number of iterations that ``NPUEstimator`` trains per session run.
+    """TensorFlow's ``RunConfig``, extended by the number of iterations that ``NPUEstimator`` trains per session run.
 
     Args:
-        iterations_per_loop: in [1, 2147483647]. Hooks of ``NPUEstimator`` are called once per this number of steps.
-        deterministic: if 1 or True, every run of the program computes the same bits, on one intra-op thread.
+        iterations_per_loop: int in [1, 2147483647]. Hooks of ``NPUEstimator`` are called once per
+            ``iterations_per_loop`` steps.
+        deterministic: if 1 or True, results of every run of the program are bitwise equal. Sessions then have one
+            intra-op thread.
         kwargs: arguments of ``tf.estimator.RunConfig``. Unknown arguments are logged and ignored.
 
     Raises:
-        ValueError: if an argument is out of range.
+        ValueError: an argument is out of range.
     """
 
     def __init__(self, iterations_per_loop: int = 1, *, deterministic: Optional[int] = None, **kwargs: Any) -> None:
@@ -44,28 +46,29 @@ class NPURunConfig(tf.estimator.RunConfig):
 
 
 class CardConfig:
-    """Settings for an Ascend card; accepted without effect."""
+    """Settings for an Ascend card. They have no effect."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
 
 
 class DumpConfig(CardConfig):
-    """Tensor dumps by an Ascend card; without effect."""
+    """Settings for tensor dumps by an Ascend card. They have no effect."""
 
 
 class ProfilingConfig(CardConfig):
-    """Profiling by an Ascend card; without effect."""
+    """Settings for profiling by an Ascend card. They have no effect."""
 
 
 class NPUEstimator(tf.estimator.Estimator):
-    """TensorFlow's Estimator, which can train several iterations per session run.
+    """TensorFlow's Estimator, extended to train several iterations per session run.
 
-    With ``config=NPURunConfig(iterations_per_loop=n)``, hooks are called once per n steps and get the values of the
-    last of these steps. The last run is shortened to end exactly at ``steps`` or ``max_steps``.
+    With ``config=NPURunConfig(iterations_per_loop=n)``, hooks are called once per n steps, and receive the values of
+    the last step. The last run has fewer steps if necessary, so that training ends exactly at ``steps`` or
+    ``max_steps``.
 
     Args:
-        kwargs: settings for an Ascend card; ignored.
+        kwargs: settings for an Ascend card. They are ignored.
     """
 
     def __init__(self, model_fn: Any, model_dir: Optional[str] = None, config: Any = None, params: Any = None,
@@ -113,17 +116,17 @@ class _IterationsHook(tf.estimator.SessionRunHook):
 
 
 def npu_config_proto(config_proto: Optional[tf.compat.v1.ConfigProto] = None) -> tf.compat.v1.ConfigProto:
-    """Return the given session configuration, or an empty one."""
+    """Return the given session configuration, or an empty configuration."""
     return tf.compat.v1.ConfigProto() if config_proto is None else config_proto
 
 
 def npu_run_config_init(run_config: Optional[tf.estimator.RunConfig] = None) -> tf.estimator.RunConfig:
-    """Return the given Estimator configuration, or a default one."""
+    """Return the given Estimator configuration, or the default configuration."""
     return tf.estimator.RunConfig() if run_config is None else run_config
 
 
 def npu_hooks_append(hooks_list: Optional[List[Any]] = None) -> List[Any]:
-    """Return the hooks. With several ranks, append one that broadcasts the dense variables of rank 0."""
+    """Return the hooks. With several ranks, append a hook that broadcasts the dense variables of rank 0."""
     hooks = [] if hooks_list is None else hooks_list
     return [*hooks, BroadcastGlobalVariablesHook()] if ranks.launched() and ranks.get_rank_size() > 1 else hooks
 
@@ -134,5 +137,5 @@ def npu_tf_optimizer(opt: Any) -> Any:
 
 
 def npu_distributed_optimizer_wrapper(optimizer: Any) -> Any:
-    """Return the optimizer. With several ranks, it averages gradients of dense variables."""
+    """Return the optimizer. With several ranks, return a wrapper that averages gradients of dense variables."""
     return DistributedOptimizer(optimizer) if ranks.launched() and ranks.get_rank_size() > 1 else optimizer

@@ -1,8 +1,8 @@
 """Several training iterations per call of ``Session.run``.
 
-An Ascend card repeats the step itself. Here, each iteration is a separate step with its own batch and plan. So
-``load_iterations`` replaces ``run`` of a session by a function that repeats runs whose fetches need the op of
-``loop_op``.
+An Ascend card repeats the step without the session. In ascpipe, each iteration is a separate step with a new batch and
+plan. Therefore ``load_iterations`` replaces ``run`` of a session. The new function repeats runs whose fetches need the
+op of ``loop_op``.
 """
 from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Union
 
@@ -21,17 +21,18 @@ def set_iteration_per_loop(sess: Any, train_op: Union[tf.Operation, tf.Tensor],
                            iterations_per_loop: int = 1) -> tf.Operation:
     """Return an op that trains several iterations per run of one session.
 
-    All iterations but the last run only the op, with the same ``feed_dict``. The last one runs all fetches and returns
-    their values. Ops that depend on the returned op have the same effect. At the end of the data, ``OutOfRangeError``
-    is raised; earlier iterations stay trained. In other sessions, the op trains one iteration.
+    All iterations except the last iteration run only the op, with the same ``feed_dict``. The last iteration runs all
+    fetches and returns their values. Ops that depend on the returned op have the same effect as the returned op. At the
+    end of the data, ``OutOfRangeError`` is raised, and earlier iterations remain trained. In other sessions, the op
+    trains one iteration.
 
     Args:
-        sess: session that trains; its graph must not be finalized.
+        sess: session that trains. Its graph must not be finalized.
         train_op: op that trains one iteration.
-        iterations_per_loop: in [1, 2147483647].
+        iterations_per_loop: int in [1, 2147483647].
 
     Raises:
-        ValueError: if an argument has the wrong type or is out of range.
+        ValueError: an argument has the wrong type or is out of range.
     """
     _ITERATIONS.check("iterations_per_loop", iterations_per_loop)
     loop = loop_op(train_op)
@@ -40,25 +41,26 @@ def set_iteration_per_loop(sess: Any, train_op: Union[tf.Operation, tf.Tensor],
 
 
 class IterationPerLoop:
-    """``set_iteration_per_loop`` in two calls, for managed sessions, which finalize their graph."""
+    """``set_iteration_per_loop`` in two calls. Managed sessions need two calls, because they finalize the graph."""
 
     def __init__(self) -> None:
         self._loop: Optional[tf.Operation] = None
 
     def create_iteration_per_loop_var(self, train_op: Union[tf.Operation, tf.Tensor]) -> tf.Operation:
-        """Return the op, which trains one iteration by default. Raises ``ValueError``."""
+        """Return an op that trains one iteration by default. Raise ``ValueError`` if ``train_op`` has the wrong type.
+        """
         self._loop = loop_op(train_op)
         return self._loop
 
     def load_iteration_per_loop_var(self, sess: Any, iterations_per_loop: int = 1) -> None:
-        """Set how many iterations the op trains per run of a session.
+        """Set the number of iterations that the op trains per run of a session.
 
         Args:
-            iterations_per_loop: in [1, 2147483647].
+            iterations_per_loop: int in [1, 2147483647].
 
         Raises:
-            ValueError: if an argument has the wrong type or is out of range.
-            RuntimeError: if ``create_iteration_per_loop_var`` was not called before.
+            ValueError: an argument has the wrong type or is out of range.
+            RuntimeError: ``create_iteration_per_loop_var`` was not called before.
         """
         _ITERATIONS.check("iterations_per_loop", iterations_per_loop)
         if self._loop is None:
@@ -68,17 +70,20 @@ class IterationPerLoop:
 
 
 def loop_op(train_op: Union[tf.Operation, tf.Tensor]) -> tf.Operation:
-    """Return an op that runs ``train_op``, for ``load_iterations``. Raises ``ValueError``."""
+    """Return an op that runs ``train_op``, for ``load_iterations``.
+
+    Raise ``ValueError`` if ``train_op`` has the wrong type.
+    """
     _TRAIN_OP.check("train_op", train_op)
     with train_op.graph.as_default(), tf.control_dependencies(None):
         return tf.group(train_op, name="iterations_per_loop")
 
 
 def load_iterations(session: Any, loop: tf.Operation, count: int) -> None:
-    """Set how many iterations a session or managed session trains per run of ``loop``.
+    """Set the number of iterations that a session or managed session trains per run of ``loop``.
 
     Raises:
-        ValueError: if ``session`` is not a session.
+        ValueError: ``session`` is not a session.
     """
     if isinstance(session, tf.compat.v1.train.MonitoredSession):
         session = internals.session_within(session)
@@ -92,7 +97,7 @@ class _Loops:
     """Replacement for ``run`` of a session that repeats training ops.
 
     Attributes:
-        counts: number of iterations per op of ``loop_op``.
+        counts: op of ``loop_op`` -> number of iterations.
     """
 
     def __init__(self, session: Any) -> None:
@@ -105,14 +110,14 @@ class _Loops:
         patches.apply_to_session(session, self.run, self.make_callable)
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Replace ``tf.Session.run``: repeat each training op for its number of iterations."""
+        """Run fetches, and repeat each training op for its number of iterations. This replaces ``tf.Session.run``."""
         counts = {loop: self.counts[loop] for loop in self._loops_of(fetches)}
         for done in range(1, max(counts.values(), default=1)):
             self._run([loop for loop, count in counts.items() if count > done], feed_dict)
         return self._run(fetches, feed_dict, options, run_metadata)
 
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
-        """Replace ``tf.Session.make_callable``: raise ``ArgumentError`` for ops with iterations."""
+        """Raise ``ArgumentError`` for ops with iterations. This replaces ``tf.Session.make_callable``."""
         if self._loops_of(fetches):
             raise ArgumentError("make_callable() was called with an op that trains several iterations, which it does "
                                 "not support. Call Session.run(), or pass the op that was passed to "

@@ -1,4 +1,4 @@
-"""Ops that have special kernels on an Ascend card; here TensorFlow's ops are used."""
+"""Ops that have special kernels on an Ascend card. This module uses TensorFlow's ops."""
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -10,10 +10,10 @@ def dropout(x: Any, keep_prob: Any, noise_shape: Any = None, seed: Optional[int]
 
     Args:
         x: float tensor.
-        keep_prob: probability of keeping an element; number or scalar tensor in (0, 1].
-        noise_shape, seed, name: see ``tf.nn.dropout``.
+        keep_prob: probability of keeping an element, a number or scalar tensor in (0, 1].
+        noise_shape, seed, name: the same as in ``tf.nn.dropout``.
 
     Raises:
-        ValueError: if ``keep_prob`` is a number out of range.
+        ValueError: ``keep_prob`` is a number out of range.
     """
     return tf.nn.dropout(x, rate=1 - keep_prob, noise_shape=noise_shape, seed=seed, name=name)
