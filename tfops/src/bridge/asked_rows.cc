@@ -58,7 +58,7 @@ Status GatherAsked(tensorflow::OpKernelContext* ctx, const Table& table, const S
   const Gathered gathered = {restore.flat<tensorflow::int32>().data(), restore.NumElements(), rows, dim};
   ShareBlocks(ctx, gathered.n, 4 * BlockRows(dim),
               [&](std::int64_t begin, std::int64_t end) { GatherRows(source, gathered, begin, end); });
-  return Status::OK();
+  return OkStatus();
 }
 
 }  // namespace ascpipe

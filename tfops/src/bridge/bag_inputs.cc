@@ -18,7 +18,7 @@ Status ReadCombiner(const std::string& name, Combiner* combiner) {
   } else {
     return Refuse(Code::kInvalidArgument, "combiner '", name, "' is not sum, mean or sqrtn");
   }
-  return Status::OK();
+  return OkStatus();
 }
 
 Status ReadBags(const std::string& op, const Tensor& splits, const Tensor* weights, std::int64_t positions,
@@ -36,13 +36,13 @@ Status ReadBags(const std::string& op, const Tensor& splits, const Tensor* weigh
                   positions, " ids: row splits rise from 0 to the number of ids. This step trained nothing");
   }
   bags->weights = nullptr;
-  if (weights == nullptr) return Status::OK();
+  if (weights == nullptr) return OkStatus();
   if (weights->dims() != 1 || weights->NumElements() != positions) {
     return Refuse(kE324, op, ": weights have shape ", weights->shape().DebugString(), " for ", positions,
                   " ids; each id has one weight. This step trained nothing");
   }
   bags->weights = weights->flat<float>().data();
-  return Status::OK();
+  return OkStatus();
 }
 
 }  // namespace ascpipe

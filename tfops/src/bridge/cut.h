@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "bridge/async_wait.h"
+#include "bridge/compatibility.h"
 #include "bridge/pipeline.h"
 #include "bridge/step_end.h"
 
@@ -22,7 +23,7 @@ class CutWait : public AsyncWait {
   void Left() override;
 
  protected:
-  void Proceed() override { End(tensorflow::Status::OK()); }
+  void Proceed() override { End(OkStatus()); }
 
  private:
   bool Begins(CoreStatus* status);

@@ -24,7 +24,7 @@ inline tensorflow::Status ReadDefaultRow(tensorflow::OpKernelContext* ctx, int p
   } else {
     row->assign(static_cast<std::size_t>(dim), *values);
   }
-  return tensorflow::Status::OK();
+  return OkStatus();
 }
 
 }  // namespace ascpipe

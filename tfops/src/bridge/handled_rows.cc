@@ -23,7 +23,7 @@ Status FindExpansionTable(int number, std::shared_ptr<Pipeline>* pipeline, Handl
   table->name = found->name();
   table->step = found->step();
   table->home = found->home();
-  return Status::OK();
+  return OkStatus();
 }
 
 Status FindHandledRows(OpKernelContext* ctx, std::int64_t width, std::shared_ptr<Pipeline>* pipeline,
@@ -35,10 +35,10 @@ Status FindHandledRows(OpKernelContext* ctx, std::int64_t width, std::shared_ptr
   const std::int64_t* begin = AsInt64(handles);
   const std::int64_t* end = begin + handles.NumElements();
   const std::int64_t* first = std::find_if(begin, end, [](std::int64_t handle) { return handle != 0; });
-  if (first == end) return Status::OK();
+  if (first == end) return OkStatus();
   const Status found = FindExpansionTable(Handle::Of(*first).table, pipeline, table);
   if (!found.ok()) {
-    return Refuse(static_cast<Code>(found.code()), Describe(*first, first - begin), ": ", found.error_message(),
+    return Refuse(static_cast<Code>(found.code()), Describe(*first, first - begin), ": ", MessageOf(found),
                   ". Nothing was read or written");
   }
   if (width > table->home.row_floats) {

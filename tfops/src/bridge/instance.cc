@@ -3,6 +3,7 @@
 #include <mutex>
 #include <utility>
 
+#include "bridge/compatibility.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 
 namespace ascpipe {
@@ -35,7 +36,7 @@ tensorflow::Status Find(tensorflow::OpKernelContext* ctx, RowsOfSession** rows) 
   return manager->LookupOrCreate<RowsOfSession>(manager->default_container(), "ascpipe_rows", rows,
                                                 [](RowsOfSession** made) {
                                                   *made = new RowsOfSession;
-                                                  return tensorflow::Status::OK();
+                                                  return OkStatus();
                                                 });
 }
 
@@ -51,7 +52,7 @@ tensorflow::Status ReadInstead(tensorflow::OpKernelContext* ctx, int table, std:
   TF_RETURN_IF_ERROR(Find(ctx, &of));
   tensorflow::core::ScopedUnref release(of);
   of->Set(table, std::move(rows));
-  return tensorflow::Status::OK();
+  return OkStatus();
 }
 
 tensorflow::Status RowsInstead(tensorflow::OpKernelContext* ctx, int table, std::shared_ptr<const FixedRows>* rows) {
@@ -59,7 +60,7 @@ tensorflow::Status RowsInstead(tensorflow::OpKernelContext* ctx, int table, std:
   TF_RETURN_IF_ERROR(Find(ctx, &of));
   tensorflow::core::ScopedUnref release(of);
   *rows = of->Get(table);
-  return tensorflow::Status::OK();
+  return OkStatus();
 }
 
 }  // namespace ascpipe

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "bridge/compatibility.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace ascpipe {
@@ -18,7 +19,7 @@ inline tensorflow::Status SetKnownShapes(tensorflow::shape_inference::InferenceC
     TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(shapes[static_cast<std::size_t>(i - first)], &shape));
     c->set_output(i, shape);
   }
-  return tensorflow::Status::OK();
+  return OkStatus();
 }
 
 }  // namespace ascpipe

@@ -31,7 +31,7 @@ Status LookupSource::Read(tensorflow::OpKernelContext* ctx, int rows, int slots,
     TF_RETURN_IF_ERROR(fixed_ != nullptr ? UseFixed(op) : FindHomes(ctx, table));
     bad = FirstBadSlot(source_, bad);
   }
-  if (bad < 0) return Status::OK();
+  if (bad < 0) return OkStatus();
   const std::int32_t slot = source_.slots[bad];
   if (slot <= layout::kSlotHome && table >= 0) {
     return Refuse(Code::kInvalidArgument, op, ": slot ", slot, " at index ", bad, " is home row ",
@@ -44,7 +44,7 @@ Status LookupSource::Read(tensorflow::OpKernelContext* ctx, int rows, int slots,
 Status LookupSource::ReadDefault(tensorflow::OpKernelContext* ctx, int place) {
   TF_RETURN_IF_ERROR(ReadDefaultRow(ctx, place, source_.dim, &default_row_));
   source_.default_row = default_row_.data();
-  return Status::OK();
+  return OkStatus();
 }
 
 Status LookupSource::BadRestore(const std::string& op, const std::int32_t* restore, std::int64_t bad,
@@ -61,7 +61,7 @@ Status LookupSource::UseFixed(const std::string& op) {
   source_.homes = fixed_->embeddings();
   source_.home_count = fixed_->count();
   source_.home_floats = fixed_->dim();
-  return Status::OK();
+  return OkStatus();
 }
 
 Status LookupSource::FindHomes(tensorflow::OpKernelContext* ctx, int table) {
@@ -81,17 +81,17 @@ Status LookupSource::FindHomes(tensorflow::OpKernelContext* ctx, int table) {
     TF_RETURN_IF_ERROR(StepEnd::Of(ctx, pipeline_, &step));
     copied_ = step->RowsOf(source_.slots);
     step->Unref();
-    if (copied_ == nullptr) return Status::OK();  // there are no codes of copies
+    if (copied_ == nullptr) return OkStatus();  // there are no codes of copies
     source_.homes = copied_->rows();
     source_.home_count = copied_->count();
     source_.home_floats = source_.dim;
-    return Status::OK();
+    return OkStatus();
   }
   const HomeRows home = found->home();
   source_.homes = home.data;
   source_.home_count = home.ready;
   source_.home_floats = home.row_floats;
-  return Status::OK();
+  return OkStatus();
 }
 
 }  // namespace ascpipe

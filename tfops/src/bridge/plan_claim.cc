@@ -65,7 +65,7 @@ class ClaimPolicy : public PlanPolicy {
   // Allocates the outputs if they are not allocated yet, because TensorFlow does not allow allocating an output twice.
   // A new plan of the ticket has the same keys and sizes.
   Status AllocateOnce(OpKernelContext* ctx) {
-    if (outputs_ != nullptr) return Status::OK();
+    if (outputs_ != nullptr) return OkStatus();
     outputs_.reset(new PlanOutputs);
     return batch_.Allocate(ctx, outputs_.get());
   }

@@ -47,7 +47,7 @@ Status PlanMoves::Move(OpKernelContext* ctx) {
   ShareBlocks(ctx, moves_.ins(), block, [this](std::int64_t begin, std::int64_t end) { moves_.In(begin, end); });
   if (table_->is_expansion()) EncodeHomes(outputs_.slots);
   FreezePadding(part_.array<std::int64_t>(&layout::Part::unique), table_->padding_keys(), outputs_.slots);
-  return Status::OK();
+  return OkStatus();
 }
 
 // Stores images of the home rows that this step will change, for a background save.

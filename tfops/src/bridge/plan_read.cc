@@ -78,7 +78,7 @@ class ReadPolicy : public PlanPolicy {
     TF_RETURN_IF_ERROR(batch_.Allocate(ctx, &outputs_));
     const PlanColumn column = {&layout::Part::slots, table.LowestAnswer(), table.sizes().device_rows};
     TF_RETURN_IF_ERROR(ToStatus(CopyPlan(table.name(), batch_.part(), column, outputs_)));
-    return reading_ == nullptr || batch_.IsClosed() ? Status::OK() : reading_->CopyHomes(batch_.part(), outputs_.slots);
+    return reading_ == nullptr || batch_.IsClosed() ? OkStatus() : reading_->CopyHomes(batch_.part(), outputs_.slots);
   }
 
   PlanBatch batch_;
@@ -143,7 +143,7 @@ class ReadAgainPolicy : public PlanPolicy {
       wait->table_name = read.table().name();
       if (read.IsClosed()) {
         const Status closed = ClosedWhileRead(wait->table_name, wait->ticket);
-        *status = CoreStatus(static_cast<Code>(closed.code()), closed.error_message());
+        *status = CoreStatus(static_cast<Code>(closed.code()), MessageOf(closed));
         return true;
       }
       wait->waits_for = layout::kWaitRead;

@@ -35,7 +35,7 @@ ClaimVerdict::Kind PlanWait::Follow(const ClaimVerdict& verdict, CoreStatus* sta
 }
 
 void PlanWait::EndRun(const Status& status) {
-  pipeline().waiter().Fail(CoreStatus(static_cast<Code>(status.code()), status.error_message()));
+  pipeline().waiter().Fail(CoreStatus(static_cast<Code>(status.code()), MessageOf(status)));
 }
 
 void PlanWait::Proceed() {

@@ -64,7 +64,7 @@ Status ReadAttributes(Context* context, ReadLayout* layout) {
   layout->splits = layout->restore + layout->feature_count;
   layout->weights = layout->splits + layout->splits_count;
   layout->others = layout->weights + layout->weights_count;
-  return Status::OK();
+  return OkStatus();
 }
 
 // Infers the rows and columns of a piece of a concatenated output.
@@ -75,7 +75,7 @@ Status ShapeOfPiece(InferenceContext* c, const ReadLayout& layout, int which, Di
     TF_RETURN_IF_ERROR(c->WithRank(c->input(layout.others + which - layout.feature_count), 2, &shape));
     *count = c->Dim(shape, 0);
     *columns = c->Dim(shape, 1);
-    return Status::OK();
+    return OkStatus();
   }
   const std::size_t feature = static_cast<std::size_t>(which);
   TF_RETURN_IF_ERROR(c->WithRank(c->input(layout.sources[feature]), 2, &shape));
@@ -109,7 +109,7 @@ Status ShapeOfOutput(InferenceContext* c, const ReadLayout& layout, int output, 
     TF_RETURN_IF_ERROR(c->Add(width, columns, &width));
   }
   *shape = c->Matrix(batch, width);
-  return Status::OK();
+  return OkStatus();
 }
 
 }  // namespace
@@ -140,7 +140,7 @@ Status ShapesOfRead(InferenceContext* c) {
     TF_RETURN_IF_ERROR(ShapeOfOutput(c, layout, i, &shape));
     c->set_output(i, shape);
   }
-  return Status::OK();
+  return OkStatus();
 }
 
 }  // namespace ascpipe

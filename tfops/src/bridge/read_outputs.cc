@@ -54,7 +54,7 @@ Status ReadOutput::Begin(OpKernelContext* ctx, const ReadLayout& layout, const R
   Tensor* made;
   TF_RETURN_IF_ERROR(ctx->allocate_output(output, shape, &made));
   out_ = made->flat<float>().data();
-  return Status::OK();
+  return OkStatus();
 }
 
 Status ReadOutput::Describe(const std::string& op, const ReadFeature& feature, int number, bool is_alone,
@@ -64,11 +64,11 @@ Status ReadOutput::Describe(const std::string& op, const ReadFeature& feature, i
   if (feature.is_combined) {
     piece->rows = feature.bags.count;
     piece->read = 1 + restore.NumElements() / std::max<std::int64_t>(1, piece->rows);
-    if (count_ < 0 || piece->rows == count_) return Status::OK();
+    if (count_ < 0 || piece->rows == count_) return OkStatus();
     return Refuse(Code::kInvalidArgument, op, ": feature ", number, " has ", piece->rows, " bags, expected ", count_,
                   ", like the adjacent features");
   }
-  if (is_alone) return Status::OK();
+  if (is_alone) return OkStatus();
   const bool has_rank = restore.dims() == 1 || restore.dims() == 2;
   if (!has_rank || (count_ >= 0 && restore.dim_size(0) != count_)) {
     return Refuse(Code::kInvalidArgument, op, ": restore ", number, " has shape ", restore.shape().DebugString(),
@@ -77,7 +77,7 @@ Status ReadOutput::Describe(const std::string& op, const ReadFeature& feature, i
   piece->rows = restore.dim_size(0);
   piece->ids = restore.dims() == 2 ? restore.dim_size(1) : 1;
   piece->width *= piece->ids;
-  return Status::OK();
+  return OkStatus();
 }
 
 Status ReadOutput::DescribeOther(const std::string& op, const Tensor& other, int number, Piece* piece) const {
@@ -86,7 +86,7 @@ Status ReadOutput::DescribeOther(const std::string& op, const Tensor& other, int
                   ", expected [", Known(count_), ", columns]");
   }
   *piece = {-1, other.dim_size(0), other.dim_size(1), 0, 1, 0, other.flat<float>().data()};
-  return Status::OK();
+  return OkStatus();
 }
 
 void ReadOutput::Write(const ReadFeatures& features, std::int64_t first, std::int64_t last,

@@ -2,6 +2,7 @@
 #ifndef ASCPIPE_BRIDGE_RESTORES_H_
 #define ASCPIPE_BRIDGE_RESTORES_H_
 
+#include "bridge/compatibility.h"
 #include "core/part_view.h"
 #include "core/row_moves.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -20,7 +21,7 @@ inline tensorflow::Status AllocateRestores(tensorflow::OpKernelContext* ctx, con
     TF_RETURN_IF_ERROR(ctx->allocate_output(first + feature, shape, &out));
     outputs->restores.push_back({out->flat<tensorflow::int32>().data(), out->NumElements()});
   }
-  return tensorflow::Status::OK();
+  return OkStatus();
 }
 
 }  // namespace ascpipe

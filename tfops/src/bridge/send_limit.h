@@ -19,7 +19,7 @@ struct SendLimit {
   // rank R that owns the keys.
   tensorflow::Status Check(const std::string& table, std::int64_t distinct, const std::string& of = "") const {
     if (send_count == 0 || distinct <= static_cast<std::int64_t>(send_count) * features) {
-      return tensorflow::Status::OK();
+      return OkStatus();
     }
     return Refuse(Code::kInvalidArgument, "table '", table, "': the batch has ", distinct, " distinct keys", of,
                   ", more than send_count allows (", send_count, " for each of ", features,

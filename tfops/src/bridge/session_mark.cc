@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "bridge/compatibility.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 
 namespace ascpipe {
@@ -30,11 +31,11 @@ tensorflow::Status SessionNumber(tensorflow::OpKernelContext* ctx, tensorflow::i
   TF_RETURN_IF_ERROR(manager->LookupOrCreate<SessionMark>(manager->default_container(), "ascpipe_session", &mark,
                                                           [](SessionMark** made) {
                                                             *made = new SessionMark;
-                                                            return tensorflow::Status::OK();
+                                                            return OkStatus();
                                                           }));
   tensorflow::core::ScopedUnref release(mark);
   *number = mark->number();
-  return tensorflow::Status::OK();
+  return OkStatus();
 }
 
 }  // namespace ascpipe

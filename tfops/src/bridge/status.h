@@ -2,14 +2,14 @@
 #ifndef ASCPIPE_BRIDGE_STATUS_H_
 #define ASCPIPE_BRIDGE_STATUS_H_
 
+#include "bridge/compatibility.h"
 #include "core/core_status.h"
-#include "tensorflow/core/lib/core/status.h"
 
 namespace ascpipe {
 
 inline tensorflow::Status ToStatus(const CoreStatus& status) {
-  if (status.ok()) return tensorflow::Status::OK();
-  return tensorflow::Status(static_cast<tensorflow::error::Code>(status.code()), status.text());
+  if (status.ok()) return OkStatus();
+  return tensorflow::Status(static_cast<StatusCode>(status.code()), status.text());
 }
 
 // Returns an error.  `code` is a Code, or an ErrorCode of core/error_codes.gen.h.

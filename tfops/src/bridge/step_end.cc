@@ -39,17 +39,16 @@ Status StepEnd::Of(OpKernelContext* ctx, const std::shared_ptr<Pipeline>& pipeli
   if (ctx->step_container() == nullptr) {
     return Refuse(Code::kInternal, "ascpipe ops need a session: this run has no step container");
   }
-  return ctx->resource_manager()->LookupOrCreate<StepEnd>(ctx->step_container()->name(), "ascpipe_step", step,
-                                                          [&pipeline](StepEnd** made) {
-                                                            *made = new StepEnd(pipeline);
-                                                            return Status::OK();
-                                                          });
+  return LookupOrCreateInStep<StepEnd>(ctx, "ascpipe_step", step, [&pipeline](StepEnd** made) {
+    *made = new StepEnd(pipeline);
+    return OkStatus();
+  });
 }
 
 Status StepEnd::Uses(const Stream& stream, const Table& table, std::int64_t ticket) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto added = tickets_.insert({{stream.number(), table.number()}, ticket});
-  if (added.second || added.first->second == ticket) return Status::OK();
+  if (added.second || added.first->second == ticket) return OkStatus();
   return Refuse(Code::kInvalidArgument, "table '", table.name(), "' gets tickets ", SequenceOf(added.first->second),
                 " and ", SequenceOf(ticket), " in one step: a step trains one batch; fetch one iterator once");
 }

@@ -75,7 +75,7 @@ HomeRows Table::home() const {
 Status Table::FitsHome(const std::vector<StateRows>& state) const {
   std::int64_t floats = 0;
   for (const StateRows& rows : state) floats += rows.width;
-  if (home_ == nullptr || floats == sizes_.row_floats) return Status::OK();
+  if (home_ == nullptr || floats == sizes_.row_floats) return OkStatus();
   return Refuse(Code::kInvalidArgument, "table '", name_, "': the embedding (", state[0].width, " floats) and its ",
                 state.size() - 1, " optimizer slots have ", floats,
                 " floats a row, but the table's rows on the host "
@@ -95,7 +95,7 @@ Status Table::Drive(OpKernelContext* ctx) {
                   "table: close this one, or open a new one to go on");
   }
   driver_ = session;
-  return Status::OK();
+  return OkStatus();
 }
 
 Status Table::Attach(OpKernelContext* ctx, int first, const OptimizerSlots& slots, std::vector<StateRows>* state) {
@@ -103,14 +103,14 @@ Status Table::Attach(OpKernelContext* ctx, int first, const OptimizerSlots& slot
   TF_RETURN_IF_ERROR(AttachRows(ctx, first, &(*state)[0]));
   if (is_expansion()) {
     *state = StateAtHome(slots);
-    return Status::OK();
+    return OkStatus();
   }
   for (std::size_t slot = 0; slot < slots.initial.size(); ++slot) {
     StateRows* rows = &(*state)[slot + 1];
     TF_RETURN_IF_ERROR(AttachSlot(ctx, first + 1 + static_cast<int>(slot), slot, slots, rows));
     rows->initial = slots.initial[slot];
   }
-  return Status::OK();
+  return OkStatus();
 }
 
 std::vector<StateRows> Table::StateAtHome(const OptimizerSlots& slots) const {
@@ -169,9 +169,9 @@ Status Table::AttachRows(OpKernelContext* ctx, int input, StateRows* rows) {
   const Tensor variable = ctx->mutable_input(input, true);
   if (!variable.IsInitialized()) {
     ctx->replace_ref_input(input, RowsTensor(), true);
-    return Status::OK();
+    return OkStatus();
   }
-  if (variable.flat<float>().data() == device_->rows()) return Status::OK();
+  if (variable.flat<float>().data() == device_->rows()) return OkStatus();
   // Assign adopts the initializer's tensor only with _grappler_relax_allocator_constraints.  This attribute declares
   // that no other device will read the variable's memory.  Without the attribute, Assign makes an unnecessary copy.
   const std::size_t bytes = static_cast<std::size_t>(device_->row_count() * device_->dim()) * sizeof(float);
@@ -182,7 +182,7 @@ Status Table::AttachRows(OpKernelContext* ctx, int input, StateRows* rows) {
         "]: it was assigned by an op other than its initializer. Run its initializer, or do not assign to it");
   }
   ctx->replace_ref_input(input, RowsTensor(), true);
-  return Status::OK();
+  return OkStatus();
 }
 
 Status Table::AttachSlot(OpKernelContext* ctx, int input, std::size_t slot, const OptimizerSlots& slots,
@@ -211,7 +211,7 @@ Status Table::AttachSlot(OpKernelContext* ctx, int input, std::size_t slot, cons
   }
   slots_[slot] = variable;
   *rows = StateRows{variable.flat<float>().data(), variable.dim_size(1), variable.dim_size(1), 0.0f};
-  return Status::OK();
+  return OkStatus();
 }
 
 }  // namespace ascpipe

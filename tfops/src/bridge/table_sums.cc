@@ -44,7 +44,7 @@ Status TableSums::Begin(const std::string& op, const Tensor& slots, const Tensor
   }
   if (partial) KeepOwnSlots();
   valid_ = std::count_if(slots_, slots_ + count_, IsTrained);
-  return Status::OK();
+  return OkStatus();
 }
 
 // Keeps only the slots that a lookup uses.  An invalid restore index is reported later, when gradients are added.
@@ -65,10 +65,10 @@ Status TableSums::Allocate(OpKernelContext* ctx, int values, int indices) {
   sums_ = made->flat<float>().data();
   TF_RETURN_IF_ERROR(ctx->allocate_output(indices, TensorShape({valid_}), &made));
   indices_ = made->flat<std::int32_t>().data();
-  if (!has_bags_) return Status::OK();  // slots are numbered by the thread that adds
+  if (!has_bags_) return OkStatus();  // slots are numbered by the thread that adds
   Number();
   if (rows_ != nullptr) TF_RETURN_IF_ERROR(RequireRows(ctx->op_kernel().type_string()));
-  if (!std::any_of(lookups_.begin(), lookups_.end(), Clips)) return Status::OK();
+  if (!std::any_of(lookups_.begin(), lookups_.end(), Clips)) return OkStatus();
   return ctx->allocate_temp(tensorflow::DT_FLOAT, TensorShape({valid_, dim_}), &clipped_);
 }
 
@@ -85,7 +85,7 @@ Status TableSums::RequireRows(const std::string& op) const {
     return Refuse(Code::kInvalidArgument, op, ": slot ", indices_[i], " is not of rows of shape ",
                   rows_->shape().DebugString(), " with dim ", dim_);
   }
-  return Status::OK();
+  return OkStatus();
 }
 
 void TableSums::Add(const SumPart& part) { has_bags_ ? AddBags(part) : AddLookups(); }
@@ -127,7 +127,7 @@ Status TableSums::Outcome(const std::string& op) const {
     return Refuse(Code::kInvalidArgument, op, ": restore index ", lookups_[i].restore[bad_[i].at()], " at position ",
                   bad_[i].at(), " of lookup ", i, " is outside [0, ", count_, ") and not -1");
   }
-  return Status::OK();
+  return OkStatus();
 }
 
 Status SumTables(OpKernelContext* ctx, std::vector<TableSums>* tables) {
@@ -165,7 +165,7 @@ Status SumTables(OpKernelContext* ctx, std::vector<TableSums>* tables) {
     if (is_dealt(sums)) sums.AddTogether(ctx);
     TF_RETURN_IF_ERROR(sums.Outcome(ctx->op_kernel().type_string()));
   }
-  return Status::OK();
+  return OkStatus();
 }
 
 }  // namespace ascpipe

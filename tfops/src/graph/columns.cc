@@ -4,6 +4,8 @@
 #include <map>
 #include <numeric>
 
+#include "bridge/compatibility.h"
+
 namespace ascpipe {
 namespace step {
 
@@ -37,7 +39,7 @@ bool AddWidths(const Shapes& shapes, const Node* node, int first, int count, std
 
 Status CutSlice(Graph* graph, const Shapes& shapes, Node* slice) {
   std::int64_t column;
-  if (!BeginOfSlice(shapes, Source(slice, 1), &column)) return Status::OK();
+  if (!BeginOfSlice(shapes, Source(slice, 1), &column)) return OkStatus();
   const Port size = Source(slice, 2);
   Node *begin, *shape;
   TF_RETURN_IF_ERROR(PlacePair(graph, 0, column, *slice, &begin));
@@ -49,7 +51,7 @@ Status CutSlice(Graph* graph, const Shapes& shapes, Node* slice) {
 
 Status CutSplit(Graph* graph, const Shapes& shapes, Node* split, const NodeSet& gone) {
   Numbers sizes;
-  if (!SizesOfSplit(shapes, Source(split, 1), &sizes)) return Status::OK();
+  if (!SizesOfSplit(shapes, Source(split, 1), &sizes)) return OkStatus();
   std::map<int, Node*> slices;
   const std::vector<const Edge*> edges(split->out_edges().begin(), split->out_edges().end());
   for (const Edge* edge : edges) {
@@ -66,7 +68,7 @@ Status CutSplit(Graph* graph, const Shapes& shapes, Node* split, const NodeSet& 
     }
     TF_RETURN_IF_ERROR(graph->UpdateEdge(slice, 0, edge->dst(), edge->dst_input()));
   }
-  return Status::OK();
+  return OkStatus();
 }
 
 // Infers the shape of a table's bags in the usual case, without inferring the shapes of all nodes that compute the ids.

@@ -1,5 +1,7 @@
 #include "graph/numbered.h"
 
+#include "bridge/compatibility.h"
+
 namespace ascpipe {
 namespace step {
 
@@ -15,7 +17,7 @@ Numbered::Numbered(tensorflow::Graph* graph, Reading* reading) : graph(*graph), 
 }
 
 tensorflow::Status Numbered::ReadLoops() {
-  return has_control_flow_ ? tensorflow::BuildControlFlowInfo(&graph, &frames_) : tensorflow::Status::OK();
+  return has_control_flow_ ? tensorflow::BuildControlFlowInfo(&graph, &frames_) : OkStatus();
 }
 
 Item Numbered::ItemOf(Node* node) {

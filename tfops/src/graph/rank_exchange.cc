@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "bridge/compatibility.h"
 #include "bridge/pipeline.h"
 #include "graph/rank_nodes.h"
 #include "graph/step_facts.h"
@@ -67,7 +68,7 @@ class RankExchange {
 
   Status Apply() {
     TF_RETURN_IF_ERROR(FindPlans());
-    if (steps_.empty()) return Status::OK();
+    if (steps_.empty()) return OkStatus();
     facts_ = FactsOf(graph_, pipeline_);
     TF_RETURN_IF_ERROR(FindUses());
     for (auto& entry : steps_) {
@@ -86,7 +87,7 @@ class RankExchange {
     }
     for (Node* node : replaced_) graph_.RemoveNode(node);
     tensorflow::FixupSourceAndSinkEdges(&graph_);
-    return Status::OK();
+    return OkStatus();
   }
 
  private:
@@ -118,7 +119,7 @@ class RankExchange {
       std::sort(entry.second.tables.begin(), entry.second.tables.end(),
                 [](const TablePlan& a, const TablePlan& b) { return a.table < b.table; });
     }
-    return Status::OK();
+    return OkStatus();
   }
 
   // Returns the plan that produces slots or handles. Returns null if several ranks do not train the stream of the plan.
@@ -158,7 +159,7 @@ class RankExchange {
         TF_RETURN_IF_ERROR(RequireSummed(*node));
       }
     }
-    return Status::OK();
+    return OkStatus();
   }
 
   // Returns an error for handles that no gradient of a lookup selects. Handles name rows of this rank, and only
@@ -166,10 +167,10 @@ class RankExchange {
   Status RequireSummed(const Node& node) {
     if (!Is(&node, {"AscReadRows", "AscWriteRows", "AscApplyGradientDescentByAddress", "AscApplyAdagradByAddress",
                     "AscApplyLazyAdamByAddress"})) {
-      return Status::OK();
+      return OkStatus();
     }
     bool summed = false;
-    if (PlanOf(Source(&node, 0), "AscLookupGrad", &summed) == nullptr || summed) return Status::OK();
+    if (PlanOf(Source(&node, 0), "AscLookupGrad", &summed) == nullptr || summed) return OkStatus();
     return NotBuiltForRanks(node, "handles of rows other than those of a lookup's gradient (IndexedSlices)");
   }
 
@@ -271,7 +272,7 @@ class RankExchange {
     for (int i = 0; i < table.features; ++i) outputs.push_back({table.keys, i});
     TF_RETURN_IF_ERROR(Repoint(&graph_, table.plan, outputs, step.forward));
     replaced_.push_back(table.plan);
-    return Status::OK();
+    return OkStatus();
   }
 
   // Adds the exchange that sends the sums of each table's gradients to the owners of the keys. Adds ops that sum the
@@ -289,7 +290,7 @@ class RankExchange {
         tables.push_back(table.table);
       }
     }
-    if (sums.empty()) return Status::OK();
+    if (sums.empty()) return OkStatus();
     NodeBuilder builder = NewNode(&graph_, "backward", "AscBackward");
     builder.Input(step->owned.out()).Input(restore).Input(values).Input(indices).Attr("tables", tables);
     builder.Attr("stream", step->stream).Attr("used", UsedTables(*step));
@@ -326,7 +327,7 @@ class RankExchange {
 
 Status ExchangeAmongRanks(tensorflow::Graph* graph) {
   const std::shared_ptr<Pipeline> pipeline = OwnedPipeline();
-  if (pipeline == nullptr || pipeline->ranks() == nullptr) return Status::OK();
+  if (pipeline == nullptr || pipeline->ranks() == nullptr) return OkStatus();
   return RankExchange(graph, *pipeline).Apply();
 }
 

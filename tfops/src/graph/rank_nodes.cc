@@ -52,7 +52,7 @@ Status PutGate(Graph* graph, const GatedStep& step, Port* ticket, Port* owned) {
   graph->RemoveNode(next);
   *owned = {gate, static_cast<int>(types.size())};
   *ticket = {gate, source.index};
-  return Status::OK();
+  return OkStatus();
 }
 
 Status ReadWhatCame(Graph* graph, Node* lookup, const Port& local) {
@@ -100,7 +100,7 @@ Status RefuseGathered(const Node& sum) {
   VisitReaders(readers, [&gathers](const Node* node) {
     if (gathers == nullptr && node->type_string().compare(0, 7, "Horovod") == 0) gathers = node;
   });
-  if (gathers == nullptr) return Status::OK();
+  if (gathers == nullptr) return OkStatus();
   return Refuse(Code::kInvalidArgument, "'", gathers->name(), "' (", gathers->type_string(), ") gathers the gradient '",
                 sum.name(),
                 "' of a table, whose row numbers are meaningless on other ranks. Nothing was run. "

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "bridge/compatibility.h"
 #include "tensorflow/core/graph/algorithm.h"
 
 namespace ascpipe {
@@ -38,7 +39,7 @@ Status Rewiring::Replace(Node* node, const std::vector<Port>& outputs, Node* wai
     if (outputs[i].node != nullptr) moved_[{node, static_cast<int>(i)}] = outputs[i];
   }
   replaced_[node] = waited_for;
-  return Status::OK();
+  return OkStatus();
 }
 
 NodeSet Rewiring::Unread() const {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "bridge/compatibility.h"
+
 namespace ascpipe {
 
 using tensorflow::Edge;
@@ -105,7 +107,7 @@ Reached::Reached(const tensorflow::Graph& graph, Way way, const Nodes& nodes)
 Status Place(Graph* graph, NodeBuilder* builder, const Nodes& after, const Node& beside, Node** node) {
   TF_RETURN_IF_ERROR(builder->ControlInputs(after).Device(beside.requested_device()).Finalize(graph, node));
   (*node)->set_assigned_device_name(beside.assigned_device_name());
-  return Status::OK();
+  return OkStatus();
 }
 
 Status PlacePair(Graph* graph, std::int64_t first, std::int64_t second, const Node& beside, Node** node) {
@@ -135,7 +137,7 @@ Status Repoint(Graph* graph, Node* before, const std::vector<Port>& outputs, Nod
     if (place >= outputs.size() || outputs[place].node == nullptr) continue;
     TF_RETURN_IF_ERROR(graph->UpdateEdge(outputs[place].node, outputs[place].index, edge->dst(), edge->dst_input()));
   }
-  return Status::OK();
+  return OkStatus();
 }
 
 }  // namespace ascpipe

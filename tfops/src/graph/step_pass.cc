@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "bridge/compatibility.h"
 #include "graph/step_reader.h"
 #include "graph/step_writer.h"
 #include "step/step_rules.h"
@@ -49,7 +50,7 @@ void Log(const step::Step& step, const step::Layout& layout) {
 Status CompileStep(Graph* graph) {
   step::Reading reading;
   TF_RETURN_IF_ERROR(step::ReadStep(graph, &reading));
-  if (reading.step.ops.empty()) return Status::OK();
+  if (reading.step.ops.empty()) return OkStatus();
   const step::Layout layout = step::Decide(reading.step);
   Log(reading.step, layout);
   return step::WriteStep(layout, reading, graph);
@@ -59,11 +60,11 @@ Status CompileStep(Graph* graph) {
 class StepPass : public tensorflow::GraphOptimizationPass {
  public:
   Status Run(const GraphOptimizationPassOptions& options) override {
-    if (options.graph == nullptr || *options.graph == nullptr) return Status::OK();
+    if (options.graph == nullptr || *options.graph == nullptr) return OkStatus();
     Graph* const graph = options.graph->get();
     TF_RETURN_IF_ERROR(ExchangeAmongRanks(graph));
     TF_RETURN_IF_ERROR(CompileStep(graph));
-    return IsAsked(options) ? OrderVariables(graph) : Status::OK();
+    return IsAsked(options) ? OrderVariables(graph) : OkStatus();
   }
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "bridge/compatibility.h"
 #include "graph/graph_order.h"
 #include "graph/numbered.h"
 #include "tensorflow/core/graph/algorithm.h"
@@ -23,7 +24,7 @@ class Reader {
   Reader(Graph* graph, Reading* reading) : numbered_(graph, reading), reading_(*reading), step_(reading->step) {}
 
   Status Read() {
-    if (!HasTables()) return Status::OK();
+    if (!HasTables()) return OkStatus();
     TF_RETURN_IF_ERROR(numbered_.ReadLoops());
     ReadLookups();
     TF_RETURN_IF_ERROR(ReadBags());
@@ -32,7 +33,7 @@ class Reader {
     ReadUses(&numbered_);
     ReadChanges(&numbered_);
     ReadOps();
-    return Status::OK();
+    return OkStatus();
   }
 
  private:
@@ -116,7 +117,7 @@ class Reader {
         reading_.waits_of_bags.push_back(waits);
       }
     }
-    return Status::OK();
+    return OkStatus();
   }
 
   const Lookup& LookupOf(int feature) const { return step_.lookups[At(step_.features[At(feature)].lookup)]; }
@@ -150,7 +151,7 @@ class Reader {
       reading_.waits_of_sums.push_back(passed);  // ReadJoins appends more
       reading_.gradients_of_rows.push_back(of_rows);
     }
-    return Status::OK();
+    return OkStatus();
   }
 
   // Returns the AscCombineRowsGrad that computes a gradient, or null if a sum cannot replace this op.

@@ -37,7 +37,7 @@ class Writer {
     TF_RETURN_IF_ERROR(CutOthersOut());
     TF_RETURN_IF_ERROR(WriteOrder());
     now_.RemoveUnread();
-    return Status::OK();
+    return OkStatus();
   }
 
  private:
@@ -71,7 +71,7 @@ class Writer {
       const Item item = output.join >= 0 ? step_.joins[At(output.join)].item : step_.bags[At(output.bag)].item;
       TF_RETURN_IF_ERROR(now_.Replace(reading_.ops[At(item)], {{node, static_cast<int>(i)}}, node));
     }
-    return Status::OK();
+    return OkStatus();
   }
 
   // Writes a lookup without the features that other ops read.
@@ -160,7 +160,7 @@ class Writer {
     for (const int number : group.sums) {
       for (Node* of_rows : reading_.gradients_of_rows[At(number)]) WaitForSum(of_rows, before, together);
     }
-    return Status::OK();
+    return OkStatus();
   }
 
   // Lets nodes that wait for a gradient of rows, such as gated gradients, wait for the sum instead.
@@ -191,7 +191,7 @@ class Writer {
         TF_RETURN_IF_ERROR(now_.Replace(reading_.cuts[cut], {}, Source(reading_.cuts[cut], 0).node));
       }
     }
-    return Status::OK();
+    return OkStatus();
   }
 
   // ---- plans and updates
@@ -209,7 +209,7 @@ class Writer {
     AddControlInputs(nodes[0], &waits);
     TF_RETURN_IF_ERROR(Place(&graph_, builder, waits, *nodes[0], node));
     now_.Write(group.item, *node);
-    return Status::OK();
+    return OkStatus();
   }
 
   Status WritePlans(const Group& group) {
@@ -240,7 +240,7 @@ class Writer {
       for (int feature = 0; feature < features[i]; ++feature) outputs.push_back({together, restore++});
       TF_RETURN_IF_ERROR(now_.Replace(plans[i], outputs, together));
     }
-    return Status::OK();
+    return OkStatus();
   }
 
   Status WriteUpdate(const Group& group) {
@@ -261,7 +261,7 @@ class Writer {
     Node* together;
     TF_RETURN_IF_ERROR(PlaceFor(group, updates, &builder, &together));
     for (Node* update : updates) TF_RETURN_IF_ERROR(now_.Replace(update, {}, together));
-    return Status::OK();
+    return OkStatus();
   }
 
   // ---- order
@@ -285,7 +285,7 @@ class Writer {
       TF_RETURN_IF_ERROR(Place(&graph_, &builder, evaluations, *now_.OpOf(step_.changes[0]), &between));
       for (const Item change : step_.changes) graph_.AddControlEdge(between, now_.OpOf(change));
     }
-    return layout_.turn < 0 ? Status::OK() : WriteTurn();
+    return layout_.turn < 0 ? OkStatus() : WriteTurn();
   }
 
   Status WriteTurn() {
@@ -298,7 +298,7 @@ class Writer {
     Node* turn;
     TF_RETURN_IF_ERROR(Place(&graph_, &builder, waits, *trains, &turn));
     for (const Item item : layout_.after_turn) graph_.AddControlEdge(turn, now_.OpOf(item));
-    return Status::OK();
+    return OkStatus();
   }
 
   const Layout& layout_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "bridge/compatibility.h"
 #include "graph/step_graph.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
 #include "tensorflow/core/framework/function.h"
@@ -38,7 +39,7 @@ bool OnlySubmits(const tensorflow::FunctionDef& function) {
 class SubmittingMapPass : public tensorflow::GraphOptimizationPass {
  public:
   Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
-    if (options.graph == nullptr || *options.graph == nullptr || options.flib_def == nullptr) return Status::OK();
+    if (options.graph == nullptr || *options.graph == nullptr || options.flib_def == nullptr) return OkStatus();
     for (Node* node : (*options.graph)->op_nodes()) {
       tensorflow::NameAttrList called;
       if (node->type_string() != "MapDataset" || !IsTrue(*node, kOnPool) ||
@@ -53,7 +54,7 @@ class SubmittingMapPass : public tensorflow::GraphOptimizationPass {
       node->ClearAttr(kFunction);
       node->AddAttr(kFunction, called);
     }
-    return Status::OK();
+    return OkStatus();
   }
 };
 

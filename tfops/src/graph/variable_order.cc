@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bridge/compatibility.h"
 #include "graph/graph_order.h"
 #include "graph/step_graph.h"
 #include "graph/step_pass.h"
@@ -102,7 +103,7 @@ class VariableOrder {
     }
     for (Node* sum : sums) TF_RETURN_IF_ERROR(AddInOneOrder(sum));
     tensorflow::FixupSourceAndSinkEdges(&graph_);
-    return Status::OK();
+    return OkStatus();
   }
 
  private:
@@ -216,7 +217,7 @@ class VariableOrder {
       branches_.resize(size, branches_[from]);
       TF_RETURN_IF_ERROR(graph_.UpdateEdge(copy, 0, user, place));
     }
-    return Status::OK();
+    return OkStatus();
   }
 
   void AddEntries(const Edge* read, const Reached& after, std::set<const Node*>* seen,
@@ -249,7 +250,7 @@ class VariableOrder {
     const int count = IntOf(sum, "N");
     const tensorflow::DataType type = sum->output_type(0);
     if (count < 3 || !(tensorflow::DataTypeIsFloating(type) || tensorflow::DataTypeIsComplex(type))) {
-      return Status::OK();
+      return OkStatus();
     }
     Nodes after;
     AddControlInputs(sum, &after);
@@ -263,7 +264,7 @@ class VariableOrder {
     }
     TF_RETURN_IF_ERROR(Repoint(&graph_, sum, total.node));
     graph_.RemoveNode(sum);
-    return Status::OK();
+    return OkStatus();
   }
 
   Graph& graph_;

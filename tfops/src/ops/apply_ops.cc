@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bridge/compatibility.h"
 #include "bridge/row_update.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -134,7 +135,7 @@ REGISTER_OP("AscUpdate")
     .Attr("m: int >= 1")
     .Attr("n: int >= 1")
     .Attr("Tindices: {int32, int64}")
-    .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return tensorflow::Status::OK(); })
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return ascpipe::OkStatus(); })
     .Doc(R"doc(
 Updates several tables by one formula with the same parameters.
 
@@ -200,7 +201,7 @@ struct TableUpdate {
     }
     update.dim = update.stride = count == 0 ? 0 : gradient.NumElements() / count;
     update.grads = gradient.flat<float>().data();
-    return tensorflow::Status::OK();
+    return OkStatus();
   }
 };
 
@@ -230,7 +231,7 @@ tensorflow::Status ApplyRule(tensorflow::OpKernelContext* ctx, int tables, bool 
       begin = last;
     }
   });
-  return tensorflow::Status::OK();
+  return OkStatus();
 }
 
 // A formula. The struct contains the numbers of its variables and parameters, and the function that applies the
@@ -290,7 +291,7 @@ class UpdateOp : public tensorflow::OpKernel {
     TF_RETURN_IF_ERROR(construction->GetAttr("n_states", &states));
     TF_RETURN_IF_ERROR(construction->GetAttr("m", &numbers));
     if (rule_.apply != nullptr && states == tables_ * rule_.states && numbers == rule_.numbers) {
-      return tensorflow::Status::OK();
+      return OkStatus();
     }
     return Refuse(Code::kInvalidArgument, "AscUpdate: ", states, " variables and ", numbers, " parameters do not fit ",
                   tables_, " tables of ", name);

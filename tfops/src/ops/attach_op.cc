@@ -22,7 +22,7 @@ REGISTER_OP("AscAttach")
     .Attr("slot_initial: list(float) = []")
     .SetIsStateful()
     .SetAllowsUninitializedInput()
-    .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return tensorflow::Status::OK(); })
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return ascpipe::OkStatus(); })
     .Doc(R"doc(
 Attaches the variables of a table and its optimizer slots to the table's state in this process.
 
@@ -52,7 +52,7 @@ REGISTER_OP("AscTableInit")
       TF_RETURN_IF_ERROR(c->GetAttr("rows", &rows));
       TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
       c->set_output(0, c->Matrix(rows, dim));
-      return tensorflow::Status::OK();
+      return ascpipe::OkStatus();
     })
     .Doc(R"doc(
 Returns the device rows of a table of this process, as the initial value of its variable.
@@ -143,7 +143,7 @@ class AttachOp : public tensorflow::OpKernel {
     TF_RETURN_IF_ERROR(ToStatus(Instances().Find(number, &instance)));
     const auto found = instance->tables.find(table_);
     if (found != instance->tables.end()) *rows = found->second;
-    return tensorflow::Status::OK();
+    return OkStatus();
   }
 
   int table_;
@@ -169,7 +169,7 @@ class ResetWait : public CutWait {
       stream->BeganAfter(0);
     }
     ctx()->set_output(0, reset_.RowsTensor());
-    End(tensorflow::Status::OK());
+    End(OkStatus());
   }
 
  private:

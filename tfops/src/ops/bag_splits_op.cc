@@ -17,7 +17,7 @@ REGISTER_OP("AscBagSplits")
     .Attr("s: int >= 0")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
       c->set_output(0, c->Vector(c->UnknownDim()));
-      return tensorflow::Status::OK();
+      return ascpipe::OkStatus();
     })
     .Doc(R"doc(
 Computes the row splits of bags.
@@ -67,7 +67,7 @@ class BagSplitsOp : public tensorflow::OpKernel {
       if (std::equal(a + begin, a + end, b + begin)) return;
       bad.Note(std::mismatch(a + begin, a + end, b + begin).first - a);
     });
-    if (bad.none()) return tensorflow::Status::OK();
+    if (bad.none()) return OkStatus();
     return Refuse(kE324, type_string(), ": weights have another place than ids, at element ", bad.at(), " of their ",
                   s_ == 0 ? "row splits" : "indices", ": ", b[bad.at()], " and not ", a[bad.at()], ". ", kNothing);
   }
@@ -99,7 +99,7 @@ class BagSplitsOp : public tensorflow::OpKernel {
     });
     if (!bad.none()) return OutOfOrder(rows, bad.at(), bags);
     std::fill(out + (n == 0 ? 0 : rows[2 * (n - 1)] + 1), out + bags + 1, n);
-    return tensorflow::Status::OK();
+    return OkStatus();
   }
 
   tensorflow::Status OutOfOrder(const std::int64_t* rows, std::int64_t at, std::int64_t bags) const {

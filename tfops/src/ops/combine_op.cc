@@ -3,6 +3,7 @@
 #include <string>
 
 #include "bridge/bag_inputs.h"
+#include "bridge/compatibility.h"
 #include "bridge/lookup_source.h"
 #include "bridge/parallel.h"
 #include "tensorflow/core/framework/op.h"
@@ -21,21 +22,21 @@ tensorflow::Status ShapeOfBags(InferenceContext* c) {
   TF_RETURN_IF_ERROR(c->WithRank(c->input(1), 1, &splits));
   TF_RETURN_IF_ERROR(c->Subtract(c->Dim(splits, 0), 1, &bags));
   c->set_output(0, c->Matrix(bags, c->Dim(rows, 1)));
-  return tensorflow::Status::OK();
+  return ascpipe::OkStatus();
 }
 
 tensorflow::Status ShapeOfWeights(InferenceContext* c) {
   int f;
   TF_RETURN_IF_ERROR(c->GetAttr("f", &f));
   c->set_output(0, c->input(2 + 3 * f));
-  return tensorflow::Status::OK();
+  return ascpipe::OkStatus();
 }
 
 tensorflow::Status ShapeOfRows(InferenceContext* c) {
   ShapeHandle grad;
   TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 2, &grad));
   c->set_output(0, c->Matrix(c->UnknownDim(), c->Dim(grad, 1)));
-  return tensorflow::Status::OK();
+  return ascpipe::OkStatus();
 }
 
 }  // namespace
@@ -173,7 +174,7 @@ class CombineInputs : public tensorflow::OpKernel {
   }
 
   Status Outcome(const LookupSource& source, const BagRows& rows, const FirstBad& bad) const {
-    if (bad.none()) return Status::OK();
+    if (bad.none()) return OkStatus();
     return source.BadRestore(type_string(), rows.restore, bad.at(), 0);
   }
 

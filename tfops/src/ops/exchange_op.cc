@@ -73,7 +73,7 @@ Status ExchangeOp::Fill(OpKernelContext* ctx, const Pipeline& pipeline, const st
         Send(ctx, i, batch->shares[static_cast<std::size_t>(columns[i])], outgoing.get(), &request->rows));
   }
   request->keeps = outgoing;
-  return Status::OK();
+  return OkStatus();
 }
 
 Status ExchangeOp::ReceiveAll(OpKernelContext* ctx, const RankedBatch& batch, const std::vector<int>& columns,
@@ -120,7 +120,7 @@ Status ExchangeOp::ReceiveAll(OpKernelContext* ctx, const RankedBatch& batch, co
       }
     }
   });
-  return Status::OK();
+  return OkStatus();
 }
 
 }  // namespace ascpipe

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bridge/compatibility.h"
 #include "bridge/pipeline.h"
 #include "bridge/row_sections.h"
 #include "bridge/step_end.h"
@@ -45,9 +46,7 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
   virtual bool HasBackward() const { return false; }
   virtual std::shared_ptr<const std::string> Facts() const { return nullptr; }
   // Reads inputs again if tables have changed since the first read.
-  virtual tensorflow::Status ReadAgain(tensorflow::OpKernelContext*, const StepEnd&) {
-    return tensorflow::Status::OK();
-  }
+  virtual tensorflow::Status ReadAgain(tensorflow::OpKernelContext*, const StepEnd&) { return OkStatus(); }
   // Appends the rows that input i sends.
   virtual tensorflow::Status Send(tensorflow::OpKernelContext* ctx, int i, const RowShares& shares, Outgoing* outgoing,
                                   std::vector<std::vector<Piece>>* to) = 0;

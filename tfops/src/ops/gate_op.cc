@@ -109,7 +109,7 @@ class KeysWait : public AsyncWait {
   bool Poll(CoreStatus*) override { return stream_.IsReady(ticket); }
 
  protected:
-  void Proceed() override { End(Status::OK()); }
+  void Proceed() override { End(OkStatus()); }
 
  private:
   const RankedStream& stream_;
@@ -209,7 +209,7 @@ class GateOp : public tensorflow::AsyncOpKernel {
     for (int i = 0; i < components; ++i) ctx->set_output(i, ctx->input(1 + i));
     Ticket* const ticket = owned.Release();
     ctx->set_output(components, TicketAllocator::Get()->MakeTensor(ticket));
-    return Status::OK();
+    return OkStatus();
   }
 
   int stream_;
@@ -273,20 +273,20 @@ class LocalKeysOp : public tensorflow::OpKernel {
     TF_RETURN_IF_ERROR(AllocateRestores(ctx, part, 0, &outputs));
     TF_RETURN_IF_ERROR(ToStatus(CopyRestore(pipeline.table(table_)->name(), part, part.ids(), outputs)));
     step->Claimed(std::move(ticket));
-    return Status::OK();
+    return OkStatus();
   }
 
   Status RequireFewKeys(OpKernelContext* ctx, const Pipeline& pipeline, const RankedStream& stream, int index) const {
-    if (send_count_ == 0) return Status::OK();
+    if (send_count_ == 0) return OkStatus();
     const auto batch = stream.Taken(ctx->input(1).scalar<tensorflow::int64>()());
-    if (batch == nullptr) return Status::OK();  // AscForward returns the error
+    if (batch == nullptr) return OkStatus();  // AscForward returns the error
     const SendLimit limit = {send_count_, features_};
     const std::vector<std::int64_t>& owners = batch->shares[static_cast<std::size_t>(index)].owners;
     for (std::size_t rank = 0; rank + 1 < owners.size(); ++rank) {
       TF_RETURN_IF_ERROR(
           limit.Check(pipeline.table(table_)->name(), owners[rank + 1] - owners[rank], Text(" of rank ", rank)));
     }
-    return Status::OK();
+    return OkStatus();
   }
 
   int stream_;

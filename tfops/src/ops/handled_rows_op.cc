@@ -29,7 +29,7 @@ REGISTER_OP("AscLocalRows")
       c->set_output(0, slots);
       c->set_output(1, slots);
       c->set_output(2, c->Matrix(c->Dim(slots, 0), dim));
-      return tensorflow::Status::OK();
+      return ascpipe::OkStatus();
     })
     .Doc(R"doc(
 Copies the rows of a batch's distinct ids from an expansion table, and returns handles for these rows.
@@ -53,7 +53,7 @@ REGISTER_OP("AscNameRows")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
       c->set_output(0, c->input(0));
       c->set_output(1, c->input(0));
-      return tensorflow::Status::OK();
+      return ascpipe::OkStatus();
     })
     .Doc(R"doc(
 Returns the handles and places of AscLocalRows without copying rows.
@@ -70,7 +70,7 @@ REGISTER_OP("AscReadRows")
       TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 1, &handles));
       TF_RETURN_IF_ERROR(c->GetAttr("width", &width));
       c->set_output(0, c->Matrix(c->Dim(handles, 0), width));
-      return tensorflow::Status::OK();
+      return ascpipe::OkStatus();
     })
     .Doc(R"doc(
 Reads rows of an expansion table: the embedding, then each optimizer slot.
@@ -207,9 +207,9 @@ class NameRowsOp : public tensorflow::OpKernel {
   }
 
  protected:
-  virtual tensorflow::Status Examine(const Table&) const { return tensorflow::Status::OK(); }
+  virtual tensorflow::Status Examine(const Table&) const { return OkStatus(); }
   virtual tensorflow::Status Copy(tensorflow::OpKernelContext*, const HandledTable&, const tensorflow::Tensor&) {
-    return tensorflow::Status::OK();
+    return OkStatus();
   }
 
  private:
@@ -225,7 +225,7 @@ class LocalRowsOp : public NameRowsOp {
  protected:
   tensorflow::Status Examine(const Table& table) const override {
     const std::int64_t dim = table.device().dim();
-    if (dim == dim_) return tensorflow::Status::OK();
+    if (dim == dim_) return OkStatus();
     return Refuse(Code::kInvalidArgument, "AscLocalRows: rows of ", dim_, " floats of table '", table.name(),
                   "', which has dim ", dim);
   }
@@ -236,7 +236,7 @@ class LocalRowsOp : public NameRowsOp {
     tensorflow::Tensor* local;
     TF_RETURN_IF_ERROR(ctx->allocate_output(2, tensorflow::TensorShape({n, dim_}), &local));
     ReadRowsTogether(ctx, table.home, AsInt64(handles), n, dim_, local->flat<float>().data());
-    return tensorflow::Status::OK();
+    return OkStatus();
   }
 
  private:

@@ -110,7 +110,7 @@ REGISTER_OP("AscProvisionalPlan")
       TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 0, &ticket));
       c->set_output(0, c->Vector(c->UnknownDim()));
       for (int i = 1; i < c->num_outputs(); ++i) c->set_output(i, c->UnknownShape());
-      return tensorflow::Status::OK();
+      return ascpipe::OkStatus();
     })
     .Doc(R"doc(
 Placeholder of a table's plan, which is replaced by AscNextPlan when the pipeline starts.
@@ -194,7 +194,7 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
       return Refuse(Code::kInvalidArgument, "AscNextPlan: slot_widths has an optimizer slot of ", width, " floats");
     }
     parts_.push_back(std::move(part));
-    return tensorflow::Status::OK();
+    return OkStatus();
   }
 
   tensorflow::Status ReadTables(Construction* construction) {
@@ -223,7 +223,7 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
       state += states[i];
       restore += features[i];
     }
-    if (fits && restore == n + k && state == 1 + n_state && value == initial.end()) return tensorflow::Status::OK();
+    if (fits && restore == n + k && state == 1 + n_state && value == initial.end()) return OkStatus();
     return Refuse(Code::kInvalidArgument,
                   "AscPlans: tables, features, states, send_counts and slot_initial do not fit ", n,
                   " tables with the features and variables that the op has");

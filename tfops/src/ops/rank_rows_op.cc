@@ -35,7 +35,7 @@ REGISTER_OP("AscForward")
         c->set_output(i, c->Vector(distinct));
         c->set_output(n + i, c->Matrix(distinct, c->Dim(rows, 1)));
       }
-      return tensorflow::Status::OK();
+      return ascpipe::OkStatus();
     })
     .Doc(R"doc(
 With several ranks, sends each rank the rows that it requests, for all tables of a step in one exchange.
@@ -130,7 +130,7 @@ class ForwardOp : public ExchangeOp {
       TF_RETURN_IF_ERROR(
           GatherAsked(ctx, *table, copies.get(), slots, restore, const_cast<float*>(rows.flat<float>().data())));
     }
-    return Status::OK();
+    return OkStatus();
   }
 
   Status Send(OpKernelContext* ctx, int i, const RowShares& shares, Outgoing* outgoing,
@@ -153,7 +153,7 @@ class ForwardOp : public ExchangeOp {
     }
     outgoing->tensors.push_back(rows);
     outgoing->sections.Add({rows.flat<float>().data(), present, rows.dim_size(1), &shares.askers}, to);
-    return Status::OK();
+    return OkStatus();
   }
 
   void Agreed(StepEnd* step, Pipeline* pipeline, const PeerHeader& header) override {
@@ -174,7 +174,7 @@ class ForwardOp : public ExchangeOp {
     auto numbers = places->flat<tensorflow::int32>();
     for (std::int64_t row = 0; row < distinct; ++row) numbers(row) = static_cast<tensorflow::int32>(row);
     *incoming = {&shares.owners, dim, local->flat<float>().data(), numbers.data()};
-    return Status::OK();
+    return OkStatus();
   }
 
  private:
@@ -218,7 +218,7 @@ class BackwardOp : public ExchangeOp {
       present = outgoing->masks.back().data();
     }
     outgoing->sections.Add({rows, present, dim, &shares.owners}, to);
-    return Status::OK();
+    return OkStatus();
   }
 
   void Agreed(StepEnd* step, Pipeline*, const PeerHeader& header) override { step->Owes(header); }
@@ -232,7 +232,7 @@ class BackwardOp : public ExchangeOp {
     const auto index = restore.flat<tensorflow::int32>();
     std::copy(index.data(), index.data() + asked, marks->flat<tensorflow::int32>().data());
     *incoming = {&shares.askers, dim, grads->flat<float>().data(), marks->flat<tensorflow::int32>().data()};
-    return Status::OK();
+    return OkStatus();
   }
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bridge/bag_inputs.h"
+#include "bridge/compatibility.h"
 #include "bridge/parallel.h"
 #include "bridge/read_layout.h"
 #include "bridge/read_outputs.h"
@@ -27,7 +28,7 @@ tensorflow::Status ShapesOfLookup(tensorflow::shape_inference::InferenceContext*
     TF_RETURN_IF_ERROR(c->Concatenate(c->input(2 + i), dim, &out));
     c->set_output(i, out);
   }
-  return tensorflow::Status::OK();
+  return ascpipe::OkStatus();
 }
 
 }  // namespace
@@ -190,7 +191,7 @@ class ReadOp : public tensorflow::OpKernel {
     layout_ = LayoutOfTable(k);
     tables_ = {table};
     known_.resize(static_cast<std::size_t>(k));
-    return Status::OK();
+    return OkStatus();
   }
 
   Status ReadTables(OpKernelConstruction* construction) {
@@ -216,7 +217,7 @@ class ReadOp : public tensorflow::OpKernel {
       known_[i].bags.max_norm = max_norms[i];
       known_[i].weights = weighted[i];
     }
-    return Status::OK();
+    return OkStatus();
   }
 
   Status ReadIds(OpKernelContext* ctx, int number, const std::deque<LookupSource>& sources,
@@ -224,7 +225,7 @@ class ReadOp : public tensorflow::OpKernel {
     const std::size_t i = static_cast<std::size_t>(number);
     *feature = {&sources[static_cast<std::size_t>(layout_.sources[i])], &ctx->input(layout_.restore + number),
                 layout_.is_combined(number), known_[i].bags};
-    if (!feature->is_combined) return Status::OK();
+    if (!feature->is_combined) return OkStatus();
     const Tensor* const weights = known_[i].weights < 0 ? nullptr : &ctx->input(layout_.weights + known_[i].weights);
     return ReadBags(type_string(), ctx->input(layout_.splits + layout_.bags[i]), weights,
                     feature->restore->NumElements(), &feature->bags);

@@ -52,7 +52,7 @@ tensorflow::Status ShapesOfServedLookup(tensorflow::shape_inference::InferenceCo
   TF_RETURN_IF_ERROR(c->Concatenate(c->input(1), c->Vector(dim), &out));
   c->set_output(0, out);
   if (c->num_outputs() > 1) c->set_output(1, c->input(1));
-  return tensorflow::Status::OK();
+  return ascpipe::OkStatus();
 }
 
 }  // namespace
@@ -117,8 +117,8 @@ class OpenServedTableOp : public tensorflow::OpKernel {
     const auto share = [ctx](std::int64_t total, std::int64_t block, const Blocks::Work& work) {
       ShareBlocks(ctx, total, block, work);
     };
-    OP_REQUIRES_OK(ctx, ToStatus(TableFile::Open(path.scalar<tensorflow::string>()(), static_cast<std::uint32_t>(seal_),
-                                                 share, &file)));
+    OP_REQUIRES_OK(
+        ctx, ToStatus(TableFile::Open(path.scalar<TensorString>()(), static_cast<std::uint32_t>(seal_), share, &file)));
     const tensorflow::Status created = tensorflow::CreateResource(ctx, handle, new ServedTable(std::move(file)));
     // Another run may have opened the same file first.
     if (!tensorflow::errors::IsAlreadyExists(created)) OP_REQUIRES_OK(ctx, created);

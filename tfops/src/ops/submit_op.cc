@@ -136,7 +136,7 @@ class SubmitOp : public tensorflow::OpKernel {
                     stamp.shape().DebugString(), ", expected a scalar: one time for the whole batch");
     }
     *timestamp = stamp.scalar<tensorflow::int64>()();
-    if (*timestamp > 0) return tensorflow::Status::OK();
+    if (*timestamp > 0) return OkStatus();
     return Refuse(Code::kInvalidArgument, "AscSubmit: the timestamp of stream ", stream_, " is ", *timestamp,
                   ", but it must be greater than 0 (seconds since 1970, say). The batch was not taken and nothing "
                   "else is lost; correct the timestamps of the data");

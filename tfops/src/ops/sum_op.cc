@@ -22,7 +22,7 @@ tensorflow::Status SetShapes(InferenceContext* c, int slots, int i, int n, tenso
   const auto valid = c->UnknownDim();
   c->set_output(i, c->Matrix(valid, c->MakeDim(dim)));
   c->set_output(n + i, c->Vector(valid));
-  return tensorflow::Status::OK();
+  return ascpipe::OkStatus();
 }
 
 tensorflow::Status ShapesOfTable(InferenceContext* c) {
@@ -41,7 +41,7 @@ tensorflow::Status ShapesOfTables(InferenceContext* c) {
     return tensorflow::errors::InvalidArgument("AscSum: ", dims.size(), " dims for ", n, " tables");
   }
   for (int i = 0; i < n; ++i) TF_RETURN_IF_ERROR(SetShapes(c, r + i, i, n, dims[static_cast<std::size_t>(i)]));
-  return tensorflow::Status::OK();
+  return ascpipe::OkStatus();
 }
 
 }  // namespace
@@ -190,7 +190,7 @@ class SumOp : public tensorflow::OpKernel {
     columns_.assign(k, -1);
     bags_ = weighted_ = columns_;
     known_.resize(k);
-    return Status::OK();
+    return OkStatus();
   }
 
   Status ReadTables(OpKernelConstruction* construction) {
@@ -216,7 +216,7 @@ class SumOp : public tensorflow::OpKernel {
                     " values, tables, sources and columns ", k_, ", dims be at least 1, and the others, all of them ",
                     "numbers of inputs or columns, be in range");
     }
-    return Status::OK();
+    return OkStatus();
   }
 
   Status ReadCombiners(OpKernelConstruction* construction) {
@@ -244,7 +244,7 @@ class SumOp : public tensorflow::OpKernel {
       }
       known_.push_back(bags);
     }
-    return Status::OK();
+    return OkStatus();
   }
 
   Status Read(OpKernelContext* ctx, int feature, BagGradient* lookup) const {
@@ -267,7 +267,7 @@ class SumOp : public tensorflow::OpKernel {
     }
     if (column >= 0) return ReadColumns(grads, rows, feature, lookup);
     rows.AddDim(dim);
-    if (grads.shape() == rows) return Status::OK();
+    if (grads.shape() == rows) return OkStatus();
     return Refuse(Code::kInvalidArgument, type_string(), ": gradient ", At(sources_, feature), " has shape ",
                   grads.shape().DebugString(), ", expected ", rows.DebugString());
   }
@@ -282,7 +282,7 @@ class SumOp : public tensorflow::OpKernel {
         (lookup->has_bags ? grads.dim_size(0) == batch : grads.dim_size(0) >= batch)) {
       lookup->stride = grads.dim_size(1);
       lookup->side_by_side = std::max<std::int64_t>(1, side_by_side);
-      return Status::OK();
+      return OkStatus();
     }
     if (lookup->has_bags) {
       return Refuse(Code::kInvalidArgument, type_string(), ": gradient ", At(sources_, feature), " has shape ",

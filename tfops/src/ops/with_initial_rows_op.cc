@@ -27,7 +27,7 @@ tensorflow::Status ShapeOfRows(tensorflow::shape_inference::InferenceContext* c)
   TF_RETURN_IF_ERROR(c->Concatenate(keys, c->Vector(dim), &out));
   TF_RETURN_IF_ERROR(c->Merge(c->input(0), out, &out));
   c->set_output(0, out);
-  return tensorflow::Status::OK();
+  return ascpipe::OkStatus();
 }
 
 }  // namespace
@@ -170,7 +170,7 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
       return Refuse(Code::kInvalidArgument, "AscWithInitialRows: ", is_found_given() ? "found" : "restore",
                     " has shape ", ctx->input(place).shape().DebugString(), ", keys have ", keys.DebugString());
     }
-    return tensorflow::Status::OK();
+    return OkStatus();
   }
 
   tensorflow::Status FindTable(std::shared_ptr<Pipeline>* pipeline, const InitialRows** initial) const {
@@ -184,7 +184,7 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
                     table->device().dim(), " floats, dim is ", dim_);
     }
     *initial = &table->initial();
-    return tensorflow::Status::OK();
+    return OkStatus();
   }
 
   tensorflow::Status ReadGiven(tensorflow::OpKernelContext* ctx, InitialRows* own, const float** pool) const {
@@ -210,7 +210,7 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
     own->scale = numbers(2);
     own->pool_rows = rows.dim_size(0);
     *pool = rows.flat<float>().data();
-    return tensorflow::Status::OK();
+    return OkStatus();
   }
 
   tensorflow::int64 dim_;

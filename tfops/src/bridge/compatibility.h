@@ -1,0 +1,45 @@
+// Differences between the C++ interfaces of TensorFlow 1.15 and 2.15. No other file depends on the version.
+#ifndef ASCPIPE_BRIDGE_COMPATIBILITY_H_
+#define ASCPIPE_BRIDGE_COMPATIBILITY_H_
+
+#include <functional>
+#include <string>
+
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/lib/core/status.h"
+#include "tensorflow/core/public/version.h"
+
+namespace ascpipe {
+
+#if TF_MAJOR_VERSION >= 2
+using StatusCode = absl::StatusCode;
+using TensorString = tensorflow::tstring;  // element of a string tensor
+
+inline std::string MessageOf(const tensorflow::Status& status) { return std::string(status.message()); }
+#else
+using StatusCode = tensorflow::error::Code;
+using TensorString = std::string;  // element of a string tensor
+
+inline std::string MessageOf(const tensorflow::Status& status) { return status.error_message(); }
+#endif
+
+inline tensorflow::Status OkStatus() { return tensorflow::Status(); }
+
+// Returns the resource `name` of the step container of `ctx`, and creates it on the first call in a step.  TensorFlow
+// destroys it at the end of the step.  The caller owns one reference.
+template <typename Resource>
+tensorflow::Status LookupOrCreateInStep(tensorflow::OpKernelContext* ctx, const std::string& name, Resource** resource,
+                                        std::function<tensorflow::Status(Resource**)> create) {
+#if TF_MAJOR_VERSION >= 2
+  // Only the container's own function marks the container for cleanup.
+  return ctx->step_container()->LookupOrCreate(ctx->resource_manager(), name, resource, std::move(create));
+#else
+  return ctx->resource_manager()->LookupOrCreate<Resource>(ctx->step_container()->name(), name, resource,
+                                                           std::move(create));
+#endif
+}
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_COMPATIBILITY_H_
