@@ -2,7 +2,7 @@
 # no time when nothing changed.
 #
 #   make setup, make dev-setup               what `make demo` needs; what linters and tests need on top
-#   make python                              a CPython 3.7 into .python/, where the machine has none
+#   make python                              a CPython 3.7 into .python/, for TensorFlow 1.15
 #   make wheels                              the wheels of ascpipe and ascpipe-mx-rec, in dist/
 #   make demo [DATA=file.tsv] [ARGS="..."]   the main job: trains the example through the pipeline
 #   make demo RANKS=2                        the same on two ranks, after `make ranks`
@@ -16,7 +16,7 @@
 #   make bench, make bench-usual             measure: the parts; programs as users write them
 #   make bench-ranks                         measure: several ranks
 #
-# PYTHON=/path/to/python3.7 names the interpreter for .venv.
+# PYTHON=/path/to/python names the interpreter for .venv: CPython 3.7, 3.10 or 3.11.
 
 PY := .venv/bin/python
 # Byte code of tests is kept even where the environment asks for none: pytest rewrites every test file otherwise, in each

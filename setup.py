@@ -24,11 +24,14 @@ MAPPED = {"ascpipe.workers": "workers", "ascpipe.tfops": "tfops"}
 OPS = "ascpipe.tfops.libascpipe_ops"
 MADE = ("libascpipe_ops.so", "libascpipe_disk.so", "build_info.json")  # in tfops/
 KERNELS = HERE / "build/kernels"
-NEWEST = "1.15.5"
+# The release of TensorFlow for each Python, and the packages that compiling needs.
+TENSORFLOW_1 = sys.version_info < (3, 8)
+SERIES, NEWEST = ("1.15", "1.15.5") if TENSORFLOW_1 else ("2.15", "2.15.1")
 # Where `make setup` has made an environment, it has all that is needed to compile, and the objects in the tree are of
 # its TensorFlow. Elsewhere pip installs it for the build alone.
 OF_TREE = HERE / ".venv/bin/python"
-NEEDED = ["numba==0.56.4", "numpy>=1.18,<1.19", "protobuf>=3.20.3,<3.21"]
+NEEDED = (["numba==0.56.4", "numpy>=1.18,<1.19", "protobuf>=3.20.3,<3.21"] if TENSORFLOW_1 else
+          ["numba==0.56.4" if sys.version_info < (3, 11) else "numba==0.58.1", "numpy==1.23.5", "protobuf>=3.20.3,<5"])
 ASK_FOR_TENSORFLOW = """
 import json, pkg_resources
 names = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu")
@@ -37,30 +40,46 @@ print(json.dumps([found[name] for name in names if name in found]))
 """
 
 
+def has_tree_environment():
+    """Return whether ``.venv`` exists and has the version of Python that runs this file."""
+    version = "{}.{}".format(*sys.version_info[:2])
+    return OF_TREE.exists() and (OF_TREE.parent / ("python" + version)).exists()
+
+
 def tensorflow_release():
-    """The release of TensorFlow 1.15 to compile for. Ends with a sentence where there is another TensorFlow.
+    """Return the release of TensorFlow to compile for. Exit with a message if another TensorFlow is installed.
 
     pip hides the packages of the environment that it installs into, but not its interpreter.
     """
-    python = OF_TREE if OF_TREE.exists() else sys.executable
+    python = OF_TREE if has_tree_environment() else sys.executable
     hidden = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONNOUSERSITE")}
     asked = subprocess.run([str(python), "-W", "ignore", "-c", ASK_FOR_TENSORFLOW], stdout=subprocess.PIPE,
                            stderr=subprocess.DEVNULL, env=hidden, cwd="/", check=False)
     found = json.loads(asked.stdout.decode()) if asked.returncode == 0 else []
     for version in found:
-        if not re.match(r"1\.15\.\d+$", version):
-            sys.exit("ascpipe cannot be installed beside TensorFlow {}: it needs TensorFlow 1.15. Nothing was changed. "
-                     "Install it into an environment of its own.".format(version))
+        if not re.match(re.escape(SERIES) + r"\.\d+$", version):
+            sys.exit("ascpipe cannot be installed with TensorFlow {}: for Python {}.{} it needs TensorFlow {}. "
+                     "Nothing was changed. Install it into a separate environment.".format(
+                         version, *sys.version_info[:2], SERIES))
     return (found or [NEWEST])[0]
 
 
+def is_for_this_python(requirement):
+    """Return whether the marker of a requirement, ``python_version < '3.8'`` and the like, holds for this Python."""
+    marker = re.search(r"python_version (<|>=) '3\.(\d+)'", requirement)
+    if marker is None:
+        return True
+    return (sys.version_info[1] < int(marker.group(2))) == (marker.group(1) == "<")
+
+
 class Narrowed(Distribution):
-    """What pyproject.toml requires, with one release of TensorFlow."""
+    """The requirements of pyproject.toml for this Python, with one release of TensorFlow."""
 
     def parse_config_files(self, *args, **options):
         super().parse_config_files(*args, **options)
         release = "tensorflow==" + tensorflow_release()
-        self.install_requires = [re.sub(r"^tensorflow==1\.15\.\*", release, one) for one in self.install_requires]
+        self.install_requires = [release if one.startswith("tensorflow==" + SERIES) else one
+                                 for one in self.install_requires if is_for_this_python(one)]
 
 
 class BuildExt(build_ext):
@@ -68,7 +87,7 @@ class BuildExt(build_ext):
 
     def run(self):
         # -E: pip's environment for the build is for this interpreter, not for that of the tree
-        python = [str(OF_TREE), "-E"] if OF_TREE.exists() else [sys.executable]
+        python = [str(OF_TREE), "-E"] if has_tree_environment() else [sys.executable]
         compiler = os.environ.get("CXX", "g++")
         if shutil.which(compiler) is None and not (HERE / "tfops" / MADE[0]).exists():
             sys.exit("ascpipe cannot be compiled: there is no {0}. Nothing was installed. Install {0}, for example by "
@@ -117,7 +136,7 @@ def packages():
 
 def needed():
     """What pip installs for the build."""
-    return [] if OF_TREE.exists() else ["tensorflow==" + tensorflow_release(), *NEEDED]
+    return [] if has_tree_environment() else ["tensorflow==" + tensorflow_release(), *NEEDED]
 
 
 setup(packages=packages(), ext_modules=[Extension(OPS, [])], cmdclass={"build_ext": BuildExt, "build_py": BuildPy},

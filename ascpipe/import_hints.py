@@ -68,8 +68,12 @@ def point_to_run() -> None:
         sys.meta_path.append(_LAST_FINDER)
 
 
-class NotProvidedError(ImportError, AttributeError):
-    """A module of ascpipe has no such name. It is an ``AttributeError`` so that ``hasattr`` returns False."""
+class NotProvidedError(AttributeError):
+    """A module of ascpipe has no such attribute. It is an ``AttributeError`` so that ``hasattr`` returns False."""
+
+
+class NotImportableError(ImportError):
+    """A module of ascpipe has no such name for ``from module import name``."""
 
 
 class _Finder:
@@ -163,7 +167,10 @@ _LAST_FINDER = _LastFinder()
 def _no_attribute(module: str, name: str) -> NoReturn:
     if name.startswith("_"):  # requested by Python and its tools
         raise AttributeError("module {!r} has no attribute {!r}".format(module, name))
-    raise NotProvidedError(_FINDER.text("{}.{}".format(module, name)))
+    text = _FINDER.text("{}.{}".format(module, name))
+    if _opcode(sys._getframe(1)) == dis.opmap["IMPORT_FROM"]:  # it replaces the text of an AttributeError
+        raise NotImportableError(text)
+    raise NotProvidedError(text)
 
 
 def _is_import(frame: Any) -> bool:
@@ -183,8 +190,12 @@ def _is_name(frame: Any) -> bool:
 def _is_name_of_call(frame: Any) -> bool:
     """As ``_is_name``, for a call ``__import__(module, fromlist=[name])``, which returns the module in any case."""
     importer, is_name = _leave_import(frame)
-    return is_name and importer is not None and (
-        importer.f_code.co_code[importer.f_lasti] != dis.opmap["IMPORT_NAME"])
+    return is_name and importer is not None and _opcode(importer) != dis.opmap["IMPORT_NAME"]
+
+
+def _opcode(frame: Any) -> int:
+    """Return the code of the operation that a frame executes."""
+    return int(frame.f_code.co_code[frame.f_lasti])
 
 
 def _leave_import(frame: Any) -> Tuple[Any, bool]:

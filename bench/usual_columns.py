@@ -94,7 +94,7 @@ def train(setting: Setting) -> None:
         return tf.data.TFRecordDataset(setting.data).repeat().batch(setting.rows).map(parse).prefetch(PREFETCH)
 
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        classifier = tf.estimator.DNNLinearCombinedClassifier(
+        classifier = tf.compat.v1.estimator.DNNLinearCombinedClassifier(
             model_dir=folder, linear_feature_columns=wide, dnn_feature_columns=deep,
             dnn_hidden_units=list(HIDDEN_UNITS))
         turns = usual_program.Turns(setting.side)

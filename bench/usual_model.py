@@ -34,7 +34,7 @@ class Setting(NamedTuple):
         exponent: of the Zipf distribution of the ids.
         optimizer: "adagrad" or "lazy_adam".
         modifies_graph: lookups have tensors, whose ids graph modification moves into the dataset.
-        estimator: a ``tf.estimator.Estimator`` trains, not a loop over ``tf.Session.run``.
+        estimator: a ``tf.compat.v1.estimator.Estimator`` trains, not a loop over ``tf.Session.run``.
         batches: different ones, which are repeated.
         delay_ms: of ON_DISK: 0 = rows lie below the folder for temporary files; else on a disk whose reads and writes
             take so long.

@@ -2,9 +2,11 @@
 from typing import Dict, Iterator, Set
 
 import numpy as np
-import tensorflow as tf
+import tensorflow.compat.v1 as tf
 
 import ascpipe.tf as asc
+
+tf.disable_v2_behavior()
 
 BATCHES, BATCH = 120, 64
 
@@ -26,17 +28,17 @@ def main() -> None:
         dataset = tf.data.Dataset.from_generator(batches, {"ids": tf.int64, "time": tf.int64},
                                                  {"ids": [BATCH], "time": []})
         dataset = dataset.map(asc.insert_function([ids, time])).prefetch(32)
-        iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
+        iterator = tf.data.make_initializable_iterator(dataset)
         batch = iterator.get_next()
 
         table = asc.create_table("ids", 4, device_vocabulary_size=1000,
-                                 initializer=tf.compat.v1.random_normal_initializer(seed=1))
+                                 initializer=tf.random_normal_initializer(seed=1))
         # A key that was not admitted yet gives default_value, and is not trained.
         rows = asc.sparse_lookup(table, ids, batch=batch, default_value=0.0)
         train = asc.optimizers.GradientDescent(0.1).minimize(tf.reduce_mean(tf.square(rows)))
 
-        with tf.compat.v1.Session() as session:
-            session.run([tf.compat.v1.global_variables_initializer(), iterator.initializer])
+        with tf.Session() as session:
+            session.run([tf.global_variables_initializer(), iterator.initializer])
             seen: Set[int] = set()
             for minute in range(1, BATCHES + 1):
                 seen.update(session.run([batch["ids"], train])[0].tolist())
@@ -48,5 +50,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    tf.compat.v1.logging.set_verbosity("ERROR")
+    tf.logging.set_verbosity("ERROR")
     main()

@@ -7,9 +7,11 @@ import tempfile
 from typing import Iterator, List, Tuple
 
 import numpy as np
-import tensorflow as tf
+import tensorflow.compat.v1 as tf
 
 import ascpipe.tf as asc
+
+tf.disable_v2_behavior()
 
 USERS, ROUNDS, STEPS = 200, 3, 100
 
@@ -23,23 +25,23 @@ def batches() -> Iterator[Tuple[np.ndarray, np.ndarray]]:
 
 
 def create_table() -> asc.Table:
-    return asc.create_table("user", 1, device_vocabulary_size=2 * USERS, initializer=tf.compat.v1.zeros_initializer())
+    return asc.create_table("user", 1, device_vocabulary_size=2 * USERS, initializer=tf.zeros_initializer())
 
 
 def export(prefix: str, folder: str) -> None:
     """Write the model with the tables of a checkpoint; no daemon takes part."""
     with tf.Graph().as_default(), asc.serving_tables(prefix):
-        users = tf.compat.v1.placeholder(tf.int64, [None], "users")
+        users = tf.placeholder(tf.int64, [None], "users")
         worth = tf.squeeze(asc.sparse_lookup(create_table(), users, training=False), 1, name="worth")
-        with tf.compat.v1.Session() as session:
-            tf.compat.v1.saved_model.simple_save(session, folder, {"users": users}, {"worth": worth},
-                                                 legacy_init_op=tf.compat.v1.tables_initializer())
+        with tf.Session() as session:
+            tf.saved_model.simple_save(session, folder, {"users": users}, {"worth": worth},
+                                                 legacy_init_op=tf.tables_initializer())
 
 
 def answer(folder: str, users: List[int]) -> List[float]:
     """What a server does: load, and look up."""
-    with tf.compat.v1.Session(graph=tf.Graph()) as session:
-        tf.compat.v1.saved_model.load(session, ["serve"], folder)
+    with tf.Session(graph=tf.Graph()) as session:
+        tf.saved_model.load(session, ["serve"], folder)
         return list(session.run("worth:0", {"users:0": users}).round())
 
 
@@ -48,14 +50,14 @@ def main() -> None:
         spec = asc.FeatureSpec("user", index_key=0)
         dataset = tf.data.Dataset.from_generator(batches, (tf.int64, tf.float32), ([None], [None]))
         dataset = dataset.map(lambda users, worth: ((users,), worth)).map(asc.insert_function(spec)).prefetch(32)
-        iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
+        iterator = tf.data.make_initializable_iterator(dataset)
         features, worth = batch = iterator.get_next()
         rows = asc.sparse_lookup(create_table(), spec, batch=batch)
         loss = tf.reduce_sum(tf.square(tf.squeeze(rows, 1) - worth))
         train = asc.optimizers.LazyAdam(0.2).minimize(loss)
         saver = asc.Saver()
-        with tf.compat.v1.Session() as session:
-            session.run([tf.compat.v1.global_variables_initializer(), iterator.initializer])
+        with tf.Session() as session:
+            session.run([tf.global_variables_initializer(), iterator.initializer])
             for turn in range(1, ROUNDS + 1):
                 for _ in range(STEPS):
                     session.run(train)
@@ -67,5 +69,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    tf.compat.v1.logging.set_verbosity("ERROR")
+    tf.logging.set_verbosity("ERROR")
     main()

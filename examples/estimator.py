@@ -3,9 +3,11 @@ import tempfile
 from typing import Any, Dict
 
 import numpy as np
-import tensorflow as tf
+import tensorflow.compat.v1 as tf
 
 import ascpipe.tf as asc
+
+tf.disable_v2_behavior()
 
 USERS, BATCH = 500, 100
 SPECS = {True: asc.FeatureSpec("user"), False: asc.FeatureSpec("user")}  # by whether batches train
@@ -25,22 +27,22 @@ def model_fn(features: Dict[str, tf.Tensor], labels: Any, mode: str) -> tf.estim
     """Logistic regression on a row of 8 numbers for each user."""
     training = mode == tf.estimator.ModeKeys.TRAIN
     table = asc.create_table("user", 8, device_vocabulary_size=2 * USERS,
-                             initializer=tf.compat.v1.random_normal_initializer(stddev=0.1, seed=1))
+                             initializer=tf.random_normal_initializer(stddev=0.1, seed=1))
     rows = asc.sparse_lookup(table, SPECS[training], batch=features, training=training)  # float32[BATCH, 8]
-    logits = tf.squeeze(tf.compat.v1.layers.dense(rows, 1), 1)
+    logits = tf.squeeze(tf.layers.dense(rows, 1), 1)
     if mode == tf.estimator.ModeKeys.PREDICT:
         return tf.estimator.EstimatorSpec(mode, predictions={"click": tf.sigmoid(logits), "user": features["user"]})
     loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
-    metrics = {"auc": tf.compat.v1.metrics.auc(labels, tf.sigmoid(logits))}
+    metrics = {"auc": tf.metrics.auc(labels, tf.sigmoid(logits))}
     if not training:
         return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
     # One optimizer for the table and the dense layer.
-    train_op = asc.optimizers.Adagrad(0.3).minimize(loss, tf.compat.v1.train.get_global_step())
+    train_op = asc.optimizers.Adagrad(0.3).minimize(loss, tf.train.get_global_step())
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
 def main() -> None:
-    tf.compat.v1.logging.set_verbosity("ERROR")
+    tf.logging.set_verbosity("ERROR")
     asc.init()
     with tempfile.TemporaryDirectory() as folder:
         estimator = tf.estimator.Estimator(model_fn, folder, tf.estimator.RunConfig(tf_random_seed=1))

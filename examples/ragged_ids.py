@@ -2,9 +2,11 @@
 from typing import Iterator, Tuple
 
 import numpy as np
-import tensorflow as tf
+import tensorflow.compat.v1 as tf
 
 import ascpipe.tf as asc
+
+tf.disable_v2_behavior()
 
 ITEMS, BATCH = 300, 50
 
@@ -26,21 +28,21 @@ def main() -> None:
         dataset = dataset.map(lambda ids, lengths, label: {
             "items": tf.RaggedTensor.from_row_lengths(ids, lengths), "label": label, "lengths": lengths})
         dataset = dataset.map(asc.insert_function(spec)).prefetch(32)
-        iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
+        iterator = tf.data.make_initializable_iterator(dataset)
         batch = iterator.get_next()
 
         table = asc.create_table("items", 8, device_vocabulary_size=2 * ITEMS,
-                                 initializer=tf.compat.v1.random_normal_initializer(stddev=0.1, seed=1))
+                                 initializer=tf.random_normal_initializer(stddev=0.1, seed=1))
         # Dense: float32[BATCH, longest list, 8], zeros where a list has ended.
         rows = asc.sparse_lookup(table, spec, batch=batch)
         lengths = tf.cast(tf.maximum(batch["lengths"], 1), tf.float32)
         mean = tf.reduce_sum(rows, 1) / tf.expand_dims(lengths, 1)
-        logits = tf.squeeze(tf.compat.v1.layers.dense(mean, 1), 1)
+        logits = tf.squeeze(tf.layers.dense(mean, 1), 1)
         loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=batch["label"], logits=logits))
         train = asc.optimizers.LazyAdam(0.02).minimize(loss)
 
-        with tf.compat.v1.Session() as session:
-            session.run([tf.compat.v1.global_variables_initializer(), iterator.initializer])
+        with tf.Session() as session:
+            session.run([tf.global_variables_initializer(), iterator.initializer])
             for step in range(1, 601):
                 value, _ = session.run([loss, train])
                 if step % 200 == 0:
@@ -49,5 +51,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    tf.compat.v1.logging.set_verbosity("ERROR")
+    tf.logging.set_verbosity("ERROR")
     main()

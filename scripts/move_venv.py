@@ -23,7 +23,7 @@ def header(python: str) -> str:
 
 def moved(text: str, old: str, new: str) -> str:
     """The text of a script for the new place."""
-    for name in ("python", "python3", "python3.7"):
+    for name in ("python", "python3", "python{}.{}".format(*sys.version_info[:2])):
         begin = header("{}/bin/{}".format(old, name))
         if text.startswith(begin):
             return header("{}/bin/{}".format(new, name)) + text[len(begin):]

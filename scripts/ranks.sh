@@ -9,6 +9,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 PY=.venv/bin/python
+if [ -x $PY ] && ! $PY -c 'import sys; sys.exit(sys.version_info >= (3, 8))'; then
+  echo "ranks: several ranks need CPython 3.7 and TensorFlow 1.15; .venv has $($PY --version)" >&2
+  exit 2
+fi
 LOCK=requirements-ranks.lock
 STAMP=.venv/.stamps/ranks
 

@@ -1,10 +1,10 @@
-"""Does what scripts/setup.sh is for, with the CPython 3.7 that runs this file: scripts/setup.sh finds it.
+"""Sets up the tree with the CPython that runs this file: scripts/setup.sh finds it.
 
 Tasks that do not need each other run at the same time; set_up_plan.py says which. A second run takes no time: the build
 of the ops compares them with their sources, and each other task leaves a stamp with the digest of what it read. Times
 of files would not do there: .venv may be copied into a tree with older files.
 
-    python3.7 scripts/set_up.py [dev]            dev = also what linters and tests need, of requirements-dev.lock
+    python3.7 scripts/set_up.py [dev]            dev = install the packages for linters and tests, too
     python3.7 scripts/set_up.py --task NAME      one task; set-up starts these
 
 Exit: 0 done, 1 a task failed, 2 something is missing on this machine.
@@ -34,7 +34,9 @@ from ascpipe.errors import AscpipeError  # noqa: E402
 VENV = ROOT / ".venv"
 PYTHON = str(VENV / "bin/python")
 STAMPS = VENV / ".stamps"
-LOCK, DEV_LOCK = ROOT / "requirements.lock", ROOT / "requirements-dev.lock"
+RUNTIME = "" if sys.version_info < (3, 8) else "-tf2"  # TensorFlow 1.15 or 2.15
+LOCK, DEV_LOCK = ROOT / "requirements{}.lock".format(RUNTIME), ROOT / "requirements-dev{}.lock".format(RUNTIME)
+TENSORFLOW = ("tensorflow", "tensorflow-cpu")
 LIBRARY = ROOT / "tfops/libascpipe_ops.so"
 FIRST = ("pip", "setuptools", "wheel")  # install the rest: gast has no wheel and is built with them
 TICK_S = 10.0  # no silence is longer
@@ -156,12 +158,12 @@ def do_environment(dev: bool) -> None:
 
 def do_packages(dev: bool) -> None:
     """Install all packages but TensorFlow."""
-    install_lock("packages", plan.split_lock(LOCK.read_text(), (*FIRST, "tensorflow"))[1])
+    install_lock("packages", plan.split_lock(LOCK.read_text(), (*FIRST, *TENSORFLOW))[1])
 
 
 def do_tensorflow(dev: bool) -> None:
     """Install TensorFlow."""
-    install_lock("tensorflow", plan.split_lock(LOCK.read_text(), ("tensorflow",))[0])
+    install_lock("tensorflow", plan.split_lock(LOCK.read_text(), TENSORFLOW)[0])
 
 
 def do_dev(dev: bool) -> None:
@@ -179,7 +181,7 @@ def do_tree(dev: bool) -> None:
         # A copied tree has new times, so that Python would compile every module of TensorFlow in every process anew;
         # where PYTHONDONTWRITEBYTECODE is set, it would for ever. Some files are of other Pythons, and do not compile.
         with contextlib.suppress(subprocess.CalledProcessError):
-            run(PYTHON, "-m", "compileall", "-qq", "-j", "0", str(VENV / "lib/python3.7/site-packages"))
+            run(PYTHON, "-m", "compileall", "-qq", "-j", "0", *map(str, VENV.glob("lib/python3.*/site-packages")))
     install("--no-build-isolation", "-e", ".", "-e", "packaging/mx_rec", SET_UP_BUILDS_OPS="1")
     stamp("tree")
 

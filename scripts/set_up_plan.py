@@ -6,7 +6,7 @@ class Found(NamedTuple):
     """What set-up finds.
 
     Attributes:
-        environment: .venv has a CPython 3.7.
+        environment: .venv has an interpreter.
         packages: the packages of requirements.lock are installed.
         dev: those of requirements-dev.lock are, too, or they are not asked for.
         kept: the user's cache has an environment with all of these packages.

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes .venv from requirements.lock, builds the ops, installs the tree and compiles the kernels: finds a CPython 3.7,
-# with which scripts/set_up.py does all this.
+# Finds a CPython (3.7 if there is one, else 3.11 or 3.10) and runs scripts/set_up.py with it, which makes .venv from the
+# lock files of that Python, builds the ops, installs the tree and compiles the kernels.
 #
-# Argument: dev = also what linters and tests need, of requirements-dev.lock.
-# Environment: PYTHON = the CPython 3.7 to use.  Exit: 0 done, 1 a task failed, 2 something is missing on this machine.
+# Argument: dev = install the packages for linters and tests, too.
+# Environment: PYTHON = the CPython to use.  Exit: 0 done, 1 a task failed, 2 something is missing on this machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/find_python.sh
@@ -26,11 +26,19 @@ if [ -e $VENV ] && [ ! -w $VENV ]; then
   exit
 fi
 
+version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
+
 # .venv may be in a tree that was copied from another machine, where its interpreter is not.
-if ! is_python37 $VENV/bin/python; then
+if is_supported $VENV/bin/python &&
+    { [ -z "${PYTHON:-}" ] || [ "$(version_of "$PYTHON")" = "$(version_of $VENV/bin/python)" ]; }; then
+  FOUND=$VENV/bin/python
+else
   find_python || { explain_python; exit 2; }
   rm -rf $VENV
-else
-  FOUND=$VENV/bin/python
+  case $(version_of "$FOUND") in
+    3.7) tensorflow=1.15 ;;
+    *) tensorflow=2.15 ;;
+  esac
+  echo "setup: making .venv with CPython $(version_of "$FOUND") ($FOUND) and TensorFlow $tensorflow" >&2
 fi
 exec "$FOUND" scripts/set_up.py "$@"

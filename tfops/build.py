@@ -33,8 +33,11 @@ OBJECTS = HERE / "build"
 GENERATED = OBJECTS / "generated"  # headers that ascpipe/layout writes
 
 JOBS = min(8, len(os.sched_getaffinity(0)))
-#: Flags for sources without TensorFlow while TensorFlow is not installed: the ABI of its packages.
-BEFORE_TENSORFLOW = {"version": "", "abi": 0, "compile": ["-D_GLIBCXX_USE_CXX11_ABI=0"], "link": []}
+#: Flags for sources without TensorFlow while TensorFlow is not installed: those of its packages for this Python.
+BEFORE_TENSORFLOW = ({"version": "", "abi": 0, "compile": ["-D_GLIBCXX_USE_CXX11_ABI=0"], "link": []}
+                     if sys.version_info < (3, 8) else
+                     {"version": "", "abi": 1, "link": [],
+                      "compile": ["-D_GLIBCXX_USE_CXX11_ABI=1", "--std=c++17", "-DEIGEN_MAX_ALIGN_BYTES=64"]})
 
 
 class BuildError(Exception):
@@ -54,11 +57,12 @@ def tensorflow_flags() -> Dict[str, Any]:
 
     Importing TensorFlow takes seconds, so the result is cached until its library changes.
     """
-    spec = importlib.util.find_spec("tensorflow_core")
+    # TensorFlow 1.15 has its libraries in tensorflow_core, later releases in tensorflow.
+    spec = importlib.util.find_spec("tensorflow_core") or importlib.util.find_spec("tensorflow")
     if spec is None or spec.origin is None:
-        raise BuildError("tensorflow 1.15.5 is not installed for {}. Run: make setup".format(sys.executable))
-    library = Path(spec.origin).parent / "libtensorflow_framework.so.1"
-    stamp = "{}:{}".format(library, library.stat().st_mtime_ns if library.exists() else 0)
+        raise BuildError("TensorFlow is not installed for {}. Run: make setup".format(sys.executable))
+    stamp = str([(str(library), library.stat().st_mtime_ns)
+                 for library in sorted(Path(spec.origin).parent.glob("libtensorflow_framework.so.*"))])
     cache = OBJECTS / "tensorflow.json"
     known = _read_json(cache)
     if known.get("stamp") != stamp:

@@ -24,8 +24,8 @@ OK = "ok"
 WARNING = "warning"
 PROBLEM = "problem"
 
-_TENSORFLOW = "1.15"
-_PYTHON = (3, 7)
+#: Version of Python -> series of TensorFlow, and its release that ascpipe is tested with.
+_SUPPORTED = {(3, 7): ("1.15", "1.15.5"), (3, 10): ("2.15", "2.15.1"), (3, 11): ("2.15", "2.15.1")}
 _LEAST_FILES = 4096  # a daemon raises its limit to 65536 or the hard limit
 _LEAST_MEMORY = 1 << 30
 _GIB = float(1 << 30)
@@ -90,23 +90,26 @@ def findings(places: Places = Places()) -> List[Finding]:  # noqa: B008  (immuta
 
 
 def python() -> Iterator[Finding]:
-    """Check the interpreter, whose version TensorFlow 1.15 and the compiled ops require."""
+    """Check the interpreter, whose version TensorFlow and the compiled ops require."""
     text = "{} {} ({})".format(platform.python_implementation(), platform.python_version(), sys.executable)
-    if sys.version_info[:2] == _PYTHON and platform.python_implementation() == "CPython":
+    if sys.version_info[:2] in _SUPPORTED and platform.python_implementation() == "CPython":
         yield Finding("Python", OK, text)
     else:
-        yield Finding("Python", PROBLEM, text, "run ascpipe with CPython 3.7")
+        yield Finding("Python", PROBLEM, text, "run ascpipe with CPython {}".format(
+            ", ".join("{}.{}".format(*version) for version in _SUPPORTED)))
 
 
 def tensorflow() -> Iterator[Finding]:
     """Check TensorFlow by its metadata, without importing it."""
     version = tensorflow_version()
+    series, release = _SUPPORTED.get(sys.version_info[:2], next(iter(_SUPPORTED.values())))
+    cure = "pip install tensorflow=={}".format(release)
     if version is None:
-        yield Finding("TensorFlow", PROBLEM, "not installed for this Python", "pip install tensorflow==1.15.5")
-    elif version.startswith(_TENSORFLOW + "."):
+        yield Finding("TensorFlow", PROBLEM, "not installed for this Python", cure)
+    elif version.startswith(series + "."):
         yield Finding("TensorFlow", OK, version)
     else:
-        yield Finding("TensorFlow", PROBLEM, version, "pip install tensorflow==1.15.5")
+        yield Finding("TensorFlow", PROBLEM, version, cure)
 
 
 def tensorflow_version() -> Any:

@@ -64,7 +64,8 @@
     |   +-- SaverError         E272  a Saver, export or warm start has nothing to save or restore, or cannot do so
     |   +-- FilePathError      E273  a path cannot be opened
     |   +-- EnvironmentVariableError E274 an environment variable is missing or has a wrong value
-    |   `-- ServingError       E275  a graph for serving uses tables in an unsupported way
+    |   +-- ServingError       E275  a graph for serving uses tables in an unsupported way
+    |   `-- UnsupportedTensorFlowError E276 TensorFlow lacks an attribute that ascpipe has to replace
     +-- NotBuiltYetError       E600  a feature of the reference product is not implemented
     +-- CheckpointError        E500  see ascpipe/checkpoint/errors.py for its subclasses
     `-- RemoteError            E199  this version does not know an error code of the daemon
@@ -140,6 +141,7 @@ from ascpipe.errors.usage import (
     TableError,
     TableLookupError,
     UnexpectedArgumentError,
+    UnsupportedTensorFlowError,
     UsageError,
 )
 from ascpipe.errors.workers import (
@@ -205,6 +207,7 @@ __all__ = [
     "SaverError",
     "SegmentError",
     "ServingError",
+    "UnsupportedTensorFlowError",
     "SupervisorGoneError",
     "TableError",
     "TableLookupError",

@@ -116,3 +116,9 @@ class ServingError(UsageError, ValueError, RuntimeError):
     """A graph for serving uses tables in a way that a SavedModel does not support."""
 
     code = "E275"
+
+
+class UnsupportedTensorFlowError(UsageError, OSError, RuntimeError):
+    """TensorFlow has no attribute that ascpipe has to replace; nothing was started."""
+
+    code = "E276"

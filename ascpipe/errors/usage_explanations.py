@@ -91,4 +91,8 @@ USAGE: Dict[str, Explanation] = {
         "A graph for serving uses tables in a way that a SavedModel does not support.", "Nothing was exported.",
         "Call `asc.serving_tables()` in a graph without tables, and look up and export inside its block "
         "(docs/how-to/saved_models.md)."),
+    "E276": Explanation(
+        "This TensorFlow has no attribute that ascpipe has to replace, so tables would be left out of a save, a "
+        "warm start or a gradient.", "Nothing was started.",
+        "Install a supported version of TensorFlow (docs/how-to/install.md); `ascpipe doctor` checks it."),
 }

@@ -13,7 +13,17 @@
 #include "_helperlib.c"
 #include "_dynfunc.c"
 #include "core/runtime/_nrt_python.c"
+#if __has_include("core/runtime/nrt.c")
 #include "core/runtime/nrt.c"
+
+static size_t AtomicAdd(size_t *count) { return __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST); }
+static size_t AtomicSubtract(size_t *count) { return __atomic_sub_fetch(count, 1, __ATOMIC_SEQ_CST); }
+static void SetAtomics(void) { NRT_MemSys_set_atomic_inc_dec(AtomicAdd, AtomicSubtract); }
+#else /* from numba 0.58 on: linking.py compiles nrt.cpp, which has its own atomic operations */
+#include "core/runtime/nrt.h"
+
+static void SetAtomics(void) {}
+#endif
 
 typedef enum { ARRAY, RECORD, NUMBER, TUPLE } Kind;
 
@@ -107,9 +117,6 @@ static int AddKernel(PyObject *module, Kernel *kernel) {
   return failed;
 }
 
-static size_t AtomicAdd(size_t *count) { return __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST); }
-static size_t AtomicSubtract(size_t *count) { return __atomic_sub_fetch(count, 1, __ATOMIC_SEQ_CST); }
-
 /* Defined by numba in other processes; the helpers for strings and sets need them. */
 int64_t _numba_hashsecret_siphash_k0, _numba_hashsecret_siphash_k1, _numba_hashsecret_djbx33a_suffix;
 
@@ -122,7 +129,7 @@ PyMODINIT_FUNC PyInit_ascpipe_kernels(void) {
   module = PyModule_Create(&kModule);
   if (module == NULL) return NULL;
   NRT_MemSys_init();
-  NRT_MemSys_set_atomic_inc_dec(AtomicAdd, AtomicSubtract);
+  SetAtomics();
   if (init_dynfunc_module(module) || init_nrt_python_module(module)) goto error;
   /* An environment has the constants of a function. No kernel uses one, but the wrappers need an object. */
   for (i = 0; i < sizeof(kEnvironments) / sizeof(kEnvironments[0]); ++i) *kEnvironments[i] = Py_None;

@@ -32,6 +32,9 @@ from ascpipe.kernels import compiled, lowering
 from ascpipe.layout.kernel_library import COMPILERS, LEVELS, NATIVE, file_name
 
 _SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "library.c")
+#: numba's reference counts in C++, from numba 0.58 on; ``library.c`` includes the C source of older versions.
+_RUNTIME = os.path.join(os.path.dirname(numba.__file__), "core/runtime/nrt.cpp")
+_OF_CPP = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")  # needs no C++ library
 _TIMEOUT_S = 120.0
 _ENVIRONMENT = "_ZN08NumbaEnv"  # prefix of its symbols
 _WRAPPER = "_ZN7cpython7ascpipe7kernels"
@@ -104,15 +107,19 @@ def link(folder: str, levels: Sequence[str], jobs: int) -> None:
                                        for one in kernel.overloads.values()] for name, kernel in by_name.items()},
                                [variable.name for variable in module.global_variables
                                 if variable.name.startswith(_ENVIRONMENT)]))
-        support = os.path.join(made, "library.o")
-        with subprocess.Popen([*command, "-I" + made, "-c", _SOURCE, "-o", support],
-                              stdin=subprocess.DEVNULL) as compiling:
+        sources = [[_SOURCE], [*_OF_CPP, _RUNTIME]] if os.path.exists(_RUNTIME) else [[_SOURCE]]
+        support = [os.path.join(made, "support-{}.o".format(number)) for number in range(len(sources))]
+        with contextlib.ExitStack() as compilers:
+            compiling = [compilers.enter_context(subprocess.Popen(
+                [*command, "-I" + made, *source, "-c", "-o", path], stdin=subprocess.DEVNULL))
+                for source, path in zip(sources, support)]
             objects = [_emit(declared[0].targetctx.codegen(), module.clone(), level, made) for level in levels]
-            if compiling.wait(_TIMEOUT_S):
-                raise subprocess.CalledProcessError(compiling.returncode, command)
+            for one in compiling:
+                if one.wait(_TIMEOUT_S):
+                    raise subprocess.CalledProcessError(one.returncode, command)
         for level, path in zip(levels, objects):
             linked = path + ".so"
-            subprocess.run([*command, "-shared", "-Wl,-z,now", "-s", "-o", linked, support, path], check=True,
+            subprocess.run([*command, "-shared", "-Wl,-z,now", "-s", "-o", linked, *support, path], check=True,
                            stdin=subprocess.DEVNULL, timeout=_TIMEOUT_S)
             final = os.path.join(folder, file_name(level))
             beside = "{}.{}".format(final, os.getpid())

@@ -87,12 +87,12 @@ def lower(kernel: Kernel) -> bytes:
     """
     module = llvm.parse_assembly(str(kernel.targetctx.codegen()._create_empty_module(library.name_of(kernel.py_func))))
     external: Set[str] = set()
-    run_time = {function.name for function in rtsys.library.get_defined_functions()}
     linked: Set[Any] = set()
     for one in kernel.overloads.values():
         external |= {one.fndesc.llvm_func_name, one.fndesc.llvm_cpython_wrapper_name}
         made = kernel._compiler.compile(tuple(one.signature.args), one.signature.return_type)
         _link(module, made.library, linked)
+    run_time = {function.name for function in rtsys.library.get_defined_functions()}
     for function in module.functions:
         if function.name == _READS_CONSTANT:
             raise TypeError("{} uses constants, which a library does not have".format(library.name_of(kernel.py_func)))

@@ -1,24 +1,49 @@
-"""The only module that uses private names of TensorFlow 1.15. Each private name has a public wrapper in this module.
+"""The only module that uses private names of TensorFlow 1.15 and 2.15. Each private name has a public
+wrapper in this module.
 
 Private names that a subclass overrides or reads (``self._name``, ``super()._create_slots``) need no wrapper.
 """
 import contextlib
+import functools
+import importlib
+import inspect
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
+from tensorflow.python import tf2
 from tensorflow.python.client import session as session_module
 from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.eager import monitoring
 from tensorflow.python.feature_column import feature_column, feature_column_v2
-from tensorflow.python.framework import func_graph, ops
+from tensorflow.python.framework import func_graph, function_def_to_graph, ops
 from tensorflow.python.framework import function as legacy_function
-from tensorflow.python.keras.engine import base_layer_utils, training
-from tensorflow.python.ops import control_flow_util, variables
+from tensorflow.python.ops import control_flow_util, init_ops, init_ops_v2, variables
 from tensorflow_estimator.python.estimator import estimator
 
 Kept = TypeVar("Kept")
 
+
+def _first(name: str, *modules: str) -> Any:
+    """Return an attribute of the first of these modules that has it: releases of TensorFlow differ in the module."""
+    for module in modules:
+        try:
+            return functools.reduce(getattr, name.split("."), importlib.import_module(module))
+        except (ImportError, AttributeError):
+            continue
+    raise ImportError("TensorFlow {} has no {} in {}".format(tf.__version__, name, " or ".join(modules)))
+
+
+VERSION = str(tf.__version__)
+#: The module in which functions that freeze a graph find ``extract_sub_graph``.
+SUB_GRAPHS = "tensorflow.python.framework.graph_util" + ("_impl" if VERSION.startswith("1.") else "")
+#: The module in which Estimators find ``warm_start``.
+WARM_STARTS = _first("__name__", "tensorflow._api.v2.compat.v1.train", "tensorflow.python.training.warm_starting_util")
+#: The package of Keras: TensorFlow 1.15 contains it; TensorFlow 2.15 has only an unused copy, and uses its own package.
+KERAS = _first("__name__", "keras.src", "tensorflow.python.keras")
+#: The module of Keras models that are used in graphs.
+KERAS_MODELS = _first("__name__", KERAS + ".engine.training_v1", KERAS + ".engine.training")
+KERAS_OPTIMIZERS = _first("__name__", KERAS + ".optimizers.legacy.optimizer_v2", KERAS + ".optimizer_v2.optimizer_v2")
 
 # ---- graphs and ops --------------------------------------------------------------------------------------
 
@@ -66,6 +91,14 @@ def reference_of(variable: tf.Variable) -> tf.Tensor:
 def function_in(graph: tf.Graph, name: str) -> Any:
     """Return a function from the library of a graph, or None."""
     return graph._get_function(name)
+
+
+def graph_of_function(definition: Any) -> Any:
+    """Return the ``GraphDef`` of a ``FunctionDef``, without the functions that it calls."""
+    convert = function_def_to_graph.function_def_to_graph_def
+    has_option = "copy_functions" in inspect.signature(convert).parameters  # removed after TensorFlow 1.15
+    graph_def, _ = convert(definition, copy_functions=False) if has_option else convert(definition)
+    return graph_def
 
 
 def is_in_control_flow(graph: tf.Graph) -> bool:
@@ -121,6 +154,11 @@ def is_differentiable(op: tf.Operation) -> bool:
         return False
 
 
+def has_v2_behavior() -> bool:
+    """Return True if TensorFlow behaves as TensorFlow 2: eager execution, and other shapes, variables and loops."""
+    return bool(tf2.enabled() or tf.compat.v1.executing_eagerly_outside_functions())
+
+
 def is_in_graph_block() -> bool:
     """Return True in the ``with`` block of a graph or session."""
     return not ops._default_graph_stack.is_cleared()
@@ -133,7 +171,7 @@ def is_of_keras(tensor: tf.Tensor) -> bool:
 
 def is_in_layer_of_keras() -> bool:
     """Return True while a Keras layer or model is being called."""
-    return bool(base_layer_utils.call_context().in_call)
+    return bool(_first("call_context", KERAS + ".engine.base_layer_utils")().in_call)
 
 
 def stored_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:
@@ -149,13 +187,18 @@ def stored_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:
 
 
 #: Gauges that count the uses of Keras and of Estimators.
-KERAS_GAUGE = training._keras_api_gauge
+KERAS_GAUGE = _first("keras_api_gauge", KERAS + ".engine.base_layer") if KERAS == "keras.src" else _first(
+    "_keras_api_gauge", KERAS_MODELS)
 ESTIMATOR_GAUGE = estimator._estimator_api_gauge
 
 
 def has_counted(gauge: Any, label: str) -> bool:
     """Return True if a gauge has counted a use with this label."""
     return bool(monitoring.BoolGaugeCell(monitoring.Metric.get_cell(gauge, label)).value())
+
+
+#: Class of variables that have a reference, which the ops of ascpipe require.
+RefVariable = _first("RefVariable", "tensorflow.python.ops.ref_variable", variables.__name__)
 
 
 # ---- datasets --------------------------------------------------------------------------------------------
@@ -208,11 +251,33 @@ def settings_of(optimizer: tf.compat.v1.train.Optimizer, names: Sequence[str]) -
     return [getattr(optimizer, "_" + name) for name in names]
 
 
+def l2_of_ftrl(optimizer: tf.compat.v1.train.FtrlOptimizer) -> tf.Tensor:
+    """Return the L2 factor of an FTRL optimizer. TensorFlow 2.15 adds ``beta / (2 * learning_rate)`` to it."""
+    name = "_adjusted_l2_regularization_strength_tensor"
+    return getattr(optimizer, name) if hasattr(optimizer, name) else optimizer._l2_regularization_strength_tensor
+
+
+# ---- initializers ---------------------------------------------------------------------------------------
+
+#: Modules with TensorFlow's classes of initializers. In TensorFlow 1.15, Keras has none of its own.
+_INITIALIZERS = [init_ops, init_ops_v2]
+if KERAS == "keras.src":
+    _INITIALIZERS.append(importlib.import_module(KERAS + ".initializers.initializers"))
+INITIALIZER_MODULES = tuple(module.__name__ for module in _INITIALIZERS)
+
+
+def initializer_classes(name: str) -> Tuple[Any, ...]:
+    """Return all of TensorFlow's classes of initializers with this name."""
+    return tuple(getattr(module, name) for module in _INITIALIZERS if hasattr(module, name))
+
+
 # ---- feature columns -------------------------------------------------------------------------------------
 
 #: Base classes of TensorFlow's older feature columns.
 OldCategoricalColumn = feature_column._CategoricalColumn
 OldSharedEmbeddingColumn = feature_column._SharedEmbeddingColumn
+_StateManagerOfKeras = _first("_StateManagerImplV2", KERAS + ".feature_column.dense_features_v2",
+                              feature_column_v2.__name__)
 
 
 def buckets_of(column: Any) -> int:
@@ -233,7 +298,7 @@ def fields_of_linear_column(layer: Any) -> Tuple[Any, int]:
 
 def makes_variables_by_itself(state_manager: Any) -> bool:
     """Return True for a layer of columns of TensorFlow 2. Such a layer does not create its variables in a scope."""
-    return isinstance(state_manager, feature_column_v2._StateManagerImplV2)
+    return isinstance(state_manager, _StateManagerOfKeras)
 
 
 def sparse_input(given: Any) -> tf.SparseTensor:

@@ -3,11 +3,13 @@
 ``import mx_rec`` and ``init`` apply the patches. Patches of a ``Feature`` are applied when the program first uses the
 feature. ``shutdown`` and ``terminate_config_initializer`` undo all patches.
 """
+import contextlib
 import functools
 import importlib
 import weakref
 from typing import Any, Callable, List, Optional, TypeVar
 
+from ascpipe.errors.usage import UnsupportedTensorFlowError
 from ascpipe.tf import internals
 
 Replacement = TypeVar("Replacement")
@@ -52,15 +54,17 @@ class Patch:
         purpose: reason for the replacement.
         feature: feature that needs the patch, or None if every program needs the patch.
         of_graphs: if True, replace a method on each graph with tables, not on the class.
+        is_new: True if TensorFlow has no such attribute.
     """
 
     def __init__(self, module: str, path: str, purpose: str, feature: Optional[Feature] = None, *,
-                 of_graphs: bool = False) -> None:
+                 of_graphs: bool = False, is_new: bool = False) -> None:
         self.module = module
         self.path = path
         self.purpose = purpose
         self.feature = feature
         self.of_graphs = of_graphs
+        self.is_new = is_new
         self._plain: Any = _NOTHING
         self._replacement: Any = _NOTHING
         self._objects: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -68,9 +72,16 @@ class Patch:
 
     @property
     def plain(self) -> Any:
-        """TensorFlow's attribute, or None if the attribute does not exist."""
+        """TensorFlow's own attribute, or None if it is new.
+
+        Raises:
+            UnsupportedTensorFlowError: TensorFlow does not have it.
+        """
         if self._plain is _NOTHING:
-            self._plain = vars(self._owner()).get(self._name())
+            plain = vars(self._owner()).get(self._name())
+            if plain is None and not self.is_new:
+                raise self._missing()
+            self._plain = plain
         return self._plain
 
     def by(self, replacement: Replacement) -> Replacement:
@@ -111,15 +122,25 @@ class Patch:
         The replacement has only weak references to the objects.
         """
         for each in self._objects:
-            vars(each).pop(self._name(), None)
+            with contextlib.suppress(AttributeError):
+                delattr(each, self._name())  # a graph of TensorFlow 2.15 has no __dict__
             if is_replaced:
                 setattr(each, self._name(), functools.partial(_call, self._replacement, weakref.ref(each)))
 
     def _owner(self) -> Any:
-        owner = importlib.import_module("tensorflow" + self.module)
-        for name in self.path.split(".")[:-1]:
-            owner = getattr(owner, name)
+        try:
+            owner = importlib.import_module(self.module)
+            for name in self.path.split(".")[:-1]:
+                owner = getattr(owner, name)
+        except (ImportError, AttributeError) as error:
+            raise self._missing() from error
         return owner
+
+    def _missing(self) -> UnsupportedTensorFlowError:
+        return UnsupportedTensorFlowError(
+            "TensorFlow {} has no {}.{}, which ascpipe replaces because {}. Nothing was started. Install a supported "
+            "version of TensorFlow (docs/how-to/install.md)".format(
+                internals.VERSION, self.module, self.path, self.purpose))
 
     def _name(self) -> str:
         return self.path.split(".")[-1]
@@ -144,37 +165,37 @@ INCUMBENT = Feature()  #: ``mx_rec``
 ACCELERATOR_OPTIONS = Feature()  #: session options for accelerators of Rec SDK
 HOST_OPS = Feature()  #: host ops of Rec SDK
 
-_SAVER = ".python.training.saver"
-_SESSION = ".python.client.session"
-_GRAPH = ".python.framework.ops"
-_ESTIMATOR = "_estimator.python.estimator.estimator"
-_LINEAR = "_estimator.python.estimator.canned.linear"
-_COLUMNS = ".python.feature_column.feature_column_v2"
-_OLD_COLUMNS = ".python.feature_column.feature_column"
+_SAVER = "tensorflow.python.training.saver"
+_SESSION = "tensorflow.python.client.session"
+_GRAPH = "tensorflow.python.framework.ops"
+_ESTIMATOR = "tensorflow_estimator.python.estimator.estimator"
+_LINEAR = "tensorflow_estimator.python.estimator.canned.linear"
+_COLUMNS = "tensorflow.python.feature_column.feature_column_v2"
+_OLD_COLUMNS = "tensorflow.python.feature_column.feature_column"
 
 SAVER_BUILD = Patch(_SAVER, "Saver._build", "a saver excludes rows of tables from TensorFlow's part")
 SAVER_SAVE = Patch(_SAVER, "Saver.save", "a saver saves the tables, too")
 SAVER_RESTORE = Patch(_SAVER, "Saver.restore", "a saver restores the tables, too")
-HOOK_BEGIN = Patch(".python.training.basic_session_run_hooks", "CheckpointSaverHook.begin",
+HOOK_BEGIN = Patch("tensorflow.python.training.basic_session_run_hooks", "CheckpointSaverHook.begin",
                    "a hook checks its directory before training, and saves deltas between full checkpoints")
-SUPERVISOR_INIT = Patch(".python.training.supervisor", "Supervisor.__init__",
+SUPERVISOR_INIT = Patch("tensorflow.python.training.supervisor", "Supervisor.__init__",
                         "a supervisor checks before training that checkpoints can be saved in its directory")
-COMPUTE_GRADIENTS = Patch(".python.training.optimizer", "Optimizer.compute_gradients",
+COMPUTE_GRADIENTS = Patch("tensorflow.python.training.optimizer", "Optimizer.compute_gradients",
                           "an optimizer merges lookups of tensors before it computes gradients")
-APPLY_GRADIENTS = Patch(".python.training.optimizer", "Optimizer.apply_gradients",
+APPLY_GRADIENTS = Patch("tensorflow.python.training.optimizer", "Optimizer.apply_gradients",
                         "an optimizer refuses dense gradients of tables, and passes gradients to the optimizer for "
                         "tables")
-GRADIENTS = Patch(".python.ops.gradients_util", "_GradientsHelper",
+GRADIENTS = Patch("tensorflow.python.ops.gradients_util", "_GradientsHelper",
                   "records which losses a program differentiates, to find tables that are not trained")
-TAPE_GRADIENT = Patch(".python.eager.backprop", "GradientTape.gradient",
+TAPE_GRADIENT = Patch("tensorflow.python.eager.backprop", "GradientTape.gradient",
                       "records which losses a gradient tape differentiates")
-MOVING_AVERAGES = Patch(".python.training.moving_averages", "ExponentialMovingAverage.apply",
+MOVING_AVERAGES = Patch("tensorflow.python.training.moving_averages", "ExponentialMovingAverage.apply",
                         "moving averages of tables are refused")
-FREEZE = Patch(".python.framework.graph_util_impl", "extract_sub_graph",
+FREEZE = Patch(internals.SUB_GRAPHS, "extract_sub_graph",
                "a graph with tables is not frozen to constants")
 SESSION_CALL = Patch(_SESSION, "BaseSession._do_call",
                      "the first run starts a marked graph, and errors of ops of ascpipe end with advice")
-FIRST_USES = Patch(".python.eager.monitoring", "BoolGauge.get_cell",
+FIRST_USES = Patch("tensorflow.python.eager.monitoring", "BoolGauge.get_cell",
                    "detects the first use of Keras and of Estimators, which TensorFlow counts here")
 
 RUN_LOCK = Patch(_GRAPH, "Graph._session_run_lock", "a callable of a session starts a marked graph, too",
@@ -185,21 +206,21 @@ FINALIZE = Patch(_GRAPH, "Graph.finalize",
 
 SESSION_INIT = Patch(_SESSION, "BaseSession.__init__", "a session computes deterministically if that is requested",
                      ACCELERATOR_OPTIONS)
-GET_NEXT = Patch(".python.data.ops.iterator_ops", "Iterator.get_next",
+GET_NEXT = Patch("tensorflow.python.data.ops.iterator_ops", "Iterator.get_next",
                  "programs for Rec SDK request the batch whose ids a channel looks up", INCUMBENT)
-EOS_MAP = Patch(".python.data.ops.dataset_ops", "DatasetV2.eos_map", "programs for Rec SDK call it", HOST_OPS)
+EOS_MAP = Patch("tensorflow.python.data.ops.dataset_ops", "DatasetV2.eos_map", "programs for Rec SDK call it",
+                HOST_OPS, is_new=True)
 
 ADD_META_GRAPH = Patch(_ESTIMATOR, "Estimator._add_meta_graph_for_mode", "an Estimator exports its tables", ESTIMATORS)
 CALL_MODEL_FN = Patch(_ESTIMATOR, "Estimator._call_model_fn",
                       "an Estimator records the mode of its graph, and writes scalars of the pipeline", ESTIMATORS)
-EXPORT_DIRECTORY = Patch("_estimator.python.estimator.export.export_lib", "get_timestamped_export_dir",
+EXPORT_DIRECTORY = Patch("tensorflow_estimator.python.estimator.export.export_lib", "get_timestamped_export_dir",
                          "ranks that export at the same time use different directories", ESTIMATORS)
-WARM_START = Patch(".python.training.warm_starting_util", "warm_start", "an Estimator warm-starts tables, too",
-                   ESTIMATORS)
-SCAFFOLD_INIT_FN = Patch(".python.training.monitored_session", "Scaffold.init_fn",
+WARM_START = Patch(internals.WARM_STARTS, "warm_start", "an Estimator warm-starts tables, too", ESTIMATORS)
+SCAFFOLD_INIT_FN = Patch("tensorflow.python.training.monitored_session", "Scaffold.init_fn",
                          "the session of an Estimator loads the tables of a warm start", ESTIMATORS)
 
-KERAS_DATA = Patch(".python.keras.engine.training", "Model._standardize_user_data",
+KERAS_DATA = Patch(internals.KERAS_MODELS, "Model._standardize_user_data",
                    "a Keras model refuses looked-up rows", KERAS)
 
 CREATE_VARIABLE = Patch(_COLUMNS, "_StateManagerImpl.create_variable", "a table replaces the variable of a column",
@@ -211,15 +232,15 @@ SHARED_COLUMN = Patch(_OLD_COLUMNS, "_SharedEmbeddingColumn._get_dense_tensor_in
 SHARED_WEIGHTS = Patch(_COLUMNS, "SharedEmbeddingColumnCreator.embedding_weights",
                        "a table replaces the variable of shared_embeddings of TensorFlow 2", COLUMNS)
 LINEAR_COLUMN = Patch(_OLD_COLUMNS, "_FCLinearWrapper.build", "a table replaces the weights of linear_model", COLUMNS)
-SAFE_LOOKUP = Patch(".python.ops.embedding_ops", "safe_embedding_lookup_sparse",
+SAFE_LOOKUP = Patch("tensorflow.python.ops.embedding_ops", "safe_embedding_lookup_sparse",
                     "columns look up the table that replaces their variable", COLUMNS)
-INIT_FROM_CHECKPOINT = Patch(".python.training.checkpoint_utils", "_init_from_checkpoint",
+INIT_FROM_CHECKPOINT = Patch("tensorflow.python.training.checkpoint_utils", "_init_from_checkpoint",
                              "tables of columns are initialized from a checkpoint", COLUMNS)
 FRACTION_OF_ZERO = Patch(_LINEAR, "_compute_fraction_of_zero", "a linear Estimator does not count the zeros of tables",
                          COLUMNS)
 SDCA_STEP = Patch(_LINEAR, "LinearSDCA.get_train_step", "an optimizer that reads whole variables refuses tables",
                   COLUMNS)
-KERAS_GRADIENTS = Patch(".python.keras.optimizer_v2.optimizer_v2", "OptimizerV2.get_gradients",
+KERAS_GRADIENTS = Patch(internals.KERAS_OPTIMIZERS, "OptimizerV2.get_gradients",
                         "a Keras optimizer refuses tables of columns", COLUMNS)
 
 _sessions: "weakref.WeakSet[Any]" = weakref.WeakSet()

@@ -2,7 +2,7 @@
 import argparse
 from typing import Any, Dict, Optional, Sequence
 
-import tensorflow as tf
+import tensorflow.compat.v1 as tf
 from npu_bridge.npu_init import RewriterConfig, npu_config_proto
 
 HOUR = 3600  #: seconds
@@ -82,9 +82,9 @@ def parse_arguments(arguments: Optional[Sequence[str]] = None) -> Config:
     return parser.parse_args(arguments, namespace=Config())
 
 
-def sess_config() -> tf.compat.v1.ConfigProto:
+def sess_config() -> tf.ConfigProto:
     """One thread, so that sums are made in one order; the rest is for a card."""
-    session_config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
+    session_config = tf.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
     custom_op = session_config.graph_options.rewrite_options.custom_optimizers.add()
     custom_op.name = "NpuOptimizer"
     custom_op.parameter_map["use_off_line"].b = True

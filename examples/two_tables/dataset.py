@@ -2,7 +2,7 @@
 from typing import Any, Dict, List, Optional
 
 import numpy as np
-import tensorflow as tf
+import tensorflow.compat.v1 as tf
 from rec_sdk_common.communication.hccl.hccl_info import get_rank_id, get_rank_size
 
 from mx_rec.core.asc.feature_spec import FeatureSpec

@@ -3,7 +3,7 @@ import itertools
 import logging
 from typing import Any, Callable, Dict
 
-import tensorflow as tf
+import tensorflow.compat.v1 as tf
 from npu_bridge.npu_init import NPUEstimator, NPURunConfig, npu_hooks_append
 
 from mx_rec.core.feature_process import EvictHook

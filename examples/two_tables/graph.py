@@ -1,7 +1,7 @@
 """The graph of one channel, training or evaluation: batches, lookups, model."""
 from typing import Any, List, Optional
 
-import tensorflow as tf
+import tensorflow.compat.v1 as tf
 from rec_sdk_common.communication.hccl.hccl_info import get_rank_size
 
 from mx_rec.constants.constants import ASCEND_TIMESTAMP
@@ -27,7 +27,7 @@ def build_model(cfg: Config, hash_table_list: List[Any], features: Any, labels: 
     if cfg.modify_graph:
         feature_list = [columns[name] for name in FEATURES]
         if cfg.access_and_evict:
-            tf.compat.v1.add_to_collection(ASCEND_TIMESTAMP, columns["timestamp"])
+            tf.add_to_collection(ASCEND_TIMESTAMP, columns["timestamp"])
     else:
         feature_list = [spec for spec in feature_spec_list or [] if not spec.is_timestamp]
     ids_per_row = (cfg.user_ids_per_row, cfg.item_ids_per_row, cfg.history_per_row)

@@ -1,7 +1,7 @@
 """A file with the losses of each step, so that two runs can be compared bit by bit."""
 from typing import Any, List, Optional
 
-import tensorflow as tf
+import tensorflow.compat.v1 as tf
 
 
 class LossFile:

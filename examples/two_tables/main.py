@@ -1,7 +1,7 @@
 """Demo: a model with two tables, as programs for Ascend servers are written; ``ascpipe run`` runs it anywhere."""
 import logging
 
-import tensorflow as tf
+import tensorflow.compat.v1 as tf
 from rec_sdk_common.communication.hccl.hccl_info import get_rank_id
 
 from mx_rec.util.initialize import init, terminate_config_initializer
@@ -29,5 +29,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    tf.compat.v1.disable_eager_execution()
+    tf.disable_v2_behavior()
     main()

@@ -2,7 +2,7 @@
 import os
 from typing import Any, Dict, List, Optional, Tuple
 
-import tensorflow as tf
+import tensorflow.compat.v1 as tf
 
 from mx_rec.core.embedding import create_table, sparse_lookup
 
@@ -19,7 +19,7 @@ class MyModel:
     """
 
     def __call__(self, embedding_list: List[tf.Tensor], *labels: tf.Tensor) -> None:
-        with tf.compat.v1.variable_scope("my_model", reuse=tf.compat.v1.AUTO_REUSE, use_resource=True):
+        with tf.variable_scope("my_model", reuse=tf.AUTO_REUSE, use_resource=True):
             shared = dense(tf.concat(embedding_list, axis=1), 16, "shared", seed=11, activation=tf.nn.relu)
             logits = [tf.squeeze(dense(shared, 1, "tower_{}".format(task), seed=12 + task), axis=1)
                       for task in range(2)]
@@ -30,8 +30,8 @@ class MyModel:
 
 def dense(inputs: tf.Tensor, units: int, name: str, seed: int, activation: Any = None) -> tf.Tensor:
     """A layer whose weights begin as the seed says."""
-    return tf.compat.v1.layers.dense(inputs, units, activation, name=name,
-                                     kernel_initializer=tf.compat.v1.glorot_uniform_initializer(seed=seed))
+    return tf.layers.dense(inputs, units, activation, name=name,
+                                     kernel_initializer=tf.glorot_uniform_initializer(seed=seed))
 
 
 def create_hash_tables(cfg: Config) -> Tuple[Any, Any]:
@@ -41,7 +41,7 @@ def create_hash_tables(cfg: Config) -> Tuple[Any, Any]:
         return create_table(key_dtype=tf.int64,
                             dim=tf.TensorShape([dim]),
                             name=name,
-                            emb_initializer=tf.compat.v1.truncated_normal_initializer(),
+                            emb_initializer=tf.truncated_normal_initializer(),
                             device_vocabulary_size=device_rows,
                             host_vocabulary_size=host_rows,
                             ssd_vocabulary_size=ssd_rows,

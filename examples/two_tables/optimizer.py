@@ -2,7 +2,7 @@
 import logging
 from typing import Any, List, Tuple
 
-import tensorflow as tf
+import tensorflow.compat.v1 as tf
 from npu_bridge.hccl import hccl_ops
 from rec_sdk_common.communication.hccl.hccl_info import get_rank_size
 
@@ -18,7 +18,7 @@ from config import Config
 
 def get_dense_and_sparse_optimizer(cfg: Config) -> Tuple[Any, Any]:
     """Adam for the dense variables, lazy Adam for the rows of the tables."""
-    dense_optimizer = tf.compat.v1.train.AdamOptimizer(learning_rate=cfg.learning_rate)
+    dense_optimizer = tf.train.AdamOptimizer(learning_rate=cfg.learning_rate)
     use_dynamic_expansion = get_use_dynamic_expansion()
     if use_dynamic_expansion:
         sparse_optimizer = create_hash_optimizer_by_address(learning_rate=cfg.learning_rate)
@@ -43,12 +43,12 @@ def create_train_ops(cfg: Config, loss_list: List[tf.Tensor]) -> tf.Operation:
     if cfg.modify_graph:
         do_merge_lookup(is_train=True)  # tf.gradients, unlike compute_gradients, does not do that itself
     if get_use_dynamic_expansion():
-        rows = tf.compat.v1.get_collection(ASCEND_SPARSE_LOOKUP_LOCAL_EMB)
-        targets = tf.compat.v1.get_collection(ASCEND_SPARSE_LOOKUP_ID_OFFSET)
+        rows = tf.get_collection(ASCEND_SPARSE_LOOKUP_LOCAL_EMB)
+        targets = tf.get_collection(ASCEND_SPARSE_LOOKUP_ID_OFFSET)
     else:
         rows = targets = sparse_variables
     gradients = tf.gradients(tf.add_n(loss_list), dense_variables + rows)
     return tf.group(
         dense_optimizer.apply_gradients(zip(average(gradients[:len(dense_variables)]), dense_variables),
-                                        global_step=tf.compat.v1.train.get_or_create_global_step()),
+                                        global_step=tf.train.get_or_create_global_step()),
         sparse_optimizer.apply_gradients(zip(gradients[len(dense_variables):], targets)))

@@ -3,7 +3,7 @@ import logging
 import os
 from typing import Any, List, Optional, Tuple
 
-import tensorflow as tf
+import tensorflow.compat.v1 as tf
 from rec_sdk_common.communication.hccl.hccl_info import get_rank_id
 
 from mx_rec.core.asc.manager import start_asc_pipeline
@@ -40,7 +40,7 @@ def build_graph(cfg: Config, hash_table_list: List[Any], is_train: bool, batch_n
 
 def train_in_session(cfg: Config, losses: LossFile) -> None:
     """Train, evaluate every ``train_interval`` steps, save every ``saving_interval`` steps."""
-    tf.compat.v1.set_random_seed(cfg.seed)
+    tf.set_random_seed(cfg.seed)
     rank_id = get_rank_id()
     user_hashtable, item_hashtable = create_hash_tables(cfg)
     train_iterator, train_model = build_graph(cfg, [user_hashtable, item_hashtable], is_train=True,
@@ -51,14 +51,14 @@ def train_in_session(cfg: Config, losses: LossFile) -> None:
 
     losses_of = {True: average(train_model.loss_list), False: average(eval_model.loss_list)}
 
-    saver = tf.compat.v1.train.Saver() if cfg.saving_interval else None
+    saver = tf.train.Saver() if cfg.saving_interval else None
     if cfg.modify_graph:
         logging.info("start to modifying graph")
         modify_graph_and_start_emb_cache(dump_graph=cfg.dump_graph)
     else:
         start_asc_pipeline()
 
-    with tf.compat.v1.Session(config=sess_config()) as sess:
+    with tf.Session(config=sess_config()) as sess:
 
         def initialize(is_training: bool) -> None:
             if cfg.one_shot:
@@ -74,7 +74,7 @@ def train_in_session(cfg: Config, losses: LossFile) -> None:
                 losses.write("eval", sess.run(losses_of[False]))
 
         initialize(is_training=True)
-        sess.run(tf.compat.v1.global_variables_initializer())
+        sess.run(tf.global_variables_initializer())
         base = os.path.join(cfg.saved_model, f"model-{rank_id}")
         if saver and os.path.exists(os.path.join(cfg.saved_model, f"sparse-model-{rank_id}-%d" % 0)):
             saver.restore(sess, f"{base}-%d" % 0)

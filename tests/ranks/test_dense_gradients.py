@@ -19,9 +19,9 @@ from ascpipe.tf.program import dense_variables
 rank, size = ranks.get_rank_id(), ranks.get_rank_size()
 dense_variables.PACKED_BYTES = 100
 shapes = [[3], [2, 2], [], [5, 4], [7], [30], [1, 0, 2]]
-variables = [tf.Variable(np.zeros(shape, np.float32)) for shape in shapes]
-variables += [tf.Variable(np.zeros(shape)) for shape in shapes[:2]]  # of float64
-rows, unused = tf.Variable(np.zeros([6, 2], np.float32)), tf.Variable(1.0)
+variables = [tf.compat.v1.Variable(np.zeros(shape, np.float32)) for shape in shapes]
+variables += [tf.compat.v1.Variable(np.zeros(shape)) for shape in shapes[:2]]  # of float64
+rows, unused = tf.compat.v1.Variable(np.zeros([6, 2], np.float32)), tf.compat.v1.Variable(1.0)
 mine = [np.random.RandomState(10 * place + rank).rand(*variable.shape.as_list()) for place, variable
         in enumerate(variables)]
 loss = tf.add_n([tf.cast(tf.reduce_sum(variable * value.astype(variable.dtype.as_numpy_dtype)), tf.float64)

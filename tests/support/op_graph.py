@@ -102,7 +102,8 @@ def build(batches: Sequence[Sequence[int]], streams: Sequence[StreamShape], tabl
         training = any(stream.channel == 0 for stream in streams)
     with graph.as_default():
         variables = [_variable(shape, training) for shape in tables]
-        slot_variables = [tf.Variable(tf.fill([shape.device_rows, DIM], 7.0), trainable=False, use_resource=False)
+        slot_variables = [tf.compat.v1.Variable(tf.fill([shape.device_rows, DIM], 7.0), trainable=False,
+                                                use_resource=False)
                           for shape in tables if slots]
         states = [_State(shape, [variable, *slot_variables[place:place + 1]])
                   for place, (shape, variable) in enumerate(zip(tables, variables))]
@@ -120,7 +121,7 @@ class _State(NamedTuple):
 
 def _variable(shape: TableShape, training: bool) -> Any:
     first = native.ops().asc_table_init(table=shape.number, rows=max(1, shape.device_rows), dim=DIM, training=training)
-    variable = tf.Variable(first, trainable=False, use_resource=False)
+    variable = tf.compat.v1.Variable(first, trainable=False, use_resource=False)
     variable.initializer._set_attr("_grappler_relax_allocator_constraints", attr_value_pb2.AttrValue(b=True))
     return variable
 

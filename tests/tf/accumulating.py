@@ -21,10 +21,10 @@ class ByHand(v1.train.Optimizer):
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
         pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
         with tf.init_scope():
-            sums = [tf.Variable(tf.zeros(variable.shape), trainable=False, use_resource=True) for _, variable in pairs]
-            seen = [tf.Variable(tf.zeros(variable.shape[:1]), trainable=False, use_resource=True)
+            sums = [v1.Variable(tf.zeros(variable.shape), trainable=False, use_resource=True) for _, variable in pairs]
+            seen = [v1.Variable(tf.zeros(variable.shape[:1]), trainable=False, use_resource=True)
                     for _, variable in pairs]
-            count = tf.Variable(tf.zeros([], tf.int64), trainable=False, use_resource=True)
+            count = v1.Variable(tf.zeros([], tf.int64), trainable=False, use_resource=True)
         added = []
         for (gradient, _), total, rows in zip(pairs, sums, seen):
             if isinstance(gradient, tf.IndexedSlices):

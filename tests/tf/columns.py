@@ -188,24 +188,24 @@ def few_wide():
 
 def config(every=1000):
     """Of an Estimator that saves after ``every`` steps; one thread, so that a run can be repeated."""
-    return tf.estimator.RunConfig(
+    return tf.compat.v1.estimator.RunConfig(
         tf_random_seed=1, save_checkpoints_steps=every, save_summary_steps=None, log_step_count_steps=None,
         session_config=tf.compat.v1.ConfigProto(use_per_session_threads=True, **programs.ONE_THREAD))
 
 
 CANNED = {
-    "DNNClassifier": lambda **given: tf.estimator.DNNClassifier(HIDDEN, deep(), **given),
-    "LinearClassifier": lambda **given: tf.estimator.LinearClassifier(wide(), **given),
-    "DNNLinearCombinedClassifier": lambda **given: tf.estimator.DNNLinearCombinedClassifier(
+    "DNNClassifier": lambda **given: tf.compat.v1.estimator.DNNClassifier(HIDDEN, deep(), **given),
+    "LinearClassifier": lambda **given: tf.compat.v1.estimator.LinearClassifier(wide(), **given),
+    "DNNLinearCombinedClassifier": lambda **given: tf.compat.v1.estimator.DNNLinearCombinedClassifier(
         linear_feature_columns=wide(), dnn_feature_columns=deep(), dnn_hidden_units=HIDDEN, **given),
     # The columns of regressors are fewer, as a head does not know of them.
-    "DNNRegressor": lambda **given: tf.estimator.DNNRegressor(
+    "DNNRegressor": lambda **given: tf.compat.v1.estimator.DNNRegressor(
         HIDDEN, few_deep(), **given,
         optimizer=tf.compat.v1.train.AdagradOptimizer(0.02, initial_accumulator_value=0.3)),
-    "LinearRegressor": lambda **given: tf.estimator.LinearRegressor(
+    "LinearRegressor": lambda **given: tf.compat.v1.estimator.LinearRegressor(
         few_wide(), optimizer=tf.compat.v1.train.FtrlOptimizer(
             0.05, l1_regularization_strength=0.001, l2_regularization_strength=0.01), **given),
-    "DNNLinearCombinedRegressor": lambda **given: tf.estimator.DNNLinearCombinedRegressor(
+    "DNNLinearCombinedRegressor": lambda **given: tf.compat.v1.estimator.DNNLinearCombinedRegressor(
         linear_feature_columns=few_wide(), dnn_feature_columns=few_deep(), dnn_hidden_units=HIDDEN,
         dnn_optimizer="Adagrad",
         linear_optimizer=tf.compat.v1.train.GradientDescentOptimizer(0.001), **given)}
@@ -249,7 +249,7 @@ class Job:
         """By step, what evaluations said."""
         found = {}
 
-        class Note(tf.estimator.Exporter):
+        class Note(tf.compat.v1.estimator.Exporter):
             """Is told of each evaluation."""
 
             name = "note"
@@ -257,9 +257,9 @@ class Job:
             def export(self, *, eval_result, **_kwargs):
                 found[int(eval_result["global_step"])] = eval_result
 
-        tf.estimator.train_and_evaluate(
-            self.estimator, tf.estimator.TrainSpec(self._training(), steps, [self._hook]),
-            tf.estimator.EvalSpec(self._probing(), steps=None, start_delay_secs=0, throttle_secs=0,
+        tf.compat.v1.estimator.train_and_evaluate(
+            self.estimator, tf.compat.v1.estimator.TrainSpec(self._training(), steps, [self._hook]),
+            tf.compat.v1.estimator.EvalSpec(self._probing(), steps=None, start_delay_secs=0, throttle_secs=0,
                                   exporters=[Note()] + ([exporter] if exporter else [])))
         return found
 
@@ -277,7 +277,7 @@ class Job:
 def receiver():
     """Of an export, as users make it."""
     spec = tf.feature_column.make_parse_example_spec([*deep(), *wide()])
-    return tf.estimator.export.build_parsing_serving_input_receiver_fn(spec)
+    return tf.compat.v1.estimator.export.build_parsing_serving_input_receiver_fn(spec)
 
 
 def served(path, signature="predict"):

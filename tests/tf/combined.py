@@ -174,7 +174,7 @@ def tensorflows(batches, max_norm=None, kinds=tuple(KINDS)):
         combined, of_weights, updates, variables = {}, {}, [], {}
         for kind in kinds:
             combiner, weighted = KINDS[kind]
-            variables[kind] = tf.Variable(start, use_resource=False)
+            variables[kind] = tf.compat.v1.Variable(start, use_resource=False)
             weights = tf.identity(batch["weights"])
             used = as_bags({**batch, "weights": weights}, "weights", "sparse") if weighted == "weighted" else None
             with mock.patch.object(math_ops, "sqrt", exact_sqrt):

@@ -1,9 +1,10 @@
 """Ways to make a training op, and changes of gradients, for ``tests.tf.front_doors``."""
 import tensorflow as tf
 
+from tests.support.contrib import contrib
 from tests.tf import test_gradients_of_tables as gradients
 from tests.tf import test_ops_on_gradients as ops
-from tests.tf.twin_programs import RATE, contrib
+from tests.tf.twin_programs import RATE
 
 v1 = tf.compat.v1
 

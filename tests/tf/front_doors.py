@@ -275,7 +275,7 @@ def with_columns(side: str, program: Program) -> Any:
             if program.lookups == 1:
                 made = [tf.feature_column.embedding_column(kinds[0], DIM, combiner, first(), trainable=trainable)]
             else:
-                made = tf.feature_column.shared_embedding_columns(
+                made = tf.compat.v1.feature_column.shared_embedding_columns(
                     kinds, DIM, combiner, first(), shared_embedding_collection_name=program.name, trainable=trainable)
             with v1.variable_scope(program.name):
                 found = v1.feature_column.input_layer(batch, made)

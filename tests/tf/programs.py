@@ -195,7 +195,8 @@ def plain_losses(source, optimizer, first, is_grad=(True, True, True)):
                 start[name][key + KEYS] = row
         iterator = tf.compat.v1.data.make_initializable_iterator(dataset(source))
         batch = iterator.get_next()
-        variables = [tf.Variable(start[name], use_resource=False, trainable=False) for name in ("user", "item")]
+        variables = [tf.compat.v1.Variable(start[name], use_resource=False, trainable=False)
+                     for name in ("user", "item")]
         owners = (variables[0], variables[0], variables[1])
         rows = [tf.nn.embedding_lookup(owner, batch[key] + KEYS) for owner, key in zip(owners, "abc")]
         rows = [row if trained else tf.stop_gradient(row) for row, trained in zip(rows, is_grad)]

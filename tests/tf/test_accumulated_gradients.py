@@ -195,10 +195,10 @@ def model_of(make):
         rows = v1.feature_column.input_layer(features, [column])
         weights = v1.get_variable("weights", [3, 1], initializer=v1.constant_initializer(0.2), use_resource=True)
         loss = tf.reduce_mean(tf.square(tf.matmul(rows, weights) - labels))
-        trains = make is accumulated or mode == tf.estimator.ModeKeys.TRAIN
+        trains = make is accumulated or mode == v1.estimator.ModeKeys.TRAIN
         optimizer = make(lambda: v1.train.AdagradOptimizer(0.1))()
         train = optimizer.minimize(loss, v1.train.get_global_step()) if trains else tf.no_op()
-        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+        return v1.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
 
     return model_fn
 
@@ -210,8 +210,8 @@ def test_an_estimator_trains_evaluates_and_trains_on_with_tables_behind_columns(
             if make is accumulated:
                 asc.use_for_feature_columns(min_buckets=10)
                 end.callback(asc.shutdown)
-            config = tf.estimator.RunConfig(save_summary_steps=None, tf_random_seed=1)
-            estimator = tf.estimator.Estimator(model_of(make), str(tmp_path / make.__name__), config)
+            config = v1.estimator.RunConfig(save_summary_steps=None, tf_random_seed=1)
+            estimator = v1.estimator.Estimator(model_of(make), str(tmp_path / make.__name__), config)
             for _ in range(2):
                 estimator.train(lambda: input_of({"ids": IDS[:, 0]}), steps=K + 1)  # the session has read ahead
                 found.append(estimator.evaluate(lambda: input_of({"ids": IDS[:, 0]}))["loss"])

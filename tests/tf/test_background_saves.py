@@ -267,7 +267,7 @@ def test_an_estimator_whose_hook_saves_in_the_background_goes_on_bit_by_bit(tmp_
 
 
 def test_listeners_of_a_hook_that_may_save_in_the_background_find_the_checkpoint_complete(tmp_path):
-    class Listener(tf.estimator.CheckpointSaverListener):
+    class Listener(tf.compat.v1.estimator.CheckpointSaverListener):
         def __init__(self):
             self.found = []
 

@@ -193,13 +193,13 @@ def test_an_estimator_starts_by_the_hook(tensors, tmp_path):
         loss = tf.reduce_mean(tf.square(tf.reduce_sum(rows, 1) - labels))
         losses.loss = loss
         train = asc.optimizers.Adagrad(0.1).minimize(loss, global_step=tf.compat.v1.train.get_global_step())
-        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+        return tf.compat.v1.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
 
     asc.init()
     spec = asc.FeatureSpec("c")
-    config = tf.estimator.RunConfig(str(tmp_path), save_summary_steps=None, log_step_count_steps=None)
+    config = tf.compat.v1.estimator.RunConfig(str(tmp_path), save_summary_steps=None, log_step_count_steps=None)
     with event_files():
-        estimator = tf.estimator.Estimator(model_fn, config=config)
+        estimator = tf.compat.v1.estimator.Estimator(model_fn, config=config)
         estimator.train(input_fn, hooks=[asc.StartHook(), losses])
     assert estimator.get_variable_value("global_step") == len(SOURCE)
     assert np.all(np.isfinite(losses.values)) and len(losses.values) == len(SOURCE)

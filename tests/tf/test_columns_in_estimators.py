@@ -104,7 +104,7 @@ def test_training_goes_on_from_its_checkpoint_as_if_it_had_not_ended(kind, side,
 def test_train_and_evaluate_says_what_tensorflow_says(kind, tmp_path):
     found = {}
     for side in ("tensorflow", "device"):
-        exporter = tf.estimator.LatestExporter("latest", columns.receiver()) if side == "device" else None
+        exporter = tf.compat.v1.estimator.LatestExporter("latest", columns.receiver()) if side == "device" else None
         with columns.on(side):
             job = columns.Job(columns.CANNED[kind], tmp_path / side, every=20)
             found[side] = job.losses, job.train_and_evaluate(40, exporter)
@@ -135,10 +135,10 @@ def test_a_folder_that_tensorflow_trained_is_left_alone_and_begins_another_as_th
     folder = trained(SMALL).folder
     with columns.on("device"):
         with pytest.raises(NoTablesError, match="embeddings are variables, which tables cannot load. Use another "
-                           "model_dir .*warm_start_from=tf.estimator.WarmStartSettings") as raised:
+                           "model_dir .*warm_start_from=tf.compat.v1.estimator.WarmStartSettings") as raised:
             columns.Job(columns.CANNED[SMALL], folder).train(1)
         assert "allow_missing" not in str(raised.value).lower()
-        begun = tf.estimator.WarmStartSettings(str(folder), ["linear/linear_model/(age|bias)"])
+        begun = tf.compat.v1.estimator.WarmStartSettings(str(folder), ["linear/linear_model/(age|bias)"])
         columns.Job(columns.CANNED[SMALL], tmp_path, warm_start_from=begun).train(1)
     names = [name for name, _ in tf.train.list_variables(str(folder)) if "bias_weights" in name]
     assert names and largest_variable(folder) == columns.BUCKETS["user"]

@@ -97,7 +97,8 @@ def test_a_stage_that_breaks_the_order_is_named(stage, iterator, graph):
 
 def test_an_iterator_without_its_initializer_has_no_datasets_yet(graph):
     data = tf.data.Dataset.range(3).map(submit)
-    iterator = tf.compat.v1.data.Iterator.from_structure(data.output_types, data.output_shapes)
+    iterator = tf.compat.v1.data.Iterator.from_structure(
+        tf.compat.v1.data.get_output_types(data), tf.compat.v1.data.get_output_shapes(data))
     iterator.get_next()
     assert tickets(graph) == {}
     iterator.make_initializer(data)

@@ -351,7 +351,7 @@ def test_an_estimator_saves_deltas_and_goes_on_from_the_last_one_bit_by_bit(tmp_
 
 def test_a_hook_of_a_program_without_increments_is_tensorflows(tmp_path):
     with event_files(), programs.ascpipe():
-        tf.Variable(1.0)
+        tf.compat.v1.Variable(1.0)
         tf.compat.v1.train.get_or_create_global_step()
         hook = saver_hook.CheckpointSaverHook(str(tmp_path), save_steps=2, saver=Saver())
         with tf.compat.v1.train.MonitoredSession(hooks=[hook]):

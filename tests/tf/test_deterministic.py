@@ -43,15 +43,15 @@ random = np.random.RandomState(0)
 data = random.rand(2048, 40).astype(np.float32), random.rand(2048, 1).astype(np.float32)
 losses = []
 if way == "run_config":
-    class Losses(tf.estimator.SessionRunHook):
+    class Losses(tf.compat.v1.estimator.SessionRunHook):
         def before_run(self, run_context):
-            return tf.estimator.SessionRunArgs("the_loss:0")
+            return tf.compat.v1.estimator.SessionRunArgs("the_loss:0")
 
         def after_run(self, run_context, run_values):
             losses.append(float(run_values.results))
 
     def model_fn(features, labels, mode):
-        return tf.estimator.EstimatorSpec(mode, None, *model(features, labels))
+        return tf.compat.v1.estimator.EstimatorSpec(mode, None, *model(features, labels))
 
     run_config = NPURunConfig(session_config=config, deterministic=1, save_summary_steps=0, save_checkpoints_secs=999)
     NPUEstimator(model_fn, config=run_config, model_dir=sys.argv[3]).train(

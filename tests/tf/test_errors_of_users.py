@@ -80,10 +80,10 @@ def test_an_error_of_the_model_that_is_exported_reaches_the_user(place, saved, t
 
     def receive():
         features = {"ids": tf.compat.v1.placeholder(tf.int64, [None])}
-        return tf.estimator.export.ServingInputReceiver(features, features)
+        return tf.compat.v1.estimator.export.ServingInputReceiver(features, features)
 
     with programs.ascpipe(), event_files():
-        estimator = tf.estimator.Estimator(model, str(tmp_path / "model"))
+        estimator = tf.compat.v1.estimator.Estimator(model, str(tmp_path / "model"))
         with pytest.raises(MineError):
             estimator.export_saved_model(place.format(tmp_path / "exported"), receive, checkpoint_path=saved)
     assert os.listdir(str(temporary)) == []

@@ -177,7 +177,7 @@ class TestHook:
         specs = [FeatureSpec("ids", eviction_threshold=15), FeatureSpec("time", is_timestamp=True)]
         tables, sizes = [], []
 
-        class Sizes(tf.estimator.SessionRunHook):
+        class Sizes(tf.compat.v1.estimator.SessionRunHook):
             def after_run(self, run_context, run_values):
                 sizes.append(tables[0].size())
 
@@ -191,11 +191,11 @@ class TestHook:
             loss = tf.reduce_sum(sparse_lookup(tables[0], specs[0], batch=features))
             train = sgd().minimize(loss, tf.compat.v1.train.get_global_step(), [tables[0].variable])
             start_asc_pipeline()
-            return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+            return tf.compat.v1.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
 
-        config = tf.estimator.RunConfig(save_summary_steps=None, save_checkpoints_secs=None)
+        config = tf.compat.v1.estimator.RunConfig(save_summary_steps=None, save_checkpoints_secs=None)
         with programs.ascpipe():
-            tf.estimator.Estimator(model_fn, str(tmp_path), config).train(
+            tf.compat.v1.estimator.Estimator(model_fn, str(tmp_path), config).train(
                 input_fn, [EvictHook(True, evict_step_interval=2), Sizes()])
         tf.compat.v1.summary.FileWriterCache.clear()  # TensorFlow keeps its event files open
         assert sizes == [1, 2, 3, 2, 3, 2]

@@ -162,7 +162,7 @@ def test_running_the_initializer_again_empties_the_table():
 def test_a_dense_optimizer_minimizes_dense_variables_alone():
     with programs.ascpipe(use_dynamic_expansion=True):
         program = OneTable([batch(1, 2)] * 3, [1], optimizer=lambda: programs.optimizer("gradient_descent", 0.0))
-        weight = tf.Variable(2.0, use_resource=False)
+        weight = tf.compat.v1.Variable(2.0, use_resource=False)
         train = tf.compat.v1.train.GradientDescentOptimizer(0.5).minimize(weight * tf.reduce_sum(program.rows))
         start_asc_pipeline()
         with programs.session() as run:

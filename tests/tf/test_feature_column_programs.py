@@ -9,6 +9,7 @@ import tensorflow as tf
 import ascpipe.tf as asc
 from ascpipe.errors import ColumnError
 from ascpipe.tf.program import dense_variables
+from tests.support.contrib import contrib
 from tests.tf import column_programs as p
 from tests.tf import columns, programs
 from tests.tf.column_programs import layer, words
@@ -33,7 +34,7 @@ def read():
 def classifier(**given):
     """A small canned Estimator."""
     user = fc.categorical_column_with_identity("user", 300)
-    return tf.estimator.DNNClassifier([4], [p.embedding(words()), p.embedding(user)], config=columns.config(), **given)
+    return v1.estimator.DNNClassifier([4], [p.embedding(words()), p.embedding(user)], config=columns.config(), **given)
 
 
 def losses_of(estimator):
@@ -65,7 +66,7 @@ def long(*values):
 def test_expressions_in_a_list_warm_start_rows_and_their_slots(wanted, trained, tmp_path):
     losses = {}
     for side, folder in trained.items():
-        settings = tf.estimator.WarmStartSettings(folder, vars_to_warm_start=wanted)
+        settings = v1.estimator.WarmStartSettings(folder, vars_to_warm_start=wanted)
         with columns.on(side):
             losses[side] = losses_of(classifier(model_dir=str(tmp_path / side), warm_start_from=settings))
     assert columns.difference(losses["device"], losses["tensorflow"]) <= 1e-6
@@ -80,12 +81,12 @@ def test_a_warm_start_knows_variables_by_their_names_before(trained, tmp_path):
 
     losses = {}
     for side, folder in trained.items():
-        settings = tf.estimator.WarmStartSettings(
+        settings = v1.estimator.WarmStartSettings(
             folder, ".*user.*", None, {ROWS.format("user_id"): ROWS.format("user")})
         hook = columns.EachLoss()
         with columns.on(side):
             other = p.embedding(fc.categorical_column_with_identity("user_id", 300))
-            tf.estimator.DNNClassifier([6], [other], str(tmp_path / side), config=columns.config(),
+            v1.estimator.DNNClassifier([6], [other], str(tmp_path / side), config=columns.config(),
                                        warm_start_from=settings).train(renamed, [hook])
         losses[side] = hook.values
     assert columns.difference(losses["device"], losses["tensorflow"]) <= 1e-6
@@ -93,10 +94,10 @@ def test_a_warm_start_knows_variables_by_their_names_before(trained, tmp_path):
 
 @pytest.mark.parametrize("side, vocabularies, why", [
     ("tensorflow", None, "has 300 rows of .*user_embedding.* as a TensorFlow variable, not as a"),
-    ("device", {ROWS.format("user"): tf.estimator.VocabInfo("new", 300, 0, "old")}, "a VocabInfo reorders its")],
+    ("device", {ROWS.format("user"): v1.estimator.VocabInfo("new", 300, 0, "old")}, "a VocabInfo reorders its")],
     ids=["variables", "vocabularies"])
 def test_a_warm_start_that_no_table_can_take_is_refused(side, vocabularies, why, trained, tmp_path):
-    settings = tf.estimator.WarmStartSettings(trained[side], ".*", vocabularies)
+    settings = v1.estimator.WarmStartSettings(trained[side], ".*", vocabularies)
     with columns.on("device"), pytest.raises(ColumnError, match=why):
         classifier(model_dir=str(tmp_path), warm_start_from=settings).train(read)
 
@@ -120,13 +121,13 @@ def test_variables_that_begin_as_in_a_checkpoint_bring_the_rows_of_their_tables(
             train = v1.train.AdagradOptimizer(0.3).minimize(loss, v1.train.get_global_step())
             if params["begin"] and late:
                 v1.train.init_from_checkpoint(params["begin"], begin)
-        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+        return v1.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
 
     losses = {}
     for side in ("tensorflow", "device"):
         folders = [str(tmp_path / side / each) for each in ("first", "second")]
         with columns.on(side):
-            losses[side] = [losses_of(tf.estimator.Estimator(model_fn, folder, columns.config(), {"begin": begin}))
+            losses[side] = [losses_of(v1.estimator.Estimator(model_fn, folder, columns.config(), {"begin": begin}))
                             for folder, begin in zip(folders, (None, folders[0]))]
     assert losses["device"][0] == losses["tensorflow"][0] != losses["device"][1]
     assert columns.difference(losses["device"][1], losses["tensorflow"][1]) <= 1e-6
@@ -147,9 +148,9 @@ def test_a_strategy_of_tensorflow_is_refused_for_tables_alone(make, tmp_path):
     config = columns.config().replace(train_distribute=make())
     wanted = [fc.embedding_column(words(50), 4)]
     with columns.on("device"):
-        tf.estimator.DNNClassifier([4], wanted, str(tmp_path / "small"), config=config).train(read, steps=2)
+        v1.estimator.DNNClassifier([4], wanted, str(tmp_path / "small"), config=config).train(read, steps=2)
         with pytest.raises(Exception, match="E251.*Remove train_distribute.*ascpipe run --ranks"):
-            tf.estimator.DNNClassifier([4], [p.embedding(words())], str(tmp_path), config=config).train(read, steps=2)
+            v1.estimator.DNNClassifier([4], [p.embedding(words())], str(tmp_path), config=config).train(read, steps=2)
 
 
 @pytest.mark.parametrize("make", [
@@ -168,7 +169,7 @@ def test_vocabularies_serve_an_input_function_that_returns_tensors(make, tmp_pat
     for side in ("tensorflow", "device"):
         hook = columns.EachLoss()
         with columns.on(side):
-            estimator = tf.estimator.DNNClassifier(
+            estimator = v1.estimator.DNNClassifier(
                 [4], [p.embedding(make(str(tmp_path / "hours")))], str(tmp_path / side), config=columns.config())
             estimator.train(tensors, [hook]).train(tensors, [hook])
             found[side] = [*hook.values, estimator.evaluate(tensors)["average_loss"]]
@@ -180,7 +181,7 @@ def first_of(folder):
 
 
 def longer_rows(folder):
-    return tf.estimator.DNNClassifier([4], [fc.embedding_column(words(), 6, initializer=p.constant())], str(folder),
+    return v1.estimator.DNNClassifier([4], [fc.embedding_column(words(), 6, initializer=p.constant())], str(folder),
                                       config=columns.config())
 
 
@@ -190,7 +191,7 @@ def other_optimizer(folder):
 
 def more_columns(folder):
     user = fc.categorical_column_with_identity("user", 300)
-    return tf.estimator.DNNLinearCombinedClassifier(
+    return v1.estimator.DNNLinearCombinedClassifier(
         str(folder), linear_feature_columns=[user], dnn_feature_columns=[p.embedding(words()), p.embedding(user)],
         dnn_hidden_units=[4], config=columns.config())
 
@@ -227,8 +228,7 @@ def by_name(pairs):
 
 
 def by_variable(pairs):
-    from tensorflow.contrib import training
-    return training.multiply_gradients(pairs, {v1.trainable_variables("tower/input_layer")[0]: 3.0})
+    return contrib("training").multiply_gradients(pairs, {v1.trainable_variables("tower/input_layer")[0]: 3.0})
 
 
 def in_collection(pairs):

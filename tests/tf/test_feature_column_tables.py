@@ -127,7 +127,7 @@ def test_names_of_tables_are_the_same_in_each_mode(tmp_path):
         logits = tf.reduce_sum(outputs, axis=1)
         loss = None if labels is None else tf.reduce_sum(tf.square(logits - labels))
         train = None if mode != "train" else p.gradient_descent().minimize(loss, v1.train.get_global_step())
-        return tf.estimator.EstimatorSpec(mode, {"logits": logits}, loss, train)
+        return v1.estimator.EstimatorSpec(mode, {"logits": logits}, loss, train)
 
     def read():
         given = {name: value for name, value in p.texts().items() if name in ("words", "hour", "label")}
@@ -136,7 +136,7 @@ def test_names_of_tables_are_the_same_in_each_mode(tmp_path):
         return data.batch(p.BATCH).map(lambda each: (each, each["label"])).prefetch(2)
 
     with columns.on("device"):
-        estimator = tf.estimator.Estimator(model_fn, str(tmp_path), columns.config())
+        estimator = v1.estimator.Estimator(model_fn, str(tmp_path), columns.config())
         estimator.train(read)
         estimator.evaluate(read)
         list(estimator.predict(read))

@@ -36,7 +36,7 @@ def test_a_lookup_in_training_that_no_optimizer_updates_is_an_error_at_the_start
 @pytest.mark.parametrize("change", [
     lambda gradient, variable: gradient + 0.1 * variable,
     lambda gradient, variable: tf.add_n([tf.convert_to_tensor(gradient), tf.ones_like(variable)]),
-    lambda gradient, variable: tf.Variable(tf.zeros(variable.shape), trainable=False, use_resource=False).assign_add(
+    lambda gradient, variable: v1.Variable(tf.zeros(variable.shape), trainable=False, use_resource=False).assign_add(
         tf.convert_to_tensor(gradient))])
 def test_an_op_on_a_dense_gradient_and_the_variable_is_refused_by_the_name_of_the_variable(change, on_device):
     features, _ = p.batch()
@@ -103,7 +103,7 @@ def test_functions_that_feed_queues_are_refused(dtype, tmp_path):
             pandas.DataFrame({"user": given["user"]}), pandas.Series(given["label"]), 8, shuffle=False)
     column = fc.categorical_column_with_identity("user", 300)
     with columns.on("device"), pytest.raises(ValueError, match=r"tf\.data\.Dataset"):
-        tf.estimator.LinearRegressor([column], str(tmp_path)).train(read, steps=2)
+        v1.estimator.LinearRegressor([column], str(tmp_path)).train(read, steps=2)
 
 
 def test_a_placeholder_is_refused(on_device):
@@ -242,7 +242,7 @@ def test_an_estimator_of_tensorflow_2_is_refused_where_it_would_train_a_table(tm
 
 def test_a_linear_optimizer_of_dual_coordinates_is_refused(tmp_path):
     with columns.on("device"), pytest.raises(ColumnError, match="Use FtrlOptimizer"):
-        tf.estimator.LinearClassifier([words()], str(tmp_path), optimizer=tf.estimator.experimental.LinearSDCA(
+        v1.estimator.LinearClassifier([words()], str(tmp_path), optimizer=v1.estimator.experimental.LinearSDCA(
             "hour")).train(lambda: tf.data.Dataset.from_tensors(
                 ({"words": [["a"], ["b"]], "hour": ["1", "2"]}, [[1], [0]])), steps=1)
 

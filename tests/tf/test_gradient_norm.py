@@ -10,6 +10,7 @@ from ascpipe.tf import clip_by_global_norm, global_norm, lookup_concat
 from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import FeatureSpec, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
+from tests.support.contrib import contrib
 from tests.tf import programs
 
 STEPS = 60
@@ -21,7 +22,7 @@ ROUNDING = 1e-6  #: of a norm: its squares are added in another order, in float3
 OPTIMIZERS = {
     "adagrad": lambda: tf.compat.v1.train.AdagradOptimizer(0.3),
     "gradient_descent": lambda: tf.compat.v1.train.GradientDescentOptimizer(0.5),
-    "lazy_adam": lambda: tf.contrib.opt.LazyAdamOptimizer(0.05)}
+    "lazy_adam": lambda: contrib("opt").LazyAdamOptimizer(0.05)}
 OURS = {
     "adagrad": functools.partial(programs.optimizer, "adagrad", 0.3, initial_accumulator_value=0.1),
     "gradient_descent": functools.partial(programs.optimizer, "gradient_descent", 0.5),

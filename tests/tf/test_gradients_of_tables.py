@@ -37,7 +37,7 @@ class Gradient:
 def variable_like(gradient, *, use_resource=False):
     """A variable of the program, as large as a table's."""
     shape = tf.convert_to_tensor(gradient.rows).shape
-    return tf.Variable(tf.zeros(shape), trainable=False, use_resource=use_resource)
+    return v1.Variable(tf.zeros(shape), trainable=False, use_resource=use_resource)
 
 
 # ---- changes that keep the gradient one of this step's rows
@@ -226,7 +226,7 @@ def of_rows_that_are_kept(gradient):
     if not isinstance(slices, tf.IndexedSlices):
         return slices
     width = tf.convert_to_tensor(gradient.rows).shape[1]
-    kept = tf.Variable(tf.zeros([1, width]), trainable=False, use_resource=False, validate_shape=False)
+    kept = v1.Variable(tf.zeros([1, width]), trainable=False, use_resource=False, validate_shape=False)
     with tf.control_dependencies([v1.assign(kept, tf.gather(gradient.rows, slices.indices), validate_shape=False)]):
         return gradient.values(tf.identity)
 

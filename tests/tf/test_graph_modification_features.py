@@ -3,6 +3,7 @@ import collections
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.ops import lookup_ops
 
 from mx_rec.constants.constants import ASCEND_TIMESTAMP
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
@@ -144,7 +145,7 @@ def from_a_vocabulary(batch):
     """Words with numbers, and buckets for those without; a second table for some of the numbers."""
     words = tf.strings.as_string(batch["a"])
     known = tf.constant([str(key) for key in range(0, programs.KEYS, 2)])
-    numbers = tf.contrib.lookup.index_table_from_tensor(known, num_oov_buckets=5).lookup(words)
+    numbers = lookup_ops.index_table_from_tensor(known, num_oov_buckets=5).lookup(words)
     renamed = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(
         tf.constant([0, 1], tf.int64), tf.constant([900, 901], tf.int64)), -1)
     return tf.where(numbers < 2, renamed.lookup(numbers), numbers)

@@ -1,6 +1,7 @@
 """What graph modification refuses, by name, before anything is changed; nothing runs."""
 import pytest
 import tensorflow as tf
+from tensorflow.python.ops import lookup_ops
 
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.table_lookup import MAX_LOOKUPS
@@ -62,7 +63,7 @@ def from_random_numbers(ids):
 
 
 def from_a_lookup_table_that_changes(ids):
-    table = tf.contrib.lookup.MutableHashTable(tf.int64, tf.int64, 0, name="words")
+    table = lookup_ops.MutableHashTable(tf.int64, tf.int64, 0, name="words")
     return table.lookup(ids), [r"'words_lookup_table_find/LookupTableFindV2' \(LookupTableFindV2\): it uses the "
                                r"resource 'words' \(MutableHashTableV2\), which may change"]
 

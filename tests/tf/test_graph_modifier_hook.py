@@ -29,17 +29,17 @@ def input_fn(structure="dataset", one_shot=False):
 
 
 def model_fn(features, labels, mode, losses=None):
-    training = mode == tf.estimator.ModeKeys.TRAIN
+    training = mode == tf.compat.v1.estimator.ModeKeys.TRAIN
     tables = [programs.table("user"), programs.table("item")]
     rows = [sparse_lookup(tables[place], features[key] + 0, modify_graph=True, is_train=training)
             for place, key in zip((0, 0, 1), "abc")]
-    if mode == tf.estimator.ModeKeys.PREDICT:
-        return tf.estimator.EstimatorSpec(mode, predictions={
+    if mode == tf.compat.v1.estimator.ModeKeys.PREDICT:
+        return tf.compat.v1.estimator.EstimatorSpec(mode, predictions={
             "rows": rows[2], "c": features["c"], "label": features["label"]})
     loss = programs.model(rows, labels)
     if not training:
         metrics = {"labels": tf.compat.v1.metrics.mean(labels)}
-        return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
+        return tf.compat.v1.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
     losses.loss = loss
     variables = [table.variable for table in tables] + tf.compat.v1.trainable_variables("dense")
     gradients = tf.compat.v1.train.GradientDescentOptimizer(0.1).compute_gradients(
@@ -48,14 +48,14 @@ def model_fn(features, labels, mode, losses=None):
                       tf.compat.v1.train.GradientDescentOptimizer(0.1).apply_gradients(gradients[2:]))
     with tf.control_dependencies([update]):
         step = tf.compat.v1.assign_add(tf.compat.v1.train.get_global_step(), 1)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=step)
+    return tf.compat.v1.estimator.EstimatorSpec(mode, loss=loss, train_op=step)
 
 
 def estimator(folder, losses=None):
-    config = tf.estimator.RunConfig(
+    config = tf.compat.v1.estimator.RunConfig(
         str(folder), save_summary_steps=None, save_checkpoints_steps=1000, log_step_count_steps=None,
         session_config=tf.compat.v1.ConfigProto(use_per_session_threads=True, **programs.ONE_THREAD), tf_random_seed=1)
-    return tf.estimator.Estimator(
+    return tf.compat.v1.estimator.Estimator(
         lambda features, labels, mode: model_fn(features, labels, mode, losses), config=config)
 
 

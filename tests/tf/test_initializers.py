@@ -112,7 +112,7 @@ def test_sampling_says_so_with_the_table_and_the_initializer(caplog):
 
 
 def variable():
-    return tf.Variable(1.0, use_resource=False)
+    return tf.compat.v1.Variable(1.0, use_resource=False)
 
 
 def raise_key_error():

@@ -10,7 +10,7 @@ from tests.tf import programs
 def counted():
     """Return a session, an op that trains one iteration, and the counter of iterations."""
     with tf.Graph().as_default(), programs.session() as session:
-        done = tf.Variable(0, use_resource=False)
+        done = tf.compat.v1.Variable(0, use_resource=False)
         train = tf.compat.v1.assign_add(done, 1)
         session.run(done.initializer)
         yield session, train, done

@@ -19,7 +19,7 @@ def inputs(dims, sources, columns):
     """Arguments of the op but for ``order``."""
     random = np.random.RandomState(1)
     return {
-        "rows": [tf.Variable(random.randn(ROWS, dim).astype(np.float32), use_resource=False) for dim in dims],
+        "rows": [tf.compat.v1.Variable(random.randn(ROWS, dim).astype(np.float32), use_resource=False) for dim in dims],
         "slots": [np.where(random.rand(20) < 0.1, -1, random.permutation(ROWS)[:20]).astype(np.int32) for _ in dims],
         "restore": [random.randint(-1, 20, BATCH).astype(np.int32) for _ in sources],
         "others": [random.randn(BATCH, count).astype(np.float32) for count in columns],

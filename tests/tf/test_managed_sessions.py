@@ -20,6 +20,8 @@ from mx_rec.optimizers import adagrad
 from tests.support.daemons import ROOT
 from tests.tf import programs
 
+estimators = tf.compat.v1.estimator
+
 PROMISED_S = 10.0  #: between an error and the exception
 STEPS = 5  #: trained before anything happens
 SOURCE = programs.batches(30, keys=30)
@@ -67,10 +69,10 @@ def train_an_estimator(hooks, rows, folder):
         with tf.control_dependencies([update]):
             train = tf.compat.v1.assign_add(tf.compat.v1.train.get_global_step(), 1)
         start_asc_pipeline()
-        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+        return estimators.EstimatorSpec(mode, loss=loss, train_op=train)
 
-    config = tf.estimator.RunConfig(save_summary_steps=None, save_checkpoints_steps=None, save_checkpoints_secs=None)
-    tf.estimator.Estimator(model_fn, str(folder), config).train(input_fn, hooks)
+    config = estimators.RunConfig(save_summary_steps=None, save_checkpoints_steps=None, save_checkpoints_secs=None)
+    estimators.Estimator(model_fn, str(folder), config).train(input_fn, hooks)
 
 
 TRAIN = {"session": train_in_a_session, "estimator": train_an_estimator}

@@ -190,7 +190,7 @@ def test_an_import_without_the_ops_of_ascpipe_says_the_same_and_not_to_load_a_li
 
 def test_a_graph_without_tables_is_imported_beside_a_program(saved, tmp_path):
     with tf.Graph().as_default(), programs.session() as run:
-        tf.Variable(3.0, use_resource=False, name="number")
+        tf.compat.v1.Variable(3.0, use_resource=False, name="number")
         run.run(tf.compat.v1.global_variables_initializer())
         prefix = tf.compat.v1.train.Saver().save(run, str(tmp_path / "model"))
     with tf.Graph().as_default(), programs.session() as run:

@@ -168,7 +168,7 @@ def test_the_host_ops_are_a_runtime_error_where_they_cannot_be_loaded(monkeypatc
     {"evict_enable": 1}, {"evict_time_interval": 0}, {"evict_step_interval": 0}, {"evict_step_interval": 2.0}])
 def test_the_evict_hook_has_rules_for_its_arguments(kwargs):
     from mx_rec.core.feature_process import EvictHook
-    assert isinstance(EvictHook(), tf.estimator.SessionRunHook)
+    assert isinstance(EvictHook(), tf.compat.v1.estimator.SessionRunHook)
     with pytest.raises(ValueError):
         EvictHook(**kwargs)
 

@@ -59,7 +59,7 @@ def test_rows_have_the_bits_of_the_twin_at_any_dim_place_index_type_and_number_o
             assert len(states) == count
             indices = random.permutation(ROWS)[:UPDATED].astype([np.int32, np.int64][number % 2])
             grad = random.randn(UPDATED, *shape[1:]).astype(np.float32)
-            variables = [tf.Variable(value, use_resource=False) for value in states]
+            variables = [tf.compat.v1.Variable(value, use_resource=False) for value in states]
             update = getattr(native.ops(), "asc_apply_" + op)(
                 grad=grad, indices=indices, use_locking=number % 2 == 0, **dict(zip(NAMES[op], variables)), **numbers)
             cases.append((states, indices, grad, variables, update))
@@ -85,7 +85,7 @@ def test_one_row_updated_alone_has_the_bits_that_it_has_among_others():
     numbers = RULES["lazy adam"][3]
     with tf.Graph().as_default(), tf.compat.v1.Session() as running:
         def updated(indices):
-            variables = [tf.Variable(value, use_resource=False) for value in values]
+            variables = [tf.compat.v1.Variable(value, use_resource=False) for value in values]
             update = native.ops().asc_apply_lazy_adam(
                 *variables, grad=grad[indices], indices=indices, **numbers)
             running.run([variable.initializer for variable in variables])
@@ -100,8 +100,8 @@ def test_one_row_updated_alone_has_the_bits_that_it_has_among_others():
 def refused(text, *, rate=0.1, grad=((1.0, 1.0),), indices=(1,)):
     """An update by Adagrad is refused and changes nothing."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as running:
-        rows = tf.Variable(tf.ones([4, 2]), use_resource=False)
-        accumulator = tf.Variable(tf.ones([4, 2]), use_resource=False)
+        rows = tf.compat.v1.Variable(tf.ones([4, 2]), use_resource=False)
+        accumulator = tf.compat.v1.Variable(tf.ones([4, 2]), use_resource=False)
         feeds = [tf.compat.v1.placeholder(kind) for kind in (tf.float32, tf.float32, tf.int32)]
         update = native.ops().asc_apply_adagrad(rows, accumulator, *feeds)
         running.run(tf.compat.v1.global_variables_initializer())
@@ -124,7 +124,7 @@ def test_shapes_that_do_not_go_together_are_refused():
 
 def test_a_rate_of_zero_is_refused_by_ftrl():
     with tf.Graph().as_default(), tf.compat.v1.Session() as running:
-        states = [tf.Variable(tf.ones([4, 2]), use_resource=False) for _ in range(3)]
+        states = [tf.compat.v1.Variable(tf.ones([4, 2]), use_resource=False) for _ in range(3)]
         update = native.ops().asc_apply_ftrl(*states, grad=[[1.0, 1.0]], indices=[1], **{**FTRL, "rate": 0.0})
         running.run(tf.compat.v1.global_variables_initializer())
         with pytest.raises(tf.errors.InvalidArgumentError, match="FTRL cannot update with rate 0, .*Nothing was"):
@@ -133,7 +133,7 @@ def test_a_rate_of_zero_is_refused_by_ftrl():
 
 def test_no_row_at_all_is_no_error():
     with tf.Graph().as_default(), tf.compat.v1.Session() as running:
-        rows = tf.Variable(tf.ones([4, 2]), use_resource=False)
+        rows = tf.compat.v1.Variable(tf.ones([4, 2]), use_resource=False)
         update = native.ops().asc_apply_gradient_descent(
             rows, rate=1.0, weight_decay=0.0, grad=tf.zeros([0, 2]), indices=tf.zeros([0], tf.int64))
         running.run(tf.compat.v1.global_variables_initializer())

@@ -16,7 +16,7 @@ def run(build, threads=2):
 
 
 def lookup(values, slots, restores, default=0.0):
-    variable = tf.Variable(values, trainable=False, use_resource=False)
+    variable = tf.compat.v1.Variable(values, trainable=False, use_resource=False)
     return native.ops().asc_lookup(variable, np.array(slots, np.int32), [np.array(r, np.int32) for r in restores],
                                    np.array(default, np.float32))
 
@@ -46,7 +46,7 @@ def test_an_empty_batch_gives_empty_embeddings():
 
 def test_the_static_shape_is_that_of_the_restore_index_and_dim():
     with tf.Graph().as_default():
-        variable = tf.Variable(np.zeros([4, 2], np.float32), trainable=False, use_resource=False)
+        variable = tf.compat.v1.Variable(np.zeros([4, 2], np.float32), trainable=False, use_resource=False)
         restore = tf.compat.v1.placeholder(tf.int32, [None, 5])
         (embeddings,) = native.ops().asc_lookup(variable, tf.zeros([3], tf.int32), [restore], 0.0)
         assert embeddings.shape.as_list() == [None, 5, 2]

@@ -54,7 +54,7 @@ def by_value(gradient):
 @each
 @of_values
 def by_average_norm(values):
-    return tf.clip_by_average_norm(values, LIMIT / 10)
+    return tf.compat.v1.clip_by_average_norm(values, LIMIT / 10)
 
 
 @each

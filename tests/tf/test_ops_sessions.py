@@ -114,7 +114,7 @@ def test_a_table_variable_that_was_assigned_is_refused():
     with FakeDaemon([TABLE], [TRAIN]):
         graph = build([[1]], [TRAIN], [TABLE])
         with graph.graph.as_default():
-            variable = tf.Variable(tf.ones([TABLE.device_rows, DIM]), trainable=False, use_resource=False)
+            variable = tf.compat.v1.Variable(tf.ones([TABLE.device_rows, DIM]), trainable=False, use_resource=False)
             channel = graph.channels[0]
             plan = native.ops().asc_next_plan(channel.ticket, [variable], table=0, stream=0, k=1, training=True)
         with session(graph) as opened:
@@ -134,7 +134,7 @@ def test_an_optimizer_slot_of_another_height_is_refused():
     with FakeDaemon([TABLE], [TRAIN]):
         graph = build([[1]], [TRAIN], [TABLE])
         with graph.graph.as_default():
-            slot = tf.Variable(tf.ones([7, DIM]), trainable=False, use_resource=False)
+            slot = tf.compat.v1.Variable(tf.ones([7, DIM]), trainable=False, use_resource=False)
             plan = native.ops().asc_next_plan(graph.channels[0].ticket, [graph.tables[0], slot], table=0, stream=0,
                                               k=1, training=True, slot_initial=[0.0])
         with session(graph) as opened:

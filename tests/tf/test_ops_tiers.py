@@ -175,7 +175,7 @@ def test_an_answer_that_names_a_home_row_without_memory_is_refused():
 def test_a_lookup_reads_no_home_row_beyond_the_last(slot, number, text):
     with FakeDaemon([tiers(), table_shape(1)], [stream_shape(tables=(0, 1))]):
         with tf.Graph().as_default(), tf.compat.v1.Session() as opened:
-            variable = tf.Variable(tf.ones([4, DIM]), trainable=False, use_resource=False)
+            variable = tf.compat.v1.Variable(tf.ones([4, DIM]), trainable=False, use_resource=False)
             rows = native.ops().asc_lookup(variable, [0, slot], [[0, 1]], 0.0, table=number)
             opened.run(variable.initializer)
             with pytest.raises((tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError), match=text):
@@ -185,7 +185,7 @@ def test_a_lookup_reads_no_home_row_beyond_the_last(slot, number, text):
 def test_home_rows_of_another_length_are_refused():
     with FakeDaemon([tiers()], [TRAIN]):
         with tf.Graph().as_default(), tf.compat.v1.Session() as opened:
-            variable = tf.Variable(tf.ones([4, DIM + 1]), trainable=False, use_resource=False)
+            variable = tf.compat.v1.Variable(tf.ones([4, DIM + 1]), trainable=False, use_resource=False)
             rows = native.ops().asc_lookup(variable, [SLOT_HOME], [[0]], 0.0, table=0)
             opened.run(variable.initializer)
             with pytest.raises(tf.errors.InvalidArgumentError, match="rows of 5 floats .* of table 'table0', .* dim 4"):

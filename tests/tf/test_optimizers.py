@@ -1,5 +1,4 @@
 """Each optimizer against TensorFlow's own; the ops alone are in ``test_ops_apply.py``."""
-import warnings
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
 from ascpipe.tf.optimizers.base import has_unique_indices
 from ascpipe.tf.program.create_table import create_table
 from ascpipe.tf.running.process import init, terminate_config_initializer
+from tests.support.contrib import contrib
 
 ROWS, DIM, STEPS = 20, 3, 6
 
@@ -29,10 +29,7 @@ def graph():
 
 
 def contrib_lazy_adam(rate):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from tensorflow.contrib.opt import LazyAdamOptimizer  # imported by its one user: it takes seconds
-    return LazyAdamOptimizer(rate, beta1=0.8, beta2=0.99, epsilon=1e-6)
+    return contrib("opt").LazyAdamOptimizer(rate, beta1=0.8, beta2=0.99, epsilon=1e-6)
 
 
 #: TensorFlow takes the elements of rows that do not fill a vector register one by one, with exact roots as ours.
@@ -53,7 +50,7 @@ PEERS = {
 def train(optimizer, rate, gradients):
     """The values of a plain variable after each step."""
     start = np.random.RandomState(3).randn(ROWS, DIM).astype(np.float32)
-    variable = tf.Variable(start, use_resource=False)
+    variable = tf.compat.v1.Variable(start, use_resource=False)
     indices = tf.compat.v1.placeholder(tf.int32, [None])
     values = tf.compat.v1.placeholder(tf.float32, [None, DIM])
     step = optimizer.apply_gradients([(tf.IndexedSlices(values, indices, tf.constant([ROWS, DIM])), variable)])

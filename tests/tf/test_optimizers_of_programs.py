@@ -29,7 +29,7 @@ def derived(order):
             values = grad.values
             if self.weight_decay is not None:
                 values = values + self.weight_decay * tf.gather(var, grad.indices)
-            return tf.scatter_nd_add(var, tf.expand_dims(grad.indices, 1), -rate * values,
+            return tf.compat.v1.scatter_nd_add(var, tf.expand_dims(grad.indices, 1), -rate * values,
                                      use_locking=self._use_locking)
 
         def _apply_dense(self, grad, var):

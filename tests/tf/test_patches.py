@@ -1,5 +1,6 @@
 """What ascpipe replaces in TensorFlow is what ``ascpipe/tf/patches.py`` lists; little of it in a plain program; and the
 end of a program gives it back."""
+import functools
 import json
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import ascpipe.tf as asc
+from ascpipe.errors import UnsupportedTensorFlowError
 from ascpipe.tf import patches
 from ascpipe.tf.incumbent.ascend.iterations import set_iteration_per_loop
 from mx_rec.util.initialize import init, terminate_config_initializer
@@ -19,7 +21,7 @@ ALWAYS = (None, patches.INCUMBENT, patches.ACCELERATOR_OPTIONS)  #: features tha
 
 
 def name_of(patch):
-    return "tensorflow{}.{}".format(patch.module, patch.path)
+    return "{}.{}".format(patch.module, patch.path)
 
 
 def is_of(api):
@@ -82,7 +84,8 @@ def begun(api):
 def now(patch, graph):
     """What is in the place of a patch."""
     if patch.of_graphs:
-        return vars(graph).get(patch.path.split(".")[-1])
+        own = getattr(graph, patch.path.split(".")[-1])
+        return own if isinstance(own, functools.partial) else None
     return vars(patch._owner()).get(patch._name())
 
 
@@ -123,7 +126,7 @@ def test_undo_gives_a_session_its_own_methods_back(monkeypatch):
 
 
 def test_a_patch_that_was_never_applied_is_undone_without_effect():
-    patch = patches.Patch(".python.framework.ops", "Graph.of_nobody", "a test")
+    patch = patches.Patch("tensorflow.python.framework.ops", "Graph.of_nobody", "a test", is_new=True)
     patches.PATCHES.remove(patch)
     patch.undo()
     assert patch.plain is None
@@ -134,6 +137,23 @@ def test_a_patch_that_was_never_applied_is_undone_without_effect():
     patch.undo()
     with pytest.raises(AttributeError):
         tf.Graph.of_nobody  # noqa: B018
+
+
+@pytest.mark.parametrize("module, path", [("tensorflow.python.framework.ops", "Graph.of_nobody"),
+                                          ("tensorflow.python.framework.ops", "Nothing.finalize"),
+                                          ("tensorflow.python.framework.of_nobody", "Graph.finalize")])
+def test_init_fails_if_tensorflow_has_no_attribute_to_replace(module, path):
+    patch = patches.Patch(module, path, "a test")
+    patch.by(1)
+    try:
+        with pytest.raises(UnsupportedTensorFlowError, match=r"E276: TensorFlow .* has no {}\.{}, which ascpipe".format(
+                module.replace(".", r"\."), path.replace(".", r"\."))):
+            asc.init()
+    finally:
+        patches.PATCHES.remove(patch)
+        asc.shutdown()
+    asc.init()  # nothing is left
+    asc.shutdown()
 
 
 # ---- in which order things are done

@@ -3,9 +3,10 @@ import pytest
 import tensorflow as tf
 
 import ascpipe.tf as asc
+from tests.support.contrib import contrib
 from tests.tf import twin_programs
 from tests.tf.test_gradients_of_tables import Gradient
-from tests.tf.twin_programs import RATE, contrib, quiet, require_equal_or_refused
+from tests.tf.twin_programs import RATE, quiet, require_equal_or_refused
 
 v1 = tf.compat.v1
 DECAY = 0.1

@@ -31,7 +31,7 @@ from tests.tf.test_deltas import INCREMENTAL
 SOURCE = programs.batches(8)
 PROBES = programs.batches(3, seed=5, keys=60)  # a third of the keys is unknown
 TIERS = {"user": {"device_vocabulary_size": 24, "host_vocabulary_size": 100}, "item": {"device_vocabulary_size": 100}}
-PREDICT, TRAIN = tf.estimator.ModeKeys.PREDICT, tf.estimator.ModeKeys.TRAIN
+PREDICT, TRAIN = tf.compat.v1.estimator.ModeKeys.PREDICT, tf.compat.v1.estimator.ModeKeys.TRAIN
 
 pytestmark = [pytest.mark.timeout_s(180), pytest.mark.filterwarnings("ignore:distutils Version classes")]
 
@@ -83,11 +83,12 @@ def served(folder, *exported):
 class Job:
     """An Estimator over two tables, with FeatureSpecs or with tensors."""
 
-    def __init__(self, folder, kind=tf.estimator.Estimator, *, tensors=False, dim=programs.DIM, names=("user", "item"),
+    def __init__(self, folder, kind=tf.compat.v1.estimator.Estimator, *, tensors=False,
+                 dim=programs.DIM, names=("user", "item"),
                  serves_training=False):
         self._tensors, self._dim, self._names, self._serves_training = tensors, dim, names, serves_training
         self._hooks = [GraphModifierHook()] if tensors else []
-        config = tf.estimator.RunConfig(
+        config = tf.compat.v1.estimator.RunConfig(
             tf_random_seed=1, save_checkpoints_steps=4, save_summary_steps=None, log_step_count_steps=None,
             session_config=tf.compat.v1.ConfigProto(use_per_session_threads=True, **programs.ONE_THREAD))
         self._specs = programs.specs()
@@ -135,7 +136,7 @@ class Job:
             do_merge_lookup(is_train=False)
         if not self._tensors:
             start_asc_pipeline()
-        return tf.estimator.EstimatorSpec(mode, predictions, loss, train)
+        return tf.compat.v1.estimator.EstimatorSpec(mode, predictions, loss, train)
 
     def _look_up(self, features, table, spec, **kwargs):
         if self._tensors:
@@ -147,7 +148,7 @@ def receiver():
     """The features of the model as placeholders."""
     features = {key: tf.compat.v1.placeholder(value.dtype, [None, *value.shape[1:]], key)
                 for key, value in PROBES[0].items()}
-    return tf.estimator.export.ServingInputReceiver(features, features)
+    return tf.compat.v1.estimator.export.ServingInputReceiver(features, features)
 
 
 @pytest.fixture(autouse=True)
@@ -217,11 +218,11 @@ def test_modes_of_one_export_share_their_files_and_training_is_refused(trained, 
     folder, _ = trained
 
     with programs.ascpipe():
-        supervised = tf.estimator.experimental.build_raw_supervised_input_receiver_fn(
+        supervised = tf.compat.v1.estimator.experimental.build_raw_supervised_input_receiver_fn(
             receiver().features, {"truth": tf.compat.v1.placeholder(tf.float32, [None])})
         estimator = Job(folder).estimator
         path = tf.compat.as_text(estimator.experimental_export_all_saved_models(
-            str(tmp_path), {PREDICT: receiver, tf.estimator.ModeKeys.EVAL: supervised}))
+            str(tmp_path), {PREDICT: receiver, tf.compat.v1.estimator.ModeKeys.EVAL: supervised}))
         with pytest.raises(NotBuiltYetError, match="E600: .*sparse_lookup.is_train=True. .* graph that is exported"):
             estimator.experimental_export_all_saved_models(str(tmp_path), {TRAIN: supervised})
         for tags in (["serve"], ["eval"]):

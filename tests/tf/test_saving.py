@@ -291,7 +291,7 @@ def test_a_damaged_checkpoint_changes_nothing(tmp_path, monkeypatch):
 def test_saving_before_the_pipeline_runs_is_an_error(tmp_path, monkeypatch):
     with ascpipe("device"):
         create_table(tf.int64, 2, "ids", tf.compat.v1.zeros_initializer())
-        tf.Variable(1.0, use_resource=False)
+        tf.compat.v1.Variable(1.0, use_resource=False)
         saver = Saver()
         with programs.session() as run, pytest.raises(RuntimeError, match="start_asc_pipeline"):
             saver.save(run, str(tmp_path / "model"))

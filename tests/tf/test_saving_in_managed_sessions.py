@@ -46,13 +46,14 @@ def train_an_estimator(folder, steps, skip, tier="device", save_every=5, hooks=(
         with tf.control_dependencies([update]):
             train = tf.compat.v1.assign_add(tf.compat.v1.train.get_global_step(), 1)
         start_asc_pipeline()
-        return tf.estimator.EstimatorSpec(mode, loss=losses.loss, train_op=train)
+        return tf.compat.v1.estimator.EstimatorSpec(mode, loss=losses.loss, train_op=train)
 
-    config = tf.estimator.RunConfig(
+    config = tf.compat.v1.estimator.RunConfig(
         tf_random_seed=1, save_checkpoints_steps=save_every, keep_checkpoint_max=2, save_summary_steps=None,
         session_config=tf.compat.v1.ConfigProto(use_per_session_threads=True, **programs.ONE_THREAD))
     with event_files(), programs.ascpipe():
-        tf.estimator.Estimator(model_fn, str(folder), config).train(input_fn, hooks=[losses, *hooks], steps=steps)
+        estimator = tf.compat.v1.estimator.Estimator(model_fn, str(folder), config)
+        estimator.train(input_fn, hooks=[losses, *hooks], steps=steps)
     return losses.values
 
 

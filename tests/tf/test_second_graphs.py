@@ -209,7 +209,7 @@ def test_a_save_from_a_graph_that_only_evaluates_has_all_tables_as_they_are(tmp_
             dense = saver.save(run, str(tmp_path / "model"), global_step=5)
             with tf.Graph().as_default():
                 item = programs.table("item")
-                tf.Variable(1.0, name="other")
+                tf.compat.v1.Variable(1.0, name="other")
                 spec = FeatureSpec("c", table_name="item", index_key="c")
                 _, batch = programs.insert(PROBES, [spec], training=False)
                 sparse_lookup(item, spec, is_train=False, batch=batch)

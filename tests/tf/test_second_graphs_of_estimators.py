@@ -37,10 +37,10 @@ class Job:
         self._hook = Losses()
         self._hook.values.extend(losses)
         self.losses, self.rings = self._hook.values, []
-        config = tf.estimator.RunConfig(
+        config = tf.compat.v1.estimator.RunConfig(
             tf_random_seed=1, save_checkpoints_steps=4, save_summary_steps=None, log_step_count_steps=None,
             session_config=tf.compat.v1.ConfigProto(use_per_session_threads=True, **programs.ONE_THREAD))
-        self.estimator = tf.estimator.Estimator(self._model, str(folder), config)
+        self.estimator = tf.compat.v1.estimator.Estimator(self._model, str(folder), config)
 
     def train(self, steps):
         self.estimator.train(functools.partial(self._input, SOURCE, len(self.losses), True), [self._hook], steps)
@@ -59,7 +59,7 @@ class Job:
         """By step, what the evaluation said, and whether it was of a delta."""
         found = {}
 
-        class Export(tf.estimator.Exporter):
+        class Export(tf.compat.v1.estimator.Exporter):
             """Is told of each evaluation."""
 
             name = "note"
@@ -67,11 +67,12 @@ class Job:
             def export(self, *, checkpoint_path, eval_result, **_kwargs):
                 found[eval_result["global_step"]] = eval_result["loss"], is_delta(checkpoint_path)
 
-        tf.estimator.train_and_evaluate(
+        tf.compat.v1.estimator.train_and_evaluate(
             self.estimator,
-            tf.estimator.TrainSpec(functools.partial(self._input, SOURCE, 0, True), STEPS, [self._hook]),
-            tf.estimator.EvalSpec(functools.partial(self._input, PROBES, 0, False), steps=None, exporters=Export(),
-                                  start_delay_secs=0, throttle_secs=0))
+            tf.compat.v1.estimator.TrainSpec(functools.partial(self._input, SOURCE, 0, True), STEPS, [self._hook]),
+            tf.compat.v1.estimator.EvalSpec(
+                functools.partial(self._input, PROBES, 0, False), steps=None, exporters=Export(), start_delay_secs=0,
+                throttle_secs=0))
         return found
 
     def _input(self, source, skip, training, has_labels=True):
@@ -80,7 +81,7 @@ class Job:
         return data.map(lambda batch: (batch, batch["label"]) if has_labels else batch).prefetch(8)
 
     def _model(self, features, labels, mode):
-        training = mode == tf.estimator.ModeKeys.TRAIN
+        training = mode == tf.compat.v1.estimator.ModeKeys.TRAIN
         made = tables(self._tier)
         rows = [sparse_lookup(made[place], spec, is_train=training, batch=features)
                 for place, spec in zip((0, 0, 1), self._specs)]
@@ -94,7 +95,7 @@ class Job:
         programs.start()
         self.rings.append(len(Process.current().running_pipeline().link.status()["rings"]))
         score = tf.reduce_sum(rows[1], axis=1)
-        return tf.estimator.EstimatorSpec(mode, {"score": score}, loss, train)
+        return tf.compat.v1.estimator.EstimatorSpec(mode, {"score": score}, loss, train)
 
 
 @pytest.fixture(autouse=True)

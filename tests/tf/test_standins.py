@@ -24,8 +24,8 @@ class Counting:
 
     def __init__(self, elements=100):
         self.step = tf.compat.v1.train.get_or_create_global_step()
-        self.total = tf.Variable(0, dtype=tf.int64, use_resource=False)
-        self.other = tf.Variable(0, use_resource=False)
+        self.total = tf.compat.v1.Variable(0, dtype=tf.int64, use_resource=False)
+        self.other = tf.compat.v1.Variable(0, use_resource=False)
         self.count_other = self.other.assign_add(1)
         data = tf.data.Dataset.range(1, elements + 1)
         self.element = tf.compat.v1.data.make_one_shot_iterator(data).get_next()
@@ -113,7 +113,7 @@ def test_a_managed_session_trains_all_iterations_between_its_hooks(counting):
     with pytest.raises(RuntimeError, match="create_iteration_per_loop_var"):
         iteration.load_iteration_per_loop_var(None, 2)
     looped = iteration.create_iteration_per_loop_var(counting.train)
-    hooks = [tf.estimator.StopAtStepHook(last_step=6), Losses()]
+    hooks = [tf.compat.v1.estimator.StopAtStepHook(last_step=6), Losses()]
     hooks[1].loss = counting.element
     with tf.compat.v1.train.MonitoredTrainingSession(hooks=hooks) as session:
         iteration.load_iteration_per_loop_var(session, 3)
@@ -194,8 +194,8 @@ def test_train_and_evaluate_makes_the_steps_it_is_told(tmp_path):
     made = estimator(tmp_path, 4)
     data = lambda: tf.data.Dataset.range(1000).map(lambda x: (x, x))  # noqa: E731
     with event_files():
-        tf.estimator.train_and_evaluate(made, tf.estimator.TrainSpec(data, max_steps=10),
-                                        tf.estimator.EvalSpec(data, steps=2))
+        tf.compat.v1.estimator.train_and_evaluate(made, tf.compat.v1.estimator.TrainSpec(data, max_steps=10),
+                                        tf.compat.v1.estimator.EvalSpec(data, steps=2))
     assert made.get_variable_value("global_step") == 10
 
 
@@ -206,7 +206,7 @@ def test_the_configuration_keeps_what_tensorflow_knows_and_drops_the_rest(tmp_pa
         session_config=session_config, precision_mode="allow_fp32_to_fp16", hcom_parallel=True,
         profiling_config=ProfilingConfig(enable_profiling=True, profiling_options="x"),
         dump_config=DumpConfig(enable_dump=True, dump_path="x"), graph_memory_max_size=None)
-    assert isinstance(config, tf.estimator.RunConfig)
+    assert isinstance(config, tf.compat.v1.estimator.RunConfig)
     assert (config.iterations_per_loop, config.model_dir) == (2, str(tmp_path))
     assert (config.save_checkpoints_steps, config.keep_checkpoint_max) == (5, 3)
     assert config.session_config is session_config
@@ -231,9 +231,9 @@ def test_what_only_several_ranks_or_a_card_need_gives_back_what_it_was_given():
     assert npu_hooks_append(hooks_list=hooks) is hooks
     assert npu_hooks_append() == []
     assert npu_tf_optimizer(something) is npu_distributed_optimizer_wrapper(something) is something
-    config = tf.estimator.RunConfig()
+    config = tf.compat.v1.estimator.RunConfig()
     assert npu_run_config_init(run_config=config) is config
-    assert isinstance(npu_run_config_init(), tf.estimator.RunConfig)
+    assert isinstance(npu_run_config_init(), tf.compat.v1.estimator.RunConfig)
     assert isinstance(npu_config_proto(), tf.compat.v1.ConfigProto)
     npu_plugin.set_device_sat_mode(0)
     npu_plugin.npu_resource_init()

@@ -138,16 +138,16 @@ def estimated(folder, train, strategy=None):
         return data.repeat(5).batch(50).prefetch(4)
 
     def model_fn(features, labels, mode):
-        training = mode == tf.estimator.ModeKeys.TRAIN
+        training = mode == v1.estimator.ModeKeys.TRAIN
         table = asc.create_table("user", 4, initializer=v1.ones_initializer(), device_vocabulary_size=50)
         logits = tf.reduce_sum(asc.sparse_lookup(table, features["user"], training=training), 1)
-        if mode == tf.estimator.ModeKeys.PREDICT:
-            return tf.estimator.EstimatorSpec(mode, predictions=tf.sigmoid(logits))
+        if mode == v1.estimator.ModeKeys.PREDICT:
+            return v1.estimator.EstimatorSpec(mode, predictions=tf.sigmoid(logits))
         loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
-        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train(loss))
+        return v1.estimator.EstimatorSpec(mode, loss=loss, train_op=train(loss))
 
-    config = tf.estimator.RunConfig(str(folder), train_distribute=strategy)
-    return tf.estimator.Estimator(model_fn, config=config), input_fn, {"hooks": [asc.StartHook()]}
+    config = v1.estimator.RunConfig(str(folder), train_distribute=strategy)
+    return v1.estimator.Estimator(model_fn, config=config), input_fn, {"hooks": [asc.StartHook()]}
 
 
 def test_a_training_op_that_a_model_function_makes_in_each_mode_trains_in_one(tmp_path):

@@ -7,6 +7,8 @@ from mx_rec.core.embedding import sparse_lookup
 from mx_rec.optimizers import lazy_adam
 from tests.tf import programs
 
+estimators = tf.compat.v1.estimator
+
 
 def train_to_the_end(lookups, table):
     """Train until the data ends; how many steps there were, and the table's size."""
@@ -85,10 +87,10 @@ def test_a_program_in_the_form_of_an_estimator_trains_to_the_end_and_saves(tmp_p
         with tf.control_dependencies([update]):
             train = tf.compat.v1.assign_add(tf.compat.v1.train.get_global_step(), 1)
         start_asc_pipeline()
-        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+        return estimators.EstimatorSpec(mode, loss=loss, train_op=train)
 
     with programs.ascpipe():
-        estimator = tf.estimator.Estimator(model_fn, str(tmp_path), tf.estimator.RunConfig(tf_random_seed=1))
+        estimator = estimators.Estimator(model_fn, str(tmp_path), estimators.RunConfig(tf_random_seed=1))
         estimator.train(input_fn)
         assert estimator.get_variable_value("global_step") == len(source)
     tf.compat.v1.summary.FileWriterCache.clear()  # TensorFlow keeps its event files open

@@ -6,8 +6,9 @@ from tensorflow.python.training import moving_averages
 
 import ascpipe.tf as asc
 from ascpipe.errors import TableUseError
+from tests.support.contrib import contrib
 from tests.tf import programs, twin_programs
-from tests.tf.twin_programs import RATE, contrib, require_equal_or_refused
+from tests.tf.twin_programs import RATE, require_equal_or_refused
 
 v1 = tf.compat.v1
 
@@ -31,7 +32,7 @@ def zeros(like):
 
 
 def other(like):
-    return tf.Variable(tf.zeros(like.shape), trainable=False, use_resource=False)
+    return v1.Variable(tf.zeros(like.shape), trainable=False, use_resource=False)
 
 
 REFUSED = {
@@ -44,7 +45,7 @@ REFUSED = {
     "an addition": lambda variable, *_: variable.assign_add(zeros(variable)),
     "a decay": lambda variable, *_: v1.assign_sub(variable, 0.01 * variable),
     "a copy": lambda variable, *_: other(variable).assign(variable),
-    "a copy of its first value": lambda variable, *_: tf.Variable(variable.initialized_value()).initializer,
+    "a copy of its first value": lambda variable, *_: v1.Variable(variable.initialized_value()).initializer,
     "an update by ids": lambda variable, model, _: v1.scatter_update(
         variable, model.batch["item"], tf.zeros([6, 3])),
     "a moving average": lambda variable, *_: moving_averages.assign_moving_average(other(variable), variable, 0.9),

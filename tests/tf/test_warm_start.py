@@ -29,7 +29,7 @@ TIERS = {"device": {"device_vocabulary_size": 100}, "host": {"device_vocabulary_
 RATE = 0.1
 
 pytestmark = pytest.mark.timeout_s(120)
-Settings = tf.estimator.WarmStartSettings
+Settings = tf.compat.v1.estimator.WarmStartSettings
 Saved = collections.namedtuple("Saved", "rows slots counts weights")
 
 
@@ -58,14 +58,14 @@ def train(folder, steps=1, warm_start_from=None, tier="device", optimizer="adagr
         with tf.control_dependencies([update]):
             step = tf.compat.v1.assign_add(tf.compat.v1.train.get_global_step(), 1)
         start_asc_pipeline()
-        return tf.estimator.EstimatorSpec(mode, loss=losses.loss, train_op=step)
+        return tf.compat.v1.estimator.EstimatorSpec(mode, loss=losses.loss, train_op=step)
 
-    config = tf.estimator.RunConfig(
+    config = tf.compat.v1.estimator.RunConfig(
         tf_random_seed=1, save_checkpoints_steps=1000, save_summary_steps=None,
         session_config=tf.compat.v1.ConfigProto(use_per_session_threads=True, **programs.ONE_THREAD))
     with ascpipe_of(tier):
         try:
-            tf.estimator.Estimator(model_fn, str(folder), config, warm_start_from=warm_start_from).train(
+            tf.compat.v1.estimator.Estimator(model_fn, str(folder), config, warm_start_from=warm_start_from).train(
                 input_fn, hooks=[losses], steps=steps)
         finally:
             tf.compat.v1.summary.FileWriterCache.clear()  # TensorFlow keeps its event files open
@@ -219,10 +219,11 @@ def test_a_prediction_without_a_checkpoint_of_its_own_is_warm_started_too(one, t
         table = create_table(tf.int64, programs.DIM, "item", normal(5), **TIERS["device"])
         rows = sparse_lookup(table, spec, batch=features, is_train=False)
         start_asc_pipeline()
-        return tf.estimator.EstimatorSpec(mode, predictions={"key": features["c"], "row": rows})
+        return tf.compat.v1.estimator.EstimatorSpec(mode, predictions={"key": features["c"], "row": rows})
 
     with ascpipe_of("device"):
-        found = list(tf.estimator.Estimator(model_fn, str(tmp_path), warm_start_from=str(one)).predict(input_fn))
+        estimator = tf.compat.v1.estimator.Estimator(model_fn, str(tmp_path), warm_start_from=str(one))
+        found = list(estimator.predict(input_fn))
     before = saved(prefix(one, STEPS)).rows["item"]
     assert len(found) == sum(len(batch["c"]) for batch in SOURCE[:3])
     for prediction in found:
@@ -387,10 +388,10 @@ def test_a_graph_without_tables_is_tensorflows(tmp_path):
         loss = tf.square(weight - 3.0) + 0.0 * tf.reduce_sum(features)
         train = tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(
             loss, tf.compat.v1.train.get_global_step())
-        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+        return tf.compat.v1.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
 
     def weight(folder, warm_start_from=None):
-        tf.estimator.Estimator(model_fn, str(folder), warm_start_from=warm_start_from).train(
+        tf.compat.v1.estimator.Estimator(model_fn, str(folder), warm_start_from=warm_start_from).train(
             lambda: tf.data.Dataset.from_tensors(([0.0], [0.0])), steps=1)
         tf.compat.v1.summary.FileWriterCache.clear()
         return [tf.train.load_variable(prefix(folder, step), "weight") for step in (0, 1)]

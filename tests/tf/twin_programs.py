@@ -4,7 +4,6 @@ A twin either trains with the losses of plain TensorFlow, or is refused by an er
 update; a program that trains with other losses is a silent fault, whatever it does.
 """
 import contextlib
-import functools
 import warnings
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ import tensorflow as tf
 
 import ascpipe.tf as asc
 from ascpipe.errors import AscpipeError
+from tests.support.contrib import contrib
 from tests.tf import programs
 
 v1 = tf.compat.v1
@@ -29,13 +29,6 @@ TIERS = {
              "item": {"device_vocabulary_size": 7, "host_vocabulary_size": 8, "ssd_vocabulary_size": 60}},
     "expansion": {"user": {}, "item": {}},
 }
-
-
-def contrib(name):
-    """A module of ``tensorflow.contrib``."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return functools.reduce(getattr, name.split("."), tf.contrib)
 
 
 #: By name: of ascpipe and of TensorFlow.

@@ -7,8 +7,9 @@ import functools
 import tensorflow as tf
 
 import ascpipe.tf as asc
+from tests.support.contrib import contrib
 from tests.tf import programs, twin_programs
-from tests.tf.twin_programs import RATE, contrib, require_equal_or_refused
+from tests.tf.twin_programs import RATE, require_equal_or_refused
 
 v1 = tf.compat.v1
 

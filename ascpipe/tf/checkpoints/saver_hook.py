@@ -156,11 +156,11 @@ class _SaverWithArguments:
     def saver_def(self) -> Any:
         return self._saver().saver_def
 
-    def save(self, session: Any, path: str, global_step: Any) -> Any:
+    def save(self, session: Any, path: str, **named: Any) -> Any:
         """Save with the additional arguments. After the end of ascpipe, TensorFlow's ``save`` is called without them.
         """
         asked = self._asked() if Process.is_initialised() else {}
-        return self._saver().save(session, path, global_step=global_step, **asked)
+        return self._saver().save(session, path, **named, **asked)
 
     def _saver(self) -> Any:
         self._found = self._found or self._find()

@@ -209,7 +209,7 @@ def shared_embedding_columns(categorical_columns: Sequence[Any], dimension: int,
                              max_norm: Optional[float] = None, trainable: bool = True, *,
                              device_vocabulary_size: Optional[int] = None,
                              host_vocabulary_size: int = 0) -> List[Any]:
-    """Return ``tf.feature_column.shared_embedding_columns`` whose embeddings are one table.
+    """Return ``tf.compat.v1.feature_column.shared_embedding_columns`` whose embeddings are one table.
 
     Args:
         categorical_columns: categorical columns of one kind with equal numbers of buckets.
@@ -223,7 +223,7 @@ def shared_embedding_columns(categorical_columns: Sequence[Any], dimension: int,
     Raises:
         ValueError: an argument has the wrong type or is out of range, or the columns cannot be shared.
     """
-    theirs = tf.feature_column.shared_embedding_columns(
+    theirs = tf.compat.v1.feature_column.shared_embedding_columns(
         categorical_columns, dimension, combiner, initializer or _initial(dimension), shared_embedding_collection_name,
         max_norm=max_norm, trainable=trainable)
     columns = [TableSharedEmbeddingColumn(*each) for each in theirs]

@@ -8,7 +8,6 @@ from typing import Any, Iterator, Optional
 
 import tensorflow as tf
 from tensorflow.python.feature_column import feature_column_v2 as columns_v2
-from tensorflow.python.ops import init_ops
 
 from ascpipe.errors import ColumnError
 from ascpipe.tf import internals, patches
@@ -189,8 +188,9 @@ class _Plan:
         if getattr(self.column, "ckpt_to_load_from", None) is not None:
             return ("its rows are loaded from ckpt_to_load_from; a table is loaded by warm_start_from or "
                     "asc.warm_start()")
-        if isinstance(self.initializer, init_ops.Constant) and tf.TensorShape([self.buckets, self.dim]) == \
-                tf.TensorShape(getattr(self.initializer.value, "shape", None)):
+        is_constant = isinstance(self.initializer, internals.initializer_classes("Constant"))
+        if is_constant and tf.TensorShape([self.buckets, self.dim]) == tf.TensorShape(
+                getattr(self.initializer.value, "shape", None)):
             return "its initializer gives each bucket its own row"
         if not is_initializer(self.initializer):
             return "its initializer is {!r}, not an instance of an initializer class".format(self.initializer)

@@ -133,7 +133,7 @@ def with_default_row(rows: tf.Tensor, slots: tf.Tensor, restore: tf.Tensor, defa
         restore: int32[...]. The value of a missing position is -1.
         default_row: float, [] or [dim].
     """
-    return tf.where_v2(tf.expand_dims(have_rows(slots, restore), -1), rows, default_row)
+    return tf.compat.v2.where(tf.expand_dims(have_rows(slots, restore), -1), rows, default_row)
 
 
 def have_rows(slots: tf.Tensor, restore: tf.Tensor) -> tf.Tensor:
@@ -144,7 +144,7 @@ def have_rows(slots: tf.Tensor, restore: tf.Tensor) -> tf.Tensor:
         restore: int32[...]. The value of a missing position is -1.
     """
     slots = tf.concat([slots, [-1]], axis=0)  # for missing positions
-    place = tf.where_v2(restore < 0, tf.size(slots) - 1, restore)
+    place = tf.compat.v2.where(restore < 0, tf.size(slots) - 1, restore)
     return tf.not_equal(tf.gather(slots, place), -1)
 
 

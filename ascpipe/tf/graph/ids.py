@@ -88,7 +88,7 @@ class Ids:
         if default_row is None:
             return dense
         present = tf.scatter_nd(sparse.indices, tf.ones_like(sparse.indices[:, 0]), sparse.dense_shape)
-        return tf.where_v2(tf.expand_dims(tf.equal(present, 0), -1), default_row, dense)
+        return tf.compat.v2.where(tf.expand_dims(tf.equal(present, 0), -1), default_row, dense)
 
     def _sparse(self) -> tf.SparseTensor:
         return self.given.to_sparse() if self.is_ragged else self.given

@@ -240,7 +240,7 @@ def _rows_of(summing: tf.Operation, part: _Part) -> Occurrences:
         return Occurrences(rows.values, rows.indices)
     # Occurrences that train no row are removed.
     is_trained = tf.concat([tf.logical_and(slots >= 0, slots < SLOT_FROZEN), [False]], axis=0)
-    place = tf.where_v2(part.restore < 0, tf.size(slots), part.restore)
+    place = tf.compat.v2.where(part.restore < 0, tf.size(slots), part.restore)
     trained = tf.squeeze(tf.where(tf.gather(is_trained, place)), axis=1)
     places = tf.gather(part.restore, trained)
     gradients = tf.gather(part.gradients, trained)

@@ -5,7 +5,6 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.ops import variables
 
 from ascpipe.errors import OptimizerError
 from ascpipe.tf import internals
@@ -97,7 +96,7 @@ def _slot(table: Table, variable: tf.Variable) -> OptimizerSlot:
                              "rows of the table".format(
                                  variable.name, table.table_name, variable.dtype.base_dtype.name, variable.shape,
                                  table.shape.device_rows))
-    if not isinstance(variable, variables.RefVariable):
+    if not isinstance(variable, internals.RefVariable):
         raise OptimizerError("Slot variable {!r} of table {!r} is a resource variable, so its rows cannot move with "
                              "the rows of the table. Create the optimizer without resource variables".format(
                                  variable.name, table.table_name))

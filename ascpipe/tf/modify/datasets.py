@@ -8,7 +8,6 @@ from typing import List, NamedTuple, Sequence, Tuple
 
 import tensorflow as tf
 from tensorflow.python.framework import function as legacy_function
-from tensorflow.python.framework import function_def_to_graph
 
 from ascpipe.errors import GraphModificationError
 from ascpipe.tf import internals
@@ -106,7 +105,7 @@ def _new_factory(graph: tf.Graph, name: str, specs: List[tf.TensorSpec],
                  extend: Extend) -> Tuple[str, List[tf.TensorSpec]]:
     """Copy the function that creates the dataset of a one-shot iterator, and add the map."""
     old = internals.function_in(graph, name).definition
-    definition, _ = function_def_to_graph.function_def_to_graph_def(old, copy_functions=False)
+    definition = internals.graph_of_function(old)
     (returned,) = old.ret.values()
     made: List[_Rebuilt] = []
 

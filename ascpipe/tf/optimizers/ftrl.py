@@ -4,6 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ascpipe.tf import internals
 from ascpipe.tf.optimizers.base import CustomizedOptimizer, LearningRate, refuse_expansion, scalar, unique_name
 from ascpipe.tf.running import native
 from ascpipe.tf.validation import MAX_INT32, Number, Text, boolean, checked
@@ -32,7 +33,7 @@ class CustomizedFtrl(CustomizedOptimizer, tf.compat.v1.train.FtrlOptimizer):
         return native.ops().asc_apply_ftrl(
             rows=var, accum=self.get_slot(var, "accum"), linear=self.get_slot(var, "linear"),
             rate=scalar(self._learning_rate_tensor), l1=scalar(self._l1_regularization_strength_tensor),
-            l2=scalar(self._l2_regularization_strength_tensor), l2_shrinkage=self._l2_shrinkage_regularization_strength,
+            l2=scalar(internals.l2_of_ftrl(self)), l2_shrinkage=self._l2_shrinkage_regularization_strength,
             power=scalar(self._learning_rate_power_tensor), grad=grad.values, indices=grad.indices,
             use_locking=self._use_locking)
 

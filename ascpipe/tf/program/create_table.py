@@ -5,13 +5,12 @@ import os
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
-from tensorflow.python.ops import variables
 
 from ascpipe.checkpoint.paths import TAKEN_NAMES
 from ascpipe.disk.row_engine import MEMORY, RowEngineError, create_file
 from ascpipe.errors import ArgumentError, CallOrderError, TableError
 from ascpipe.errors.base import shown
-from ascpipe.tf import patches
+from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.features import TABLE_NAME_PATTERN, clean_table_name
 from ascpipe.tf.graph.graph_state import REBUILD_ADVICE, GraphState
 from ascpipe.tf.graph.rewiring import outside_scopes
@@ -251,7 +250,7 @@ def _device_rows(graph: tf.Graph, shape: TableShape, collection: str) -> tf.Vari
     # The name of a table may begin with an underscore, but the name of an op may not.
     name = "table" + shape.name if shape.name.startswith("_") else shape.name
     with outside_scopes(graph):
-        return variables.RefVariable(
+        return internals.RefVariable(
             initial_value=lambda: native.ops().asc_table_init(
                 table=shape.number, rows=shape.device_rows or 1, dim=shape.dim, training=True),
             trainable=False, collections=[tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, collection], dtype=tf.float32,

@@ -15,10 +15,10 @@ from typing import Any, Iterator, NamedTuple, Optional, Tuple
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import smart_cond
-from tensorflow.python.ops import init_ops, init_ops_v2
 
 from ascpipe.errors import RowInitializerError
 from ascpipe.layout.initial_kinds import CONSTANT, NORMAL, POOL, TRUNCATED_NORMAL, UNIFORM
+from ascpipe.tf import internals
 
 _log = logging.getLogger(__name__)
 
@@ -35,8 +35,6 @@ _SEED_BITS = (1 << 64) - 1
 #: TensorFlow uses the int64 seed of a graph modulo 2^31 - 1.
 _GRAPH_SEED_BITS = (1 << 31) - 1
 
-#: Modules of TensorFlow's initializers. A class with a ``__call__`` from another module is a class of the program.
-_KNOWN_MODULES = (init_ops.__name__, init_ops_v2.__name__)
 
 
 class RowInitializer(NamedTuple):
@@ -81,8 +79,8 @@ def row_initializer(initializer: Any, table_name: str, dim: int, graph_seed: Opt
 
 
 def is_initializer(value: Any) -> bool:
-    """Return whether a value is an instance of a TF1 or TF2 initializer class."""
-    return isinstance(value, (init_ops.Initializer, init_ops_v2.Initializer))
+    """Return whether a value is an instance of an initializer class of TensorFlow or Keras."""
+    return isinstance(value, internals.initializer_classes("Initializer"))
 
 
 def pool_rows(dim: int) -> int:
@@ -115,32 +113,33 @@ def _distribution(initializer: Any, table_name: str, dim: int) -> Optional[Tuple
     """Return the kind and parameters of an initializer, or None if its class is unknown."""
     if not _is_tensorflows(initializer):
         return None
-    if isinstance(initializer, (init_ops.Zeros, init_ops_v2.Zeros)):
+    if isinstance(initializer, internals.initializer_classes("Zeros")):
         return CONSTANT, 0.0, 0.0
-    if isinstance(initializer, (init_ops.Ones, init_ops_v2.Ones)):
+    if isinstance(initializer, internals.initializer_classes("Ones")):
         return CONSTANT, 1.0, 0.0
-    if isinstance(initializer, (init_ops.Constant, init_ops_v2.Constant)):
+    if isinstance(initializer, internals.initializer_classes("Constant")):
         return _of_numbers(CONSTANT, initializer.value, 0.0)
-    if isinstance(initializer, (init_ops.RandomUniform, init_ops_v2.RandomUniform)):
+    if isinstance(initializer, internals.initializer_classes("RandomUniform")):
         high = 1.0 if initializer.maxval is None else initializer.maxval
         found = _of_numbers(UNIFORM, initializer.minval, high)
         if found is not None and found[1] > found[2]:
             raise _error(initializer, table_name, "has minval {}, which is bigger than maxval {}".format(*found[1:]))
         return found
-    if isinstance(initializer, (init_ops.TruncatedNormal, init_ops_v2.TruncatedNormal)):
+    if isinstance(initializer, internals.initializer_classes("TruncatedNormal")):
         return _of_numbers(TRUNCATED_NORMAL, initializer.mean, initializer.stddev)
-    if isinstance(initializer, (init_ops.RandomNormal, init_ops_v2.RandomNormal)):
+    if isinstance(initializer, internals.initializer_classes("RandomNormal")):
         return _of_numbers(NORMAL, initializer.mean, initializer.stddev)
-    if isinstance(initializer, (init_ops.VarianceScaling, init_ops_v2.VarianceScaling)):
+    if isinstance(initializer, internals.initializer_classes("VarianceScaling")):
         return _variance_scaling(initializer, dim)
-    if isinstance(initializer, init_ops.UniformUnitScaling):
+    if isinstance(initializer, internals.initializer_classes("UniformUnitScaling")):
         limit = math.sqrt(3.0 / dim) * initializer.factor
         return UNIFORM, -limit, limit
     return None
 
 
 def _is_tensorflows(initializer: Any) -> bool:
-    return getattr(type(initializer).__call__, "__module__", None) in _KNOWN_MODULES
+    """Return False for a class of the program, whose ``__call__`` comes from another module, even if it is derived."""
+    return getattr(type(initializer).__call__, "__module__", None) in internals.INITIALIZER_MODULES
 
 
 def _variance_scaling(initializer: Any, dim: int) -> Tuple[int, float, float]:
@@ -166,7 +165,7 @@ def _of_numbers(kind: int, a: Any, b: Any) -> Optional[Tuple[int, float, float]]
 
 def _constant_row(initializer: Any, table_name: str, dim: int) -> Optional[np.ndarray]:
     """Return float32[1, dim] if the initializer is a constant with one value per element. Otherwise, return None."""
-    if not isinstance(initializer, (init_ops.Constant, init_ops_v2.Constant)) or not _is_tensorflows(initializer):
+    if not isinstance(initializer, internals.initializer_classes("Constant")) or not _is_tensorflows(initializer):
         return None
     values = np.asarray(initializer.value, np.float64)
     if values.size == 1:

@@ -10,8 +10,8 @@ import os
 from typing import Any, Callable, ClassVar, Iterator, List, Optional, Set
 
 from ascpipe.control import trainer_link
-from ascpipe.errors import ArgumentError, CallOrderError, InitializationError, api_names
-from ascpipe.tf import patches
+from ascpipe.errors import ArgumentError, CallOrderError, InitializationError, UnsupportedTensorFlowError, api_names
+from ascpipe.tf import internals, patches
 from ascpipe.tf.running import native
 from ascpipe.tf.running.configuration import Configuration, checked_configuration, unknown_arguments
 from ascpipe.tf.running.deferred_starts import DeferredStarts
@@ -107,7 +107,12 @@ class Process:
 
     @staticmethod
     def begin(configuration: Configuration) -> "Process":
-        """Create the ``current`` process. Raise ``EnvironmentError`` if it already exists."""
+        """Make the ``current`` process. Raise ``EnvironmentError`` if there is one, or TensorFlow 2 behavior is on."""
+        if internals.has_v2_behavior():
+            raise InitializationError(
+                "asc.init() was called while TensorFlow has the behavior of TensorFlow 2, but tables need graphs and "
+                "sessions. Nothing was started. Add this line after the import of TensorFlow: "
+                "tf.compat.v1.disable_v2_behavior() (docs/how-to/tensorflow2.md)")
         if Process._current is not None:
             raise InitializationError("asc.init() was already called. Call asc.shutdown() first. To build the model "
                                       "again, as in a notebook, call asc.reset()")
@@ -160,7 +165,12 @@ def init(*use_mpi: bool, **kwargs: Any) -> None:
     if configuration.daemon is not None:
         trainer_link.require(configuration.daemon)
     process = Process.begin(configuration)
-    patches.apply()
+    try:
+        patches.apply()
+    except UnsupportedTensorFlowError:
+        Process.take_current()
+        patches.undo()
+        raise
     native.register_ops()
     api_names.use(rec_sdk=True)
     native.begin_program()

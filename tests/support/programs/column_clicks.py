@@ -36,7 +36,7 @@ def probing():
     return tf.data.Dataset.from_tensor_slices(clicks(8 * BATCH, 2, users=2 * USERS)).batch(BATCH)
 
 
-class Printed(tf.estimator.SessionRunHook):
+class Printed(tf.compat.v1.estimator.SessionRunHook):
     def begin(self):
         self._loss = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1]
         self._step = tf.compat.v1.train.get_global_step()
@@ -45,7 +45,7 @@ class Printed(tf.estimator.SessionRunHook):
         self._number = session.run(self._step)
 
     def before_run(self, run_context):
-        return tf.estimator.SessionRunArgs(self._loss)
+        return tf.compat.v1.estimator.SessionRunArgs(self._loss)
 
     def after_run(self, run_context, run_values):
         print(self._number, float(run_values.results).hex(), flush=True)
@@ -54,11 +54,11 @@ class Printed(tf.estimator.SessionRunHook):
 
 def made(kind, wide, deep, **given):
     if kind == "LinearClassifier":
-        return tf.estimator.LinearClassifier(wide, **given)
+        return tf.compat.v1.estimator.LinearClassifier(wide, **given)
     if kind == "DNNClassifier":
-        return tf.estimator.DNNClassifier([8, 4], deep, **given)
+        return tf.compat.v1.estimator.DNNClassifier([8, 4], deep, **given)
     if kind == "DNNLinearCombinedClassifier":
-        return tf.estimator.DNNLinearCombinedClassifier(
+        return tf.compat.v1.estimator.DNNLinearCombinedClassifier(
             linear_feature_columns=wide, dnn_feature_columns=deep, dnn_hidden_units=[8, 4], **given)
     network = types.ModuleType("requests")  # by which deepctr asks for its newest version when it is imported
     network.get = lambda address: types.SimpleNamespace(status_code=None)
@@ -77,9 +77,9 @@ def main():
     both = tf.feature_column.crossed_column(["user", "site"], 20000)
     rows = [tf.feature_column.embedding_column(ids, 4, initializer=tf.constant_initializer(value))
             for ids, value in ((user, 0.1), (site, -0.1))]
-    config = tf.estimator.RunConfig(
+    config = tf.compat.v1.estimator.RunConfig(
         save_checkpoints_steps=SAVED_EVERY, save_summary_steps=None, log_step_count_steps=None,
-        session_config=tf.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1))
+        session_config=tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1))
     kind = sys.argv[3] if len(sys.argv) > 3 else "DNNLinearCombinedClassifier"
     estimator = made(kind, [user, site, both], [*rows, age], model_dir=folder, config=config)
     done = int(estimator.get_variable_value("global_step")) if estimator.latest_checkpoint() else 0

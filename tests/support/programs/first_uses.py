@@ -200,7 +200,7 @@ def model_of_a_program_before():
 
 # ---- Estimators
 
-def estimator(kind=tf.estimator.Estimator):
+def estimator(kind=tf.compat.v1.estimator.Estimator):
     """Return an Estimator, and a list that receives what its model function sees: mode, whether it is exported."""
     seen = []
 
@@ -218,7 +218,7 @@ def given():
 
 
 def receiver():
-    return tf.estimator.export.ServingInputReceiver({"x": tf.zeros([1])}, {"x": v1.placeholder(tf.float32)})
+    return tf.compat.v1.estimator.export.ServingInputReceiver({"x": tf.zeros([1])}, {"x": v1.placeholder(tf.float32)})
 
 
 def acts(one):
@@ -238,7 +238,7 @@ def act(name, one, seen):
     return None
 
 
-class Derived(tf.estimator.Estimator):
+class Derived(tf.compat.v1.estimator.Estimator):
     """An Estimator whose class the program has made before ``init``."""
 
 

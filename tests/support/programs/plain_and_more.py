@@ -65,7 +65,7 @@ with tempfile.TemporaryDirectory() as folder:
         note("host ops")
     tf.keras.Sequential()
     note("Keras")
-    tf.estimator.Estimator(lambda features, labels, mode: None, folder)
+    v1.estimator.Estimator(lambda features, labels, mode: None, folder)
     note("Estimators")
     asc.feature_column.linear_weights(tf.feature_column.categorical_column_with_identity("x", 9))
     note("columns")

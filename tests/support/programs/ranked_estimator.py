@@ -40,20 +40,20 @@ if "fault" in GIVEN:
 SPECS = {}
 
 
-class Losses(tf.estimator.SessionRunHook):
+class Losses(tf.compat.v1.estimator.SessionRunHook):
     """Notes what each run gives."""
 
     def __init__(self):
         self.values = []
 
     def before_run(self, run_context):
-        return tf.estimator.SessionRunArgs(run_context.session.graph.get_tensor_by_name("the_loss:0"))
+        return tf.compat.v1.estimator.SessionRunArgs(run_context.session.graph.get_tensor_by_name("the_loss:0"))
 
     def after_run(self, run_context, run_values):
         self.values.append(float(run_values.results))
 
 
-class Fault(tf.estimator.SessionRunHook):
+class Fault(tf.compat.v1.estimator.SessionRunHook):
     """Lets the fault happen, if it is one of this call; remembers when a step began."""
 
     begun = time.time()
@@ -67,7 +67,7 @@ class Fault(tf.estimator.SessionRunHook):
         if self.steps - 1 != self._at:
             return None
         if KIND == "nan":
-            return tf.estimator.SessionRunArgs(None, feed_dict={"the_scale:0": float("nan")})
+            return tf.compat.v1.estimator.SessionRunArgs(None, feed_dict={"the_scale:0": float("nan")})
         if KIND == "stop_request":
             run_context.request_stop()
         else:
@@ -97,11 +97,11 @@ def trained():
 
 def receive():
     features = {"ids": tf.compat.v1.placeholder(tf.int64, [None, FIELDS], "ids")}
-    return tf.estimator.export.ServingInputReceiver(features, features)
+    return tf.compat.v1.estimator.export.ServingInputReceiver(features, features)
 
 
 def model_fn(features, labels, mode):
-    trains = mode == tf.estimator.ModeKeys.TRAIN
+    trains = mode == tf.compat.v1.estimator.ModeKeys.TRAIN
     table = create_table(key_dtype=tf.int64, dim=tf.TensorShape([DIM]), name="user_table",
                          emb_initializer=tf.compat.v1.truncated_normal_initializer(stddev=0.1, seed=1),
                          device_vocabulary_size=200, all2all_gradients_op="sum_gradients_and_div_by_ranksize")
@@ -114,11 +114,11 @@ def model_fn(features, labels, mode):
     logits = tf.reshape(tf.matmul(rows, weights), [-1])
     if not trains and not MODIFY:
         start_asc_pipeline()
-    if mode == tf.estimator.ModeKeys.PREDICT:
-        return tf.estimator.EstimatorSpec(mode, {"logit": logits, "row": rows})
+    if mode == tf.compat.v1.estimator.ModeKeys.PREDICT:
+        return tf.compat.v1.estimator.EstimatorSpec(mode, {"logit": logits, "row": rows})
     loss = mean = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
     if not trains:
-        return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops={
+        return tf.compat.v1.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops={
             "accuracy": tf.compat.v1.metrics.accuracy(labels, tf.cast(logits > 0, tf.float32)),
             "logit": tf.compat.v1.metrics.mean(logits)})
     dense, sparse = get_dense_and_sparse_variable()
@@ -131,7 +131,7 @@ def model_fn(features, labels, mode):
     train_sparse = create_hash_optimizer(learning_rate=0.1).minimize(loss, var_list=sparse)
     if not MODIFY:
         start_asc_pipeline()
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(train_dense, train_sparse))
+    return tf.compat.v1.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(train_dense, train_sparse))
 
 
 def run(estimator, call, told):
@@ -151,9 +151,9 @@ def run(estimator, call, told):
         told["predictions"] = [{name: value.tolist() for name, value in line.items()} for line in estimator.predict(
             lambda: input_fn(call, False), hooks=hooks())]
     elif call == "both":
-        metrics, _ = tf.estimator.train_and_evaluate(
-            estimator, tf.estimator.TrainSpec(lambda: input_fn(call, True, skipped), UNTIL, hooks(losses)),
-            tf.estimator.EvalSpec(lambda: input_fn("evaluate", False), None, hooks=hooks(), throttle_secs=0,
+        metrics, _ = tf.compat.v1.estimator.train_and_evaluate(
+            estimator, tf.compat.v1.estimator.TrainSpec(lambda: input_fn(call, True, skipped), UNTIL, hooks(losses)),
+            tf.compat.v1.estimator.EvalSpec(lambda: input_fn("evaluate", False), None, hooks=hooks(), throttle_secs=0,
                                   start_delay_secs=0))
         told["evaluations"].append({name: float(value) for name, value in metrics.items()})
     elif call == "export":
@@ -162,12 +162,12 @@ def run(estimator, call, told):
 
 def main():
     init(max_steps=STEPS, train_steps=-1, save_steps=-1, use_dynamic=True)
-    config = tf.estimator.RunConfig(
+    config = tf.compat.v1.estimator.RunConfig(
         tf_random_seed=1, save_checkpoints_steps=10 if SHARED or (SAVES and RANK == 0) else None,
         save_checkpoints_secs=None, save_summary_steps=0, session_config=tf.compat.v1.ConfigProto(
             intra_op_parallelism_threads=1, inter_op_parallelism_threads=2))
     folder = os.path.join(FOLDER, "model-{}".format(RANK)) if RANK == 0 or not SAVES else None
-    estimator = tf.estimator.Estimator(model_fn, os.path.join(FOLDER, "model") if SHARED else folder, config,
+    estimator = tf.compat.v1.estimator.Estimator(model_fn, os.path.join(FOLDER, "model") if SHARED else folder, config,
                                        warm_start_from=GIVEN.get("warm"))
     told = {"losses": [], "evaluations": [], "predictions": []}
     try:
