@@ -18,7 +18,7 @@ from tensorflow.python.eager import monitoring
 from tensorflow.python.feature_column import feature_column, feature_column_v2
 from tensorflow.python.framework import func_graph, function_def_to_graph, ops
 from tensorflow.python.framework import function as legacy_function
-from tensorflow.python.ops import control_flow_util, init_ops, init_ops_v2, variables
+from tensorflow.python.ops import control_flow_util, init_ops, init_ops_v2, resource_variable_ops, variables
 from tensorflow_estimator.python.estimator import estimator
 
 Kept = TypeVar("Kept")
@@ -86,6 +86,11 @@ def is_reference(tensor: tf.Tensor) -> bool:
 def reference_of(variable: tf.Variable) -> tf.Tensor:
     """Return the tensor that refers to a ref variable. The tensor is not a copy of the value."""
     return variable._ref()
+
+
+def op_of_assignment(value: Any) -> Any:
+    """Return the op of an assignment to a resource variable, which TensorFlow wraps. Return other values unchanged."""
+    return value.op if isinstance(value, resource_variable_ops._UnreadVariable) else value
 
 
 def function_in(graph: tf.Graph, name: str) -> Any:
@@ -226,6 +231,11 @@ def fetched(fetches: Any) -> List[Any]:
     The session's graph must be the default graph.
     """
     return list(session_module._FetchMapper.for_fetch(fetches).unique_fetches())
+
+
+def hides_interrupt(error: RuntimeError) -> bool:
+    """Return True if an interrupt became this error, because it occurred while TensorFlow 2.15 created an exception."""
+    return "error_already_set: MISMATCH" in str(error) and "KeyboardInterrupt" in str(error)
 
 
 def session_within(session: tf.compat.v1.train.MonitoredSession) -> Any:

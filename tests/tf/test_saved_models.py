@@ -179,7 +179,9 @@ def test_an_export_is_served_without_ascpipe_and_gives_what_predict_gives(traine
     with programs.ascpipe():
         exported.append(Job(folder).export(tmp_path / "specs"))
         exported.append(Job(folder, NPUEstimator, tensors=True).export(tmp_path / "tensors"))
-        older = Job(folder).estimator.export_savedmodel(  # not to a local directory, as far as we know
+        estimator = Job(folder).estimator
+        export = estimator.export_saved_model if tf.__version__[0] == "2" else estimator.export_savedmodel
+        older = export(  # not to a local directory, as far as we know
             "file://{}/older".format(tmp_path), receiver, checkpoint_path=str(folder / "model.ckpt-4"))
         exported.append(tf.compat.as_text(older)[len("file://"):])
         assert Process.current().pipeline is None

@@ -21,11 +21,11 @@ _HASHES = frozenset(("StringToHashBucketFast", "StringToHashBucketStrong", "Spar
 def _safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: tf.SparseTensor,
                                   sparse_weights: Optional[tf.SparseTensor] = None, combiner: Optional[str] = "mean",
                                   default_id: Any = None, name: Optional[str] = None, partition_strategy: str = "div",
-                                  max_norm: Optional[float] = None) -> Any:
+                                  max_norm: Optional[float] = None, **of_later_releases: Any) -> Any:
     stand_in = _stand_in(embedding_weights)
     if stand_in is None:
         return patches.SAFE_LOOKUP.plain(embedding_weights, sparse_ids, sparse_weights, combiner, default_id, name,
-                                         partition_strategy, max_norm)
+                                         partition_strategy, max_norm, **of_later_releases)
     with tf.name_scope(name or "embedding_lookup"):
         return _combined(stand_in, sparse_ids, sparse_weights, combiner or "mean", max_norm)
 

@@ -144,6 +144,9 @@ def _uniform_value(tensor: tf.Tensor) -> Optional[float]:
         return 1.0
     if op.type == "Const":
         return _constant(op.get_attr("value"))
+    if op.type == "Mul":
+        factors = [_uniform_value(factor) for factor in op.inputs]
+        return None if None in factors else float(np.prod(factors, dtype=np.float32))
     return None
 
 

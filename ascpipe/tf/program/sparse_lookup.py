@@ -223,6 +223,7 @@ def _ticket(state: GraphState, stream: Stream, spec: FeatureSpec, batch: Any) ->
                                spec.label, len(tickets) or "no"))
 
 
+@tf.autograph.experimental.do_not_convert  # AutoGraph of TensorFlow 2.15 calls the function of `map` wrongly
 def _refuse_inputs_of_keras(table: Table, given: List[Any]) -> None:
     """Raise ``TableLookupError`` if ids are computed from placeholders that Keras feeds.
 

@@ -14,7 +14,7 @@ from ascpipe.layout import structs
 from ascpipe.layout.words import TRAIN
 from ascpipe.logs import counted
 from ascpipe.shm import segment
-from ascpipe.tf import patches
+from ascpipe.tf import internals, patches
 from ascpipe.tf.checkpoints.following import follow
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.graph.gradient_state import GradientState
@@ -194,6 +194,10 @@ def _do_call(self: Any, *arguments: Any) -> Any:
         return patches.SESSION_CALL.plain(self, *arguments)
     except tf.errors.OpError as error:
         op_errors.raise_coded(error)
+        raise
+    except RuntimeError as error:
+        if internals.hides_interrupt(error):
+            raise KeyboardInterrupt from error
         raise
 
 

@@ -74,6 +74,7 @@ def loop_op(train_op: Union[tf.Operation, tf.Tensor]) -> tf.Operation:
 
     Raise ``ValueError`` if ``train_op`` has the wrong type.
     """
+    train_op = internals.op_of_assignment(train_op)
     _TRAIN_OP.check("train_op", train_op)
     with train_op.graph.as_default(), tf.control_dependencies(None):
         return tf.group(train_op, name="iterations_per_loop")
