@@ -166,9 +166,36 @@ def test_a_graph_that_was_imported_is_told_to_be_built_by_the_code_of_the_progra
                 act()
 
 
+LEFT_ON = """
+import tensorflow as tf
+import ascpipe.tf as asc
+{}
+try:
+    asc.init()
+except EnvironmentError as error:
+    print(error)
+tf.compat.v1.disable_v2_behavior()
+with tf.Graph().as_default():
+    asc.init()
+    asc.shutdown()
+"""
+
+
+@pytest.mark.parametrize("behavior", [
+    "tf.compat.v1.enable_v2_behavior()", "tf.compat.v1.enable_eager_execution()",
+    "tf.compat.v1.enable_v2_behavior(); tf.compat.v1.disable_eager_execution()"])
+def test_the_behavior_of_tensorflow_2_is_refused_with_the_line_to_add(behavior):
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", LEFT_ON.format(behavior)], cwd=str(tree.ROOT),
+                          timeout=100, stdout=subprocess.PIPE, check=True, text=True)
+    assert re.match(r"E262: asc.init\(\) was called while TensorFlow has the behavior of TensorFlow 2.* Nothing was "
+                    r"started. Add this line after the import of TensorFlow: tf.compat.v1.disable_v2_behavior\(\) \("
+                    "docs/how-to/tensorflow2.md\\)\n$", done.stdout)
+
+
 IMPORTING = """
 import sys
 import tensorflow as tf
+tf.compat.v1.disable_v2_behavior()
 import ascpipe.tf as asc
 from ascpipe.errors import TableUseError
 asc.init()
