@@ -79,7 +79,7 @@ _OTHERS: Dict[str, Explanation] = {
         "The message has the reason or names the log. `ascpipe doctor` checks the requirements."),
     "E214": Explanation(
         "A run directory is not private (mode 0700), or a folder of compiled kernels is unusable or writable by "
-        "other users. ascpipe trusts the files in these directories, so no other user may write to them.", NOTHING,
+        "other users. Only this user may write to these directories, because ascpipe trusts their files.", NOTHING,
         "Correct owner and mode, or use another directory. For the run directory, run `export "
         "XDG_RUNTIME_DIR=$(mktemp -d)` in every shell that uses the daemon. For compiled kernels, set "
         "ASCPIPE_CACHE_DIR."),
