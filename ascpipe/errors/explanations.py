@@ -39,7 +39,7 @@ _OTHERS: Dict[str, Explanation] = {
         "are discarded.", "The current step was not applied. " + _LOST, _RESTART + _LOGS),
     "E123": Explanation(
         "A step waited for its batch longer than `wait_timeout_s`. The message names the process or step that it "
-        "waited for.", "Nothing was lost: the step did not run, and the session continues.",
+        "waited for.", "Nothing was lost. The step did not run, and the session continues.",
         "`ascpipe status` shows what each process waits for, and `ascpipe stats` shows the bottleneck. Run the step "
         "again, or raise `wait_timeout_s`. Train from one thread, because threads that train on two streams can block "
         "each other."),
@@ -185,7 +185,7 @@ _OTHERS: Dict[str, Explanation] = {
         "The launcher names the rank. Correct the cause, and then " + _RESTART_RANKS),
     "E313": Explanation(
         "Ranks differ in versions, tables, optimizers, thresholds or the program's collectives.",
-        "The step that detected it trained nothing. " + _LOST,
+        "The step that detected the difference trained nothing. " + _LOST,
         "The message names the item, the ranks and their values. Run the same program with the same arguments on all "
         "ranks."),
     "E314": Explanation(
