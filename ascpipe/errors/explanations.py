@@ -15,41 +15,46 @@ _RESTART_RANKS = "restart all ranks from the last checkpoint."
 _LOGS = " See `ascpipe logs --worker`, or `ascpipe logs --failed` for private daemons."
 _INTACT = "Tables and other checkpoints are unchanged."
 _SESSION = "The session is not affected."
-_KEPT = "This table did not train the batch; nothing was lost."
-_RANKS = "`make ranks` in the source tree, or `pip install --no-build-isolation \"ascpipe[ranks]\"`."
+_KEPT = "This table did not train the batch. Nothing was lost."
+_RANKS = "Run `make ranks` in the source tree, or `pip install --no-build-isolation \"ascpipe[ranks]\"`."
 
 _OTHERS: Dict[str, Explanation] = {
     "E110": Explanation(
-        "The daemon died while a trainer used it: it was killed, or the machine ran out of memory.", _WHOLE,
-        _RESTART + " See `ascpipe logs --failed` (private daemon) or `ascpipe logs --name`. The kernel's log reports "
-        "out-of-memory kills."),
+        "The daemon died while a trainer used it. It was killed, or the machine had no free memory.", _WHOLE,
+        _RESTART + " See `ascpipe logs --failed` for private daemons, or `ascpipe logs --name`. The kernel's log "
+        "reports out-of-memory kills."),
     "E112": Explanation(
-        "Communication with the daemon failed for a reason without a code of its own.",
-        "The message says what was done. A running session continues.",
+        "Communication with the daemon failed for a reason that has no other code.",
+        "The message says what was changed. A running session continues.",
         "Read the message, then the daemon's log (`ascpipe logs`)."),
     "E113": Explanation(
-        "The daemon was stopped while it served a trainer, by `ascpipe stop` or a signal.", _WHOLE,
+        "`ascpipe stop` or a signal stopped the daemon while it served a trainer.", _WHOLE,
         "Start a daemon, then restart the program from its last checkpoint."),
-    "E120": Explanation("A worker exited and could not be replaced.", _LOST, _RESTART + _LOGS),
+    "E120": Explanation(
+        "A worker failed for a reason that has no other code, or `ascpipe warmup` cannot compile the kernels.",
+        "If a program was training, its training since the last checkpoint is lost.",
+        "The message has the reason. Restart a program from its last checkpoint." + _LOGS),
     "E122": Explanation(
         "A table worker died of an exception or a signal other than SIGKILL. It may have damaged the tables, so they "
         "are discarded.", "The current step was not applied. " + _LOST, _RESTART + _LOGS),
     "E123": Explanation(
         "A step waited for its batch longer than `wait_timeout_s`. The message names the process or step that it "
-        "waited for.", "Nothing was lost: the step did not run, and the session continues.",
-        "`ascpipe status` shows what each process waits for, `ascpipe stats` the bottleneck. Run the step again, or "
-        "raise `wait_timeout_s`. Train from one thread: threads that train on two streams can block each other."),
+        "waited for.", "Nothing was lost. The step did not run, and the session continues.",
+        "`ascpipe status` shows what each process waits for, and `ascpipe stats` shows the bottleneck. Run the step "
+        "again, or raise `wait_timeout_s`. Train from one thread, because threads that train on two streams can block "
+        "each other."),
     "E130": Explanation("A key worker died of an exception or a signal other than SIGKILL.", _WHOLE, _RESTART + _LOGS),
     "E132": Explanation(
         "The disk worker died of an exception or a signal other than SIGKILL.", "Its rows on disk are lost. " + _LOST,
         _RESTART + _LOGS),
     "E140": Explanation(
-        "A worker was killed repeatedly and is no longer replaced. The usual cause is memory; the message says so if "
-        "the kernel reports it.", _WHOLE,
+        "A worker was killed repeatedly and is no longer replaced. The usual cause is a lack of memory, which the "
+        "message names if the kernel reports it.", _WHOLE,
         "Raise the memory limit of the cgroup (container, `MemoryMax=`) or reduce tables and rings. " + _RESTART),
     "E199": Explanation(
-        "The daemon answered with an unknown error code: it runs a later version of ascpipe.",
-        "The message says what was done.", "Install the same version for both, then restart the daemon."),
+        "The daemon answered with an unknown error code, because it has a later version of ascpipe.",
+        "The message says what was changed.",
+        "Install the same version for the program and the daemon, then restart the daemon."),
     "E204": Explanation(
         "A process forked from the trainer ran an op of the pipeline.", _SESSION,
         "Run the op in the trainer, or start the child with multiprocessing's `spawn`."),
@@ -66,17 +71,18 @@ _OTHERS: Dict[str, Explanation] = {
         "A daemon of that name is already running.", "The running daemon is not affected.",
         "Stop it with `ascpipe stop --name`, or choose another `--name`. `ascpipe list` lists running daemons."),
     "E212": Explanation(
-        "No daemon of that name runs, or several run and none was named.", NOTHING,
-        "`ascpipe list` lists running daemons. Start one with `ascpipe start`, name another, or unset ASCPIPE_NAME. "
-        "Program and daemon must have the same XDG_RUNTIME_DIR."),
+        "No daemon of that name runs, or several daemons run and the call names none.", NOTHING,
+        "`ascpipe list` lists running daemons. Start a daemon with `ascpipe start`, name another daemon, or "
+        "unset ASCPIPE_NAME. Program and daemon must have the same XDG_RUNTIME_DIR."),
     "E213": Explanation(
         "A daemon or worker failed to start.", NOTHING,
         "The message has the reason or names the log. `ascpipe doctor` checks the requirements."),
     "E214": Explanation(
         "A run directory is not private (mode 0700), or a folder of compiled kernels is unusable or writable by "
-        "others. Files in it would be trusted.", NOTHING,
-        "Correct owner and mode, or use another directory: `export XDG_RUNTIME_DIR=$(mktemp -d)` in every shell that "
-        "uses the daemon, or ASCPIPE_CACHE_DIR for compiled kernels."),
+        "other users. Only this user may write to these directories, because ascpipe trusts their files.", NOTHING,
+        "Correct owner and mode, or use another directory. For the run directory, run `export "
+        "XDG_RUNTIME_DIR=$(mktemp -d)` in every shell that uses the daemon. For compiled kernels, set "
+        "ASCPIPE_CACHE_DIR."),
     "E215": Explanation(
         "The name of the daemon is invalid. Valid names have 1 to 48 of the characters A-Z a-z 0-9 _ . - and do not "
         "start with a dot or dash.", NOTHING, "Choose another `--name` or ASCPIPE_NAME."),
@@ -87,15 +93,15 @@ _OTHERS: Dict[str, Explanation] = {
         "The daemon refused a request from a process that is not its trainer or belongs to another user.", _SESSION,
         "Only the trainer can change or end its session. Use `ascpipe stop` to stop the daemon."),
     "E218": Explanation(
-        "The daemon runs but did not answer in time: it is stopped by a signal, the machine is overloaded, or it is an "
-        "earlier version that does not know the request.", _SESSION,
+        "The daemon runs but did not answer in time. A signal has stopped the daemon, the machine is overloaded, or "
+        "the daemon has an earlier version without this request.", _SESSION,
         "`kill -CONT` continues a stopped daemon; `kill` ends an earlier version. `ascpipe list`, or `owner.json` in "
         "the run directory, shows the pid."),
     "E219": Explanation(
-        "A request is not possible in the current state, such as a second start.", _SESSION,
-        "The message says what must happen first."),
+        "A request, such as a second start, is not possible in the current state.", _SESSION,
+        "The message says what is required first."),
     "E220": Explanation(
-        "Trainer and daemon have different versions: their shared-memory layouts differ.", NOTHING,
+        "Trainer and daemon have different versions, and their shared-memory layouts differ.", NOTHING,
         "Install the same version, then restart the daemon."),
     "E221": Explanation(
         "The TensorFlow ops are not built.", NOTHING,
@@ -103,35 +109,35 @@ _OTHERS: Dict[str, Explanation] = {
     "E222": Explanation(
         "The TensorFlow ops were built for another TensorFlow, C++ ABI, version or layout.", NOTHING,
         "Run `make build` in the source tree, or install the TensorFlow that the wheel was built for. `ascpipe doctor` "
-        "shows both."),
+        "shows the two versions."),
     "E223": Explanation(
         "The file system of the run directory or kernel cache has no free space or inodes.",
-        "Nothing was started; a running session continues.",
+        "Nothing was started, and a running session continues.",
         "Free space, or use other directories (XDG_RUNTIME_DIR, ASCPIPE_CACHE_DIR). `ascpipe clean` removes files of "
         "dead daemons and other versions."),
     "E224": Explanation(
-        "Metrics cannot be exported: the port is in use, or the file cannot be created.", NOTHING,
+        "Metrics cannot be exported, because the port is in use or the file cannot be created.", NOTHING,
         "Choose another `metrics_port` or `metrics_file`, or remove the setting."),
     "E225": Explanation(
         "Metrics are enabled, but the package prometheus_client is not installed.", NOTHING,
-        "`pip install \"ascpipe[metrics]\"`, or remove the setting."),
+        "Run `pip install \"ascpipe[metrics]\"`, or remove the setting."),
     "E226": Explanation(
         "The ops cannot be compiled from an installed package, which does not contain the C++ sources.",
         NOTHING, "Build a wheel in the source tree for your TensorFlow (docs/how-to/install.md)."),
     "E227": Explanation(
-        "Two packages named mx_rec are installed: ascpipe-mx-rec and another product's.",
-        "Nothing was run; no file of the other package was changed.",
-        "Keep one: `pip uninstall ascpipe-mx-rec`, remove the other, or use separate environments "
+        "Two packages named mx_rec are installed: ascpipe-mx-rec and a package of another product.",
+        "Nothing was run. No file of the other package was changed.",
+        "Run `pip uninstall ascpipe-mx-rec`, remove the other package, or use separate environments "
         "(docs/how-to/install.md)."),
     "E230": Explanation(
         "A control message does not match the schema and was dropped.", _SESSION,
-        "The sender has another version; its log says which."),
+        "The sender has another version, which its log names."),
     "E231": Explanation(
         "The peer closed a control socket.", "The next error has the details.",
         "See the log of the peer (`ascpipe logs`)."),
     "E232": Explanation(
         "A control message did not arrive completely in time.", _SESSION,
-        "The peer is stopped or too slow; see `ascpipe logs`."),
+        "The peer is stopped or too slow. See `ascpipe logs`."),
     "E240": Explanation(
         "Ranks cannot be started or cannot join.", NOTHING, "The message names the rank and the reason."),
     "E241": Explanation("Several ranks need Horovod, which cannot be imported.", NOTHING, _RANKS),
@@ -140,12 +146,12 @@ _OTHERS: Dict[str, Explanation] = {
         "Horovod and the launcher report different ranks for this process.", NOTHING,
         "Call `hvd.init()` without arguments, and start all ranks with one launcher."),
     "E250": Explanation(
-        "`lookup_sparse` cannot combine these ids and weights: they are not bags, their rank, shape or dtype is wrong, "
+        "`lookup_sparse` cannot combine these ids and weights. They are not bags, their rank, shape or dtype is wrong, "
         "or the combiner is unknown.", "Nothing was added to the graph.",
-        "The message says what was given and what is expected."),
+        "The message has the actual and the expected value."),
     "E251": Explanation(
-        "A feature column with a table is used in a way that only a variable supports: an optimizer without support "
-        "for tables, a checkpoint to load rows from, or an unknown number of buckets.", UNTRAINED,
+        "A feature column with a table is used in a way that only a variable supports. Examples are an optimizer "
+        "without support for tables, a checkpoint to load rows from, and an unknown number of buckets.", UNTRAINED,
         "The message says what to use instead."),
     "E252": Explanation(
         "The loss depends on rows of a table, but no optimizer of the graph updates it. Optimizers of TensorFlow do "
@@ -155,56 +161,60 @@ _OTHERS: Dict[str, Explanation] = {
         "(docs/how-to/tables_and_variables.md)."),
     "E253": Explanation(
         "The program uses a table like a TensorFlow variable. Examples are a dense gradient of a table, a gradient or "
-        "row numbers kept across steps, and an access to the whole variable. Graphs that are converted to constants or "
-        "come from `import_meta_graph` cannot read tables either.", UNTRAINED,
+        "row numbers kept across steps, an access to the whole variable, and an optimizer that updates all rows, such "
+        "as Nadam and AdamW. The error is also raised for two accumulating optimizers of one table. Graphs that are "
+        "converted to constants or come from `import_meta_graph` cannot read tables either.", UNTRAINED,
         "The message names the op and the alternative (docs/how-to/tables_and_variables.md)."),
     "E301": Explanation(
-        "A plan, entry or row number in shared memory is invalid: a process overwrote it.",
+        "A plan, entry or row number in shared memory is invalid, because a process overwrote it.",
         "The batch was not trained or saved. " + _LOST, _RESTART),
     "E302": Explanation(
         "Shared memory has an unexpected layout and was not mapped.", NOTHING,
-        "Trainer and daemon have different versions: install the same version, then restart the daemon."),
+        "Trainer and daemon have different versions. Install the same version, then restart the daemon."),
     "E310": Explanation(
         "Other ranks did not join an exchange in time.",
-        "The abandoned exchange updated no table (for gradients E311 is raised), and the rank joins no other exchange. "
-        + _LOST,
-        "A rank is stopped, late or busy: see its output. Then " + _RESTART_RANKS),
+        "The abandoned exchange updated no table, and the rank joins no other exchange. An abandoned exchange of "
+        "gradients raises E311 instead. " + _LOST,
+        "A rank is stopped, late or busy. See its output. Then " + _RESTART_RANKS),
     "E311": Explanation(
         "A step failed on some ranks after other ranks had updated their tables.",
         "The ranks are inconsistent, so nothing more can be trained or saved. " + _LOST,
-        "The message has the cause on each rank. Then " + _RESTART_RANKS),
+        "The message has the cause on each rank. Correct it, and then " + _RESTART_RANKS),
     "E312": Explanation(
         "The exchange with other ranks ended because a rank exited or was killed.", _LOST,
-        "The launcher names the rank. Then " + _RESTART_RANKS),
+        "The launcher names the rank. Correct the cause, and then " + _RESTART_RANKS),
     "E313": Explanation(
         "Ranks differ in versions, tables, optimizers, thresholds or the program's collectives.",
-        "The step that detected it trained nothing. " + _LOST,
+        "The step that detected the difference trained nothing. " + _LOST,
         "The message names the item, the ranks and their values. Run the same program with the same arguments on all "
         "ranks."),
     "E314": Explanation(
-        "A step failed on all ranks, because it failed on one rank or because the ranks did different things.",
+        "A step failed on all ranks, because it failed on one rank or because the ranks performed different "
+        "operations.",
         "This step changed no table.",
-        "The message says what each rank did. All ranks must train, evaluate and skip the same batches."),
+        "The message names the operation of each rank. All ranks must train, evaluate and skip the same batches."),
     "E320": Explanation(
-        "A table is full: it has no free row on the device, host or disk for keys of a batch.", _KEPT,
-        "Increase `device_vocabulary_size`, `host_vocabulary_size` or `ssd_vocabulary_size`; the message says which "
-        "and by how much. Or keep rare keys out with a higher `access_threshold` or with eviction."),
+        "A table is full. It has no free row on the device, host or disk for keys of a batch.", _KEPT,
+        "Increase `device_vocabulary_size`, `host_vocabulary_size` or `ssd_vocabulary_size`. The message names the "
+        "argument and the required size. As an alternative, a higher `access_threshold` excludes rare keys, and "
+        "eviction removes old keys."),
     "E321": Explanation(
         "There is no free shared memory for new entries or rows of a table.", _KEPT,
-        "Give the machine or container more memory (Docker: `--memory`, `--shm-size`), or make the table smaller; see "
-        "`ascpipe plan`."),
+        "Give the machine or container more memory (Docker: `--memory`, `--shm-size`), or make the table smaller. "
+        "`ascpipe plan` computes the memory of a table."),
     "E322": Explanation(
-        "A batch was trained or read twice, or reached the step after a later one.",
-        "This step trained nothing; nothing was lost.",
-        "Fetch and use a batch in one `session.run`, with one plan per table. Let `dataset.map(insert_function)` be "
-        "sequential (no `num_parallel_calls`) and the last stage before `prefetch`."),
+        "A batch was trained or read twice, or reached the step after a later batch.",
+        "This step trained nothing. Nothing was lost.",
+        "Fetch and use a batch in one `session.run`, with one plan per table. Make `dataset.map(insert_function)` the "
+        "last stage before `prefetch`, without `num_parallel_calls`."),
     "E323": Explanation(
-        "A batch is larger than the maximum size of its ring.", "The batch was not trained; nothing was lost.",
-        "Use smaller batches or a larger `ring_bytes`; the message says how much is needed."),
+        "A batch is larger than the maximum size of its ring.", "The batch was not trained. Nothing was lost.",
+        "Use smaller batches or a larger `ring_bytes`. The message has the required size."),
     "E324": Explanation(
-        "The ids and weights of `lookup_sparse` do not match: rows are unsorted or outside the dense shape, or the "
-        "weights have other indices than the ids.", "The step trained nothing; nothing was lost.",
-        "The message says where. `tf.sparse.reorder` sorts a SparseTensor; give the weights the indices of the ids."),
+        "The ids and weights of `lookup_sparse` do not match. Rows are unsorted or outside the dense shape, or the "
+        "indices of the weights differ from the indices of the ids.", "The step trained nothing. Nothing was lost.",
+        "The message names the position. Sort a SparseTensor by `tf.sparse.reorder`. Use the indices of the ids for "
+        "the weights."),
     "E401": Explanation(
         "There is too little memory for rings or tables. The check runs before memory is allocated.", NOTHING,
         "Reduce `--ring-bytes` or tables (see `ascpipe plan`), or raise the limit (Docker: `--memory`, `--shm-size`). "
@@ -216,7 +226,7 @@ _OTHERS: Dict[str, Explanation] = {
         "The settings file cannot be read or is not TOML.", NOTHING,
         "Correct the file given by ASCPIPE_CONFIG or `--config`."),
     "E420": Explanation(
-        "A directory of `ssd_data_path` cannot store rows: it is not writable, is full, or has an unsuitable file "
+        "A directory of `ssd_data_path` cannot store rows. It is not writable, is full, or has an unsuitable file "
         "system.", NOTHING, "Choose a writable directory on a disk."),
     "E421": Explanation(
         "A row on disk could not be read for an evaluation or a save.",
@@ -226,41 +236,41 @@ _OTHERS: Dict[str, Explanation] = {
         "A row that a step needs could not be read from disk.", "The step did not run. " + _LOST,
         "Check the disk that the message names, then restart the program from a checkpoint."),
     "E423": Explanation(
-        "Rows must be written to disk to make room for the next batch, and the writes fail.", _LOST,
+        "Rows must be written to disk to free host memory for the next batch, and the writes fail.", _LOST,
         "Free disk space or add directories to `ssd_data_path`, then restart the program from a checkpoint."),
     "E424": Explanation(
         "Disks did not answer for `disk_patience_s` while a step waited for rows.", "The step did not run. " + _LOST,
-        "Check the disk, or raise `disk_patience_s` if it is that slow. Then restart from a checkpoint."),
+        "Check the disk, or raise `disk_patience_s` if the disk is slow. Then restart the program from a checkpoint."),
     "E500": Explanation(
-        "A checkpoint operation failed for a reason without a code of its own.", _INTACT,
+        "A checkpoint operation failed for a reason that has no other code.", _INTACT,
         "The message has the reason."),
     "E510": Explanation(
         "A checkpoint was not saved. The message has the bytes written and needed.",
         "Earlier checkpoints are intact, and training may continue.", "Remove the cause and save again."),
     "E511": Explanation(
         "A checkpoint was saved, but TensorFlow's file names for it were not created.",
-        "It is complete and can be restored by its name.", "Remove the cause and save again."),
+        "The checkpoint is complete and can be restored by its name.", "Remove the cause and save again."),
     "E520": Explanation(
         "The checkpoint does not exist.", NOTHING,
-        "Pass `DIR/BASE-STEP` as returned by `save()`; `ascpipe checkpoint list DIR` lists checkpoints."),
+        "Pass `DIR/BASE-STEP` as returned by `save()`. `ascpipe checkpoint list DIR` lists checkpoints."),
     "E521": Explanation(
-        "The path of a checkpoint is refused: it has control characters or a scheme, or it is a link or a system "
+        "The path of a checkpoint is refused. It has control characters or a scheme, or it is a link or a system "
         "directory.", "Nothing was read or written.", "Use another path."),
     "E522": Explanation(
         "A checkpoint is damaged. The message names the file.", "Nothing was restored or changed.",
         "Restore another checkpoint, or a backup of this one."),
     "E523": Explanation(
-        "A checkpoint has no manifest of ascpipe, so it cannot be verified. This is so for checkpoints of Rec SDK.",
-        NOTHING, "If you trust it, set `allow_unverified=True` or ASCPIPE_ALLOW_UNVERIFIED=1."),
+        "A checkpoint has no manifest of ascpipe, so it cannot be verified. Checkpoints of Rec SDK have no manifest.",
+        NOTHING, "If you trust the checkpoint, set `allow_unverified=True` or ASCPIPE_ALLOW_UNVERIFIED=1."),
     "E524": Explanation(
-        "A checkpoint does not match the program: another dim or optimizer, or a missing table. The message names the "
-        "difference.", NOTHING,
+        "A checkpoint does not match the program. It has another dim or optimizer, or lacks a table. The message names "
+        "the difference.", NOTHING,
         "Restore another checkpoint, or run the program that saved this one. If the program adds a table, name it in "
         "`allow_missing` of `restore`. For an Estimator, use a new `model_dir` and `warm_start_from`, "
         "or list the tables that start empty in ASCPIPE_ALLOW_MISSING."),
     "E525": Explanation(
-        "A checkpoint was not removed: it is not one of ascpipe, deltas depend on it, or the file system refused.",
-        "It is unchanged, unless the message says otherwise.",
+        "A checkpoint was not removed. ascpipe did not write it, deltas depend on it, or the file system refused.",
+        "The checkpoint is unchanged, unless the message says otherwise.",
         "Remove the deltas first, or remove the files yourself."),
     "E526": Explanation(
         "A checkpoint has TensorFlow's variables but no tables.", NOTHING,
@@ -268,15 +278,15 @@ _OTHERS: Dict[str, Explanation] = {
         "An Estimator needs a new `model_dir`. To start with empty tables, name them in `allow_missing` of `restore`. "
         "To restore only variables, use a Saver with a `var_list`."),
     "E527": Explanation(
-        "There is not enough memory for a copy of a checkpoint beside the live tables.",
+        "There is not enough memory for a copy of a checkpoint in addition to the live tables.",
         NOTHING + " Training continues.", "Evaluate after training has ended, or on another machine."),
     "E528": Explanation(
-        "There is not enough memory to verify or read a checkpoint: the search for duplicates loads all keys of a "
+        "There is not enough memory to verify or read a checkpoint. The search for duplicates loads all keys of a "
         "table. The checkpoint may be intact.", NOTHING,
         "Raise the limit (cgroup or `ulimit -v`), or use a machine with more memory."),
     "E600": Explanation(
         "An argument or call is not supported yet.", "Nothing was ignored or changed.",
-        "The message names it and the alternative."),
+        "The message names the argument or call, and the alternative."),
 }
 
 EXPLANATIONS: Dict[str, Explanation] = dict(sorted({**_OTHERS, **USAGE}.items()))

@@ -21,29 +21,29 @@ UNTRAINED = "Nothing was trained."
 
 USAGE: Dict[str, Explanation] = {
     "E259": Explanation(
-        "A call of the program is wrong, in a way that has no code of its own.", NOTHING,
-        "The message says what was expected."),
+        "A call of the program is wrong, and the error has no other code.", NOTHING,
+        "The message describes the expected call."),
     "E260": Explanation(
         "An argument of a function has a value or type that is not allowed.", NOTHING,
         "The message names the function, the argument, its value and what is allowed."),
     "E261": Explanation(
         "A function was called with an argument that it does not have, or without a required argument.", NOTHING,
-        "The message names the argument, and the argument with the most similar name if there is one."),
+        "The message names the argument. It suggests an argument with a similar name if there is one."),
     "E262": Explanation(
         "`asc.init()` was not called before another function, or was called twice.", NOTHING,
         "Call `asc.init()` once, before the first table. To build the model again in the same process, as in a "
         "notebook, call `asc.reset()`, or build it in `with asc.pipeline()`."),
     "E263": Explanation(
-        "A function was called too early or too late. Tables, datasets and training lookups come before the start of "
-        "the pipeline; restoring, evicting and warm starts come after it; nothing can be added to a finalized graph.",
+        "A function was called too early or too late. Create tables, datasets and training lookups before the start "
+        "of the pipeline. Restore, evict and warm-start after it. Nothing can be added to a finalized graph.",
         "Nothing was changed, and a running session continues.",
         "Move the call as the message says. The order of calls is: `init`, `insert_function`, `create_table`, "
         "`sparse_lookup`, an optimizer, `start`, then a session (docs/tutorial/first_program.md)."),
     "E264": Explanation(
-        "The graph does not have what a function needs: a table, a lookup, a dataset that submits ids, or a global "
-        "step.", NOTHING,
-        "Create it in the same graph before the call. The message lists what the graph has. The usual causes are "
-        "another default graph and a misspelt table name."),
+        "The graph lacks an object that a function needs. Examples are a table, a lookup, a dataset that submits ids, "
+        "and a global step.", NOTHING,
+        "Create the object in the same graph before the call. The message lists the objects of the graph. The usual "
+        "causes are another default graph and a misspelt table name."),
     "E265": Explanation(
         "A FeatureSpec does not match the batches of its dataset, its table, or another FeatureSpec.", NOTHING,
         "The message describes the batch. Correct `index_key`, the dtype or shape of the ids, or the thresholds "
@@ -52,12 +52,12 @@ USAGE: Dict[str, Explanation] = {
         "A dataset or iterator cannot submit ids in the order of training. Examples are stages after "
         "`map(insert_function)` that reorder, drop or repeat batches, and two iterators of one insert function.",
         NOTHING,
-        "Make `map(insert_function)` the last stage before `prefetch`, without `num_parallel_calls`, and return all "
-        "that the insert function returns."),
+        "Make `map(insert_function)` the last stage before `prefetch`, without `num_parallel_calls`. Return the whole "
+        "result of the insert function."),
     "E267": Explanation(
         "A lookup does not match its table, its graph, or the other lookups of the table.",
         "Nothing was added to the graph.",
-        "The message says what was given and what is expected. Ids of a lookup are a FeatureSpec or a tensor, and are "
+        "The message has the actual and the expected value. Ids of a lookup are a FeatureSpec or a tensor, and are "
         "computed from the batch of one iterator."),
     "E268": Explanation(
         "A table cannot be created from these arguments, or differs from the table of that name in another graph.",
@@ -65,31 +65,32 @@ USAGE: Dict[str, Explanation] = {
         "The message names the argument or the difference. All graphs of a program use the same tables "
         "(docs/how-to/tables.md)."),
     "E269": Explanation(
-        "The initializer of a table cannot give the values of new rows: its shape is wrong, a value is not finite, or "
-        "a parameter is known only when the graph runs.", "The table was not created.",
+        "The initializer of a table cannot compute the values of new rows. Its shape is wrong, a value is not finite, "
+        "or a parameter is known only when the graph runs.", "The table was not created.",
         "Use an initializer with constant parameters whose values have the shape of a row."),
     "E270": Explanation(
         "An optimizer or its slot variables cannot train a table.", UNTRAINED,
-        "Use an optimizer of `asc.optimizers`, one for each table. The message names the variable or argument and the "
-        "alternative."),
+        "The message names the variable or argument, and the alternative. Use one optimizer for each table: an "
+        "optimizer of `asc.optimizers`, or an optimizer of TensorFlow that supports tables "
+        "(docs/how-to/tables_and_variables.md)."),
     "E271": Explanation(
         "The ops that compute ids cannot be moved into a dataset, so the ids are not known before their step.",
         "The graph was not changed.",
         "The message lists the ops. Compute ids from the batch of one iterator with stateless ops "
         "(docs/how-to/graph_modification.md)."),
     "E272": Explanation(
-        "A Saver, an export or a warm start has nothing to save or restore, or was called with what it does not "
-        "support.", "Nothing was saved or restored, and a running session continues.",
-        "The message says what is missing (docs/how-to/saving.md)."),
+        "A Saver, an export or a warm start has nothing to save or restore, or received an unsupported argument.",
+        "Nothing was saved or restored, and a running session continues.",
+        "The message names the cause (docs/how-to/saving.md)."),
     "E273": Explanation(
-        "A path was refused: its scheme is unknown, it is a symbolic link, it is in a directory of the system, or "
-        "there is no such file.", NOTHING, "Pass the path of a regular file or directory of your own."),
+        "A path was refused. Its scheme is unknown, it is a symbolic link, it is in a system directory, or there is "
+        "no such file.", NOTHING, "Pass the path of a regular file or directory that belongs to you."),
     "E274": Explanation(
         "An environment variable is missing or has a value that is not allowed.", NOTHING,
         "Set the variable as the message says. `ascpipe run` sets the variables of ranks."),
     "E275": Explanation(
         "A graph for serving uses tables in a way that a SavedModel does not support.", "Nothing was exported.",
-        "Call `asc.serving_tables()` in a graph without tables, and look up and export inside its block "
+        "Call `asc.serving_tables()` in a graph without tables. Look up rows and export inside the `with` block "
         "(docs/how-to/saved_models.md)."),
     "E276": Explanation(
         "This TensorFlow has no attribute that ascpipe has to replace, so tables would be left out of a save, a "
