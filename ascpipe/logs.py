@@ -1,4 +1,4 @@
-"""Log format of all processes: time, process role, level, text.  One line per event."""
+"""Log format of all processes: time, process role, level, text. One line per event."""
 import logging
 import sys
 from typing import IO, Optional
@@ -27,7 +27,7 @@ class _OneLine(logging.Formatter):
 
 
 def open_log(role: str, stream: Optional[IO[str]] = None) -> logging.Logger:
-    """Return the logger of this process, which writes to ``stream`` (stderr).  Call it once, in the process's main."""
+    """Return the logger of this process, which writes to ``stream`` (stderr). Call it once, in the process's main."""
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(_OneLine(FORMAT.format(role=role.replace("%", "%%")), "%Y-%m-%dT%H:%M:%S"))
     logger = logging.getLogger("ascpipe." + role)

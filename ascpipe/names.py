@@ -1,7 +1,7 @@
 """Creates and parses the paths of all files of a daemon: run directory, sockets, lock, logs.
 
 The run directory is ``$XDG_RUNTIME_DIR/ascpipe/<name>``, or ``/tmp/ascpipe-<uid>/<name>`` if there is no
-such directory.  It and its parent have mode 0700.
+such directory. It and its parent have mode 0700.
 """
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Measurements: `python -m bench --list`.  How to run and read them: docs/how-to/benchmarks.md."""
+"""Measurements: `python -m bench --list`. How to run and read them: docs/how-to/benchmarks.md."""
 import os
 
 from ascpipe.daemon import kernel_cache

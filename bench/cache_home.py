@@ -1,6 +1,6 @@
 """The second level of `python -m bench cache`: which rows at home leave for the disk; plain Python.
 
-There are home rows for some of the keys only, and the rest lies on disk.  A row on the device keeps its home row.  The
+There are home rows for some of the keys only, and the rest lies on disk. A row on the device keeps its home row. The
 rule (``rank``, ``replay``) is that of docs/internals/adr/0045-rows-on-disk.md. It takes the device as it is: what
 moves between device and home is known before. So do the others, LRU, LFU and Belady's optimum, which have it easier:
 they fetch a row in the moment in which its batch is planned, and what leaves the device may leave for the disk at

@@ -1,7 +1,7 @@
 """What other policies would miss on a trace of batches: plain Python, no kernel, nothing of the planner.
 
-A batch's distinct keys must all be on the device at once.  Those that are not there are its misses; when there is
-no room for them others leave, never the batch's own.  Every policy here gives a key a worth when it is used, and
+A batch's distinct keys must all be on the device at once. Those that are not there are its misses; when there is
+no room for them others leave, never the batch's own. Every policy here gives a key a worth when it is used, and
 the key of least worth leaves first:
 
 * LRU: the batch that used it last;

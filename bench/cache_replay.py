@@ -121,7 +121,7 @@ def memory_of_a_key() -> Dict[str, float]:
     """Bytes per key, beside the floats of its row, and bytes per slot of the device, by the arrays of a table.
 
     Of a key: its entry, the number that leads to its row of the view, and the index when it has just begun to grow,
-    which is its worst point.  Of a slot, with home rows: the slot's entry, in the truth and in the view, its bit among
+    which is its worst point. Of a slot, with home rows: the slot's entry, in the truth and in the view, its bit among
     the free ones, and the victim order.
     """
     index = KeyIndex(spread_of(workloads.HASH_SEED), 2 * GROWN_AT)

@@ -1,6 +1,6 @@
 """Times every case in the same way: contenders take turns, so that a noisy moment hits all of them.
 
-A case yields ``Contenders``: what one call of each does, in units of work, ours first.  The harness warms
+A case yields ``Contenders``: what one call of each does, in units of work, ours first. The harness warms
 each up, then calls them round robin, and compares within rounds.
 """
 import time

@@ -22,8 +22,8 @@ class ProgramError(RuntimeError):
 class Program:
     """A process that is told lines and answers with lines.
 
-    A context manager starts it and waits for its end; after an exception it kills it.  What it has printed on standard
-    error is printed when it has ended, or is part of the error.  Every method raises ``ProgramError``.
+    A context manager starts it and waits for its end; after an exception it kills it. What it has printed on standard
+    error is printed when it has ended, or is part of the error. Every method raises ``ProgramError``.
 
     Attributes:
         limit_s: what an answer, and the end, may take.

@@ -1,7 +1,7 @@
 """A training program of one rank or several, as users write them: a launcher runs `ranks_program.py SIDE PORT`.
 
-It trains the model of ``bench/train_sides.py``; each rank trains its part of every batch.  It trains a step and answers
-at the port of this machine; then it reads numbers of steps there, a line each, trains them, and answers each.  An
+It trains the model of ``bench/train_sides.py``; each rank trains its part of every batch. It trains a step and answers
+at the port of this machine; then it reads numbers of steps there, a line each, trains them, and answers each. An
 answer is a JSON line: the ``pid``, and since it began ``processor_s`` of this rank's processes, and of their TCP
 connections, which are ``connections``, the ``sent_bytes`` and how many ``packets`` had any.
 """

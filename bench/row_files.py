@@ -1,6 +1,6 @@
 """`python -m bench.row_files [--directory D] [--threads N] [--rows N]`: rows per second out of, and into, a row file.
 
-Batches of random rows are read one after the other, then written back into the emptiest blocks.  The file is opened
+Batches of random rows are read one after the other, then written back into the emptiest blocks. The file is opened
 past the page cache where the file system can; what lies below, such as the cache of a virtual machine's host, is not.
 """
 import argparse

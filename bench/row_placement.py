@@ -1,7 +1,7 @@
 """`python -m bench.row_placement`: bytes that rows on disk cost to write, by how full their file is; simulated.
 
-A quarter of the keys is in memory.  A batch fetches what is not, which frees slots on the disk, and as many rows, all
-of them changed, go back.  Nothing is read or written: blocks are counted.
+A quarter of the keys is in memory. A batch fetches what is not, which frees slots on the disk, and as many rows, all
+of them changed, go back. Nothing is read or written: blocks are counted.
 """
 import argparse
 from typing import List, NamedTuple, Optional

@@ -1,8 +1,8 @@
 """`python -m bench.row_stores [--directory D] [--rows N] [--memory BYTES]`: our row file, RocksDB, LMDB and memmap.
 
 Each store is a process of its own in a memory cgroup of its own that cannot hold the rows, so that none is a cache of
-the whole table.  Batches of random distinct rows are read, changed and written back.  RocksDB and LMDB need
-`pip install rocksdict lmdb==1.4.1`; what is not installed is left out.  Cgroups need root, and the memory controller of
+the whole table. Batches of random distinct rows are read, changed and written back. RocksDB and LMDB need
+`pip install rocksdict lmdb==1.4.1`; what is not installed is left out. Cgroups need root, and the memory controller of
 version 1.
 """
 import argparse

@@ -1,7 +1,7 @@
 """A disk that is as slow, or as faulty, as a test says: a file system in user space, over /dev/fuse and nothing else.
 
 It has one directory, and files in memory of a process of its own, which ends with the one that mounted it: while that
-one ends, the kernel asks for answers.  Only root may mount it, in a namespace of its own (``unshare -m``).
+one ends, the kernel asks for answers. Only root may mount it, in a namespace of its own (``unshare -m``).
 """
 import ctypes
 import errno

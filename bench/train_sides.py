@@ -1,7 +1,7 @@
 """One training step of the click model, three ways: our tables, plain variables, TensorFlow's hash tables.
 
 26 features from one table of 2,000,000 rows of 16 floats, 13 numbers, MLP 64-32-1, Adagrad, gradients gated, two
-threads, the same batches through tf.data.  The plain model is given row numbers and needs no hash table at all; the
+threads, the same batches through tf.data. The plain model is given row numbers and needs no hash table at all; the
 dynamic one keeps rows and accumulators as values of hash tables, as programs do whose keys are not known before.
 """
 import contextlib

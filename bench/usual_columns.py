@@ -1,7 +1,7 @@
 """A wide and deep model on TensorFlow's feature columns, as users write it: `python -m bench.usual_columns JSON`.
 
 It reads a file of tf.Examples, which ``write_examples`` makes before, and parses them batch by batch. JSON holds
-the fields of ``Setting``.  The sides differ in one call at the start of the program.  It answers as
+the fields of ``Setting``. The sides differ in one call at the start of the program. It answers as
 ``bench/usual_program.py`` does; seconds to the first step are counted from the call of ``train``.
 """
 import json

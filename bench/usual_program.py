@@ -1,8 +1,8 @@
 """A training program as users write it, one side in a process of its own: `python -m bench.usual_program JSON`.
 
-JSON holds the fields of ``usual_model.Setting``.  The program trains a step and answers; then it reads numbers of steps
-from standard input, a line each, trains them, and answers each.  An answer is what ``usual_sides.Side.counts`` has,
-since the first one.  It ends with the input.
+JSON holds the fields of ``usual_model.Setting``. The program trains a step and answers; then it reads numbers of steps
+from standard input, a line each, trains them, and answers each. An answer is what ``usual_sides.Side.counts`` has,
+since the first one. It ends with the input.
 """
 import json
 import sys

@@ -50,7 +50,7 @@ def scramble(numbers: np.ndarray) -> np.ndarray:
 class Zipf:
     """Ranks 0 to ``keys`` - 1, rank r drawn in proportion to (r + 1) ** -exponent.
 
-    Exponent 0 is uniform.  Needs 8 bytes per key.
+    Exponent 0 is uniform. Needs 8 bytes per key.
     """
 
     def __init__(self, keys: int, exponent: float, seed: int) -> None:

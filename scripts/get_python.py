@@ -1,6 +1,6 @@
 """Gets a CPython 3.7 into .python/ of this tree: ``make python``. Runs with any Python 3.6 or newer.
 
-It is a build of the project python-build-standalone, which has archives for CPython 3.7 in its releases.  The digest
+It is a build of the project python-build-standalone, which has archives for CPython 3.7 in its releases. The digest
 below is what was published of that archive; a file with another one is not unpacked.
 """
 import argparse

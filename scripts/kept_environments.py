@@ -31,7 +31,7 @@ def digest_of(python: str, *locks: Path) -> str:
 
 
 def find(digest: str) -> Optional[str]:
-    """The folder with the files of that environment; None if there is none, or one was changed.
+    """The folder with the files of that environment, or None if there is none, or one was changed.
 
     Raises:
         RunDirError: others could change it.

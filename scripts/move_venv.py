@@ -2,7 +2,7 @@
 
     .venv/bin/python scripts/move_venv.py OLD NEW     (paths of the environment)
 
-Packages are found beside the interpreter, wherever that is.  What has the path in its text are the scripts in bin/:
+Packages are found beside the interpreter, wherever that is. What has the path in its text are the scripts in bin/:
 ``activate``, and the first line of console scripts.
 """
 import os

@@ -98,7 +98,7 @@ def fraction(task: Task, ran_s: float, parts: Optional[Tuple[int, int]]) -> floa
 
 
 def remaining_of_parts_s(ran_s: float, parts: Optional[Tuple[int, int]]) -> float:
-    """Estimated seconds that a running task still takes, from the parts it has done so far; 0 if it has done none."""
+    """Return the estimated remaining seconds of a running task, or 0 if the task has not completed a part."""
     return ran_s * (parts[1] - parts[0]) / parts[0] if parts is not None and parts[0] else 0.0
 
 

@@ -1,6 +1,6 @@
 """Run clang-tidy on the C++ sources that do not include TensorFlow: ``python scripts/tidy.py``.
 
-The checks are listed in .clang-tidy.  Sources are examined in their units of compilation, because most of the time is
+The checks are listed in .clang-tidy. Sources are examined in their units of compilation, because most of the time is
 spent in the headers of the standard library.
 """
 import concurrent.futures

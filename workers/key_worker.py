@@ -67,7 +67,7 @@ class KeyStage:
                 self._listeners.ring()
 
     def pause_s(self) -> Optional[float]:
-        """Return the seconds that the worker may pause; None if this ring does not train.
+        """Return the seconds that the worker may pause, or None if this ring does not train.
 
         Ready frames are deduplicated (local ring) or untrained (any other ring). ``look_ahead`` frames do not count,
         because plans need them.

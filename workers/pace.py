@@ -19,7 +19,7 @@ def pause_of(interval_s: float, ahead: int) -> float:
         ahead: number of ready batches; 0 or less means none.
 
     Returns:
-        Half the time that the ready batches last, at most ``MOST_S``; 0 if that is shorter than two batches.
+        Half the time that the ready batches last, at most ``MOST_S``, or 0 if that is shorter than two batches.
     """
     pause_s = min(interval_s * ahead / 2, MOST_S)
     return pause_s if pause_s >= 2 * interval_s else 0.0
@@ -48,7 +48,9 @@ class Pace:
         self._trained = int(self._header[self._counter])
 
     def pause_s(self, ahead: int) -> Optional[float]:
-        """Return the seconds to pause while ``ahead`` batches are ready; None if none was taken since the last call."""
+        """Return the seconds to pause while ``ahead`` batches are ready, or None if no batch was taken since
+        the last call.
+        """
         trained = int(self._header[self._counter])
         taken = trained - self._trained
         if taken <= 0:

@@ -27,7 +27,7 @@ def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[
         spans: receives the spans.
         kind: "key" or "table".
         streams: streams of the worker; more may be appended later.
-        disk_tables: returns DISK_TABLE of a table; None if this worker does not serve it or it has no rows on disk.
+        disk_tables: returns DISK_TABLE of a table, or None if this worker does not serve it or it has no rows on disk.
     """
     watched: List[Progress] = []
     waits: List[RowWaits] = []

@@ -79,7 +79,7 @@ class Attachment:
         restart: whether an earlier worker with this number died.
         spin_us: maximum microseconds to spin before sleeping on a bell.
         hash_seed: 64-bit seed, equal in all workers of the daemon.
-        spans: path and capacity (``count``) of the span file; None if spans are not recorded.
+        spans: path and capacity (``count``) of the span file, or None if spans are not recorded.
         row_files: table number -> descriptor and directory of each row file; only for the disk worker.
     """
 
@@ -139,7 +139,7 @@ class Attachment:
             visit(number)
 
     def disk_table(self, worker: int, number: int) -> Any:
-        """Return DISK_TABLE of a table; None if another worker serves the table or it has no rows on disk."""
+        """Return DISK_TABLE of a table, or None if another worker serves the table or it has no rows on disk."""
         return self.tables[number].disk_table if self.workers[number] == worker else None
 
     def bell(self, index: int) -> Bell:

@@ -1,7 +1,7 @@
 """Keep the logs of private daemons whose session failed, because their run directories are removed.
 
 The last ``KEPT`` daemons have one directory each, below ``$XDG_STATE_HOME/ascpipe/log``, by default
-``~/.local/state/ascpipe/log``.  Only this user can access them (0700).
+``~/.local/state/ascpipe/log``. Only this user can access them (0700).
 """
 import os
 import re

@@ -1,13 +1,13 @@
 """Cache of compiled kernels: one directory for each version of their sources, with a seal of SHA-256 digests.
 
-numba checks only the time stamp of one source file, so it misses changes in files that it imports.  A directory's
+numba checks only the time stamp of one source file, so it misses changes in files that it imports. A directory's
 content is executed, so only this user and root may be able to change it or any parent directory.
 
-A full disk, a crash of the machine or a bad copy may leave damaged files.  ``SEAL`` lists the digests of intact files.
+A full disk, a crash of the machine or a bad copy may leave damaged files. ``SEAL`` lists the digests of intact files.
 A damaged file is recompiled and never executed; files that are not listed are new and left alone.
 
 ``warm_up`` builds a library of all kernels (``ascpipe.kernels.library``), which is loaded only if the seal lists it.
-numba's own files are used only if no library can be built.  An installed package has its own libraries.
+numba's own files are used only if no library can be built. An installed package has its own libraries.
 """
 import functools
 import hashlib
@@ -57,7 +57,7 @@ def other_folders(setting: str) -> List[str]:
 
 
 def prepare(setting: str) -> str:
-    """Return the directory for the current sources.  Create it if it is missing, and remove old directories.
+    """Return the directory for the current sources. Create it if it is missing, and remove old directories.
 
     It may not be writable, as in a container image built by root or on a read-only file system.
 
@@ -107,7 +107,7 @@ def clear(path: str) -> None:
 def library(folder: str, environment: Mapping[str, str]) -> str:
     """Return the path of the library that processes with ``environment`` load; empty if there is none.
 
-    A library of the installed package is trusted like its Python files.  A library in ``folder`` must be sealed.
+    A library of the installed package is trusted like its Python files. A library in ``folder`` must be sealed.
     """
     if not may_link(environment):
         return ""
@@ -167,7 +167,7 @@ def library_name() -> str:
 # ---- the seal
 
 def drop_damaged(folder: str) -> List[str]:
-    """Remove and return all files that differ from the seal.  An unreadable seal lists nothing."""
+    """Remove and return all files that differ from the seal. An unreadable seal lists nothing."""
     sealed = _read(folder)
     damaged = [name for name in _compiled(folder) if name in sealed and _digest(folder, name) != sealed[name]]
     for name in damaged:
@@ -179,7 +179,7 @@ def drop_damaged(folder: str) -> List[str]:
 
 
 def seal(folder: str) -> None:
-    """Record the digests of new files and drop those of removed files.  Idempotent."""
+    """Record the digests of new files and drop those of removed files. Idempotent."""
     sealed = _read(folder)
     listed = {name: sealed.get(name) or _digest(folder, name) for name in _compiled(folder)}
     if listed != sealed:

@@ -1,7 +1,7 @@
-"""State machine of a daemon: it maps ``events`` to actions.  It does no I/O and reads no clock.
+"""State machine of a daemon: it maps ``events`` to actions. It does no I/O and reads no clock.
 
 Workers killed by SIGKILL, which the OOM killer also uses, are replaced: the truth is in shared memory that the
-supervisor holds.  A worker that ends in any other way may have corrupted that memory, so the session fails.
+supervisor holds. A worker that ends in any other way may have corrupted that memory, so the session fails.
 """
 import signal
 from dataclasses import dataclass, field
@@ -82,7 +82,7 @@ class Lifecycle:
         return self._places[worker].restart_count
 
     def next_look(self) -> Optional[float]:
-        """Return the time at which the next ``Tick`` is due; None if no timer runs."""
+        """Return the time at which the next ``Tick`` is due, or None if no timer runs."""
         times = [place.start_at for place in self._places.values() if place.start_at is not None]
         if self._private and self.state == IDLE:
             times.append(self._born + PRIVATE_PATIENCE_S)

@@ -1,11 +1,11 @@
 """Lifelines: one unix stream socket per trainer, whose end of file means that the trainer is gone.
 
-A forked child of the trainer can keep the socket open, so a pidfd of the connecting process is also watched.  The
-trainer sends its token only after a greeting, which follows the opening of the pidfd.  So the pidfd belongs to the
+A forked child of the trainer can keep the socket open, so a pidfd of the connecting process is also watched. The
+trainer sends its token only after a greeting, which follows the opening of the pidfd. So the pidfd belongs to the
 sender of the token and not to a later process with the same PID.
 
-Nothing blocks on a peer.  The number of unregistered connections is limited, and each must register within
-``PATIENCE_S``.  If there are too many, the process with the most connections loses its oldest one.
+Nothing blocks on a peer. The number of unregistered connections is limited, and each must register within
+``PATIENCE_S``. If there are too many, the process with the most connections loses its oldest one.
 """
 import errno
 import os
@@ -31,9 +31,9 @@ class Lifeline:
     """One connection.
 
     Attributes:
-        pid: of the peer; 0 if it is in another PID namespace.
+        pid: of the peer, or 0 if it is in another PID namespace.
         token: token that the peer sent, or None.
-        pidfd: readable when the peer has exited; -1 if the kernel does not support it.
+        pidfd: readable when the peer has exited, or -1 if the kernel does not support it.
 
     Raises:
         PeerRefusedError: the peer has exited or cannot be watched; ``sock`` is still open.
@@ -60,7 +60,7 @@ class Lifeline:
         return [self.sock.fileno()] + ([self.pidfd] if self.pidfd >= 0 else [])
 
     def read(self) -> bool:
-        """Read the available part of the message with the token.  Return False if the peer is not a valid trainer."""
+        """Read the available part of the message with the token. Return False if the peer is not a valid trainer."""
         try:
             piece = self.sock.recv(_TOKEN_MESSAGE_BYTES, socket.MSG_DONTWAIT)  # the kernel closes any descriptors
             self._received += piece
@@ -83,7 +83,7 @@ class Lifeline:
         return True
 
     def close(self) -> None:
-        """Close the socket and the pidfd.  Idempotent."""
+        """Close the socket and the pidfd. Idempotent."""
         self.sock.close()
         if self.pidfd >= 0:
             os.close(self.pidfd)
@@ -109,7 +109,7 @@ class Lifelines:
         return [self._listener.fileno()] + [fd for line in self._waiting.values() for fd in line.fds()]
 
     def serve(self, ready: Sequence[int]) -> None:
-        """Accept connections, read tokens and drop late connections.  ``ready``: descriptors that poll returned."""
+        """Accept connections, read tokens and drop late connections. ``ready``: descriptors that poll returned."""
         now = time.monotonic()
         for fd, line in list(self._waiting.items()):
             if line.pidfd in ready or now - line.since > PATIENCE_S or (fd in ready and not line.read()):
@@ -118,7 +118,7 @@ class Lifelines:
             self._accept(now)
 
     def take(self, pid: int, token: bytes) -> Lifeline:
-        """Return the connection that sent ``token``.  The caller owns it from now on.
+        """Return the connection that sent ``token``. The caller owns it from now on.
 
         Raises:
             PeerRefusedError: no connection sent it, or another process did.
@@ -131,7 +131,7 @@ class Lifelines:
         raise PeerRefusedError("there is no lifeline with this token. Connect {} first".format(self._path))
 
     def close(self) -> None:
-        """Close all connections.  The socket file is removed with the run directory."""
+        """Close all connections. The socket file is removed with the run directory."""
         for fd in list(self._waiting):
             self._drop(fd)
         self._listener.close()

@@ -34,7 +34,7 @@ class Daemon:
     """A daemon that owns its run directory.
 
     Args:
-        private_to: PID of the process that started a private daemon, 0 for others.  A private daemon exits with its
+        private_to: PID of the process that started a private daemon, 0 for others. A private daemon exits with its
             trainer, or with this process if no trainer has registered.
         watch: checks for hangs and lost files.
         cache_dir: compiled kernels; cleared if a worker cannot read them.
@@ -78,7 +78,7 @@ class Daemon:
         self._lost = ""
 
     def serve(self, ready: Callable[[], None]) -> None:
-        """Run until the daemon must exit.  ``ready`` is called once, when requests are answered."""
+        """Run until the daemon must exit. ``ready`` is called once, when requests are answered."""
         self._catch_signals()
         self._handle(events.Tick())
         ready()

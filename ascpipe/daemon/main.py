@@ -1,4 +1,4 @@
-"""Run a daemon process.  ``ascpipe.daemon.start`` is the module that is executed; users call ``ascpipe start``.
+"""Run a daemon process. ``ascpipe.daemon.start`` is the module that is executed; users call ``ascpipe start``.
 
 Settings come from the environment and the file of $ASCPIPE_CONFIG.
 """
@@ -40,13 +40,13 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
     """Run the daemon ``name`` until it is stopped.
 
     Args:
-        private_to: PID of the process that starts a private daemon, 0 for others.  A private daemon exits with the
+        private_to: PID of the process that starts a private daemon, 0 for others. A private daemon exits with the
             trainer that registers, or with this process if none has registered.
         ready: called with the name when requests are answered.
         log_to_file: redirect stdout and stderr to the log in the run directory.
         commands: commands that execute workers.
         places: where memory limits are read.
-        template: forks the workers; killed with the daemon.  None: workers are executed.
+        template: forks the workers; killed with the daemon. None: workers are executed.
 
     Raises:
         AscpipeError: the daemon cannot start; everything is cleaned up.
@@ -105,7 +105,7 @@ def _verified_kernels(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def _seal(folder: str) -> None:
-    """Seal the kernels.  A full disk causes only a warning, because unsealed kernels remain usable."""
+    """Seal the kernels. A full disk causes only a warning, because unsealed kernels remain usable."""
     try:
         kernel_cache.seal(folder)
     except OSError as error:

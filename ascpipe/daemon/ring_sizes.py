@@ -1,6 +1,6 @@
 """Sizes of rings: fixed, or an initial size and a limit of growth.
 
-Rings have a fixed size if the user has set ``ring_bytes``.  Otherwise they begin small and grow when batches need
+Rings have a fixed size if the user has set ``ring_bytes``. Otherwise they begin small and grow when batches need
 memory (``tfops/src/core/ring_growth.h``).
 """
 from typing import NamedTuple
@@ -19,8 +19,8 @@ class RingSizes(NamedTuple):
     Attributes:
         first: memory allocated at the start.
         reserved: reserved address space.
-        ample: a ring grows up to this size for any batch, and beyond it only for a few large ones; 0 if fixed.
-        most: maximum size of all rings together; 0 if fixed.
+        ample: a ring grows up to this size for any batch, and beyond it only for a few large ones, or 0 if fixed.
+        most: maximum size of all rings together, or 0 if fixed.
         private: the daemon has the settings of the trainer's environment.
     """
 
@@ -31,7 +31,7 @@ class RingSizes(NamedTuple):
     private: bool
 
     def use_memfd(self, chosen: bool, places: memory.Places) -> bool:
-        """Return True if a ring needs a memfd.  ``chosen`` is the choice for its initial memory."""
+        """Return True if a ring needs a memfd. ``chosen`` is the choice for its initial memory."""
         return chosen or memory.needs_memfd(self.most, places)
 
 

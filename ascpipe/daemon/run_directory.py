@@ -42,7 +42,7 @@ class OwnedRunDir:
             self._take(name)
 
     def _take(self, name: str) -> None:
-        """Clean up the directory and write the owner file.  Release the lock on failure."""
+        """Clean up the directory and write the owner file. Release the lock on failure."""
         try:
             if lock.is_listening(self.run.lifeline):  # a running daemon whose lock file was removed
                 raise _already_runs(self.run)
@@ -101,7 +101,7 @@ class OwnedRunDir:
 
 
 def owner_of(run: RunDir) -> Dict[str, Any]:
-    """Return the content of the owner file: name, pid, uid, started.  Unreadable fields are question marks."""
+    """Return the content of the owner file: name, pid, uid, started. Unreadable fields are question marks."""
     unknown = {"pid": "?", "uid": "?", "started": "?"}
     try:
         with open(run.owner, encoding="utf-8") as file:
@@ -114,7 +114,7 @@ def owner_of(run: RunDir) -> Dict[str, Any]:
 def sweep_dead_runs(own_name: str) -> List[str]:
     """Remove sockets and owner files of this user's dead daemons, and the whole directory of private ones.
 
-    The logs of private daemons are kept as after a failed session: they were killed or failed to start.  Only files
+    The logs of private daemons are kept as after a failed session: they were killed or failed to start. Only files
     that a daemon creates are removed, only under the lock, and only from directories that other users cannot access.
     """
     swept = []
@@ -135,7 +135,7 @@ def sweep_dead_runs(own_name: str) -> List[str]:
 
 
 def remove_dead_runs(*, dry_run: bool) -> List[str]:
-    """Remove the run directories of dead daemons and return their paths.  ``dry_run`` removes nothing.
+    """Remove the run directories of dead daemons and return their paths. ``dry_run`` removes nothing.
 
     The logs of named daemons are removed; the logs of private ones are kept elsewhere.
     """
@@ -162,7 +162,7 @@ def remove_dead_runs(*, dry_run: bool) -> List[str]:
 
 
 def dead_runs() -> List[RunDir]:
-    """Return the run directories in which dead daemons left more than logs.  Their parent must exist."""
+    """Return the run directories in which dead daemons left more than logs. Their parent must exist."""
     return [run for run in map(RunDir, sorted(os.listdir(names.base_dir()))) if _is_dead(run)]
 
 
@@ -183,7 +183,7 @@ def _remove_files(run: RunDir, *, keep_log: bool) -> None:
 
 
 def _is_dead(run: RunDir) -> bool:
-    """Return True if no process holds the lock of this run directory.  Only private ones may lack a lock file."""
+    """Return True if no process holds the lock of this run directory. Only private ones may lack a lock file."""
     try:
         names.check_private_dir(run.path)
         if not (names.is_private_name(run.name) and not os.path.lexists(run.lock)
@@ -228,7 +228,7 @@ def _sweep_shm() -> List[str]:
 
 
 def _remove_stale_socket(path: str, swept: List[str]) -> None:
-    """Remove a stale socket, only under the lock.  Refuse a file that is not a socket of this user."""
+    """Remove a stale socket, only under the lock. Refuse a file that is not a socket of this user."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:

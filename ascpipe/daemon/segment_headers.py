@@ -24,7 +24,7 @@ class Segment(NamedTuple):
         return self.array[offset:offset + count * struct.itemsize].view(struct)
 
 
-#: Entries for keys in the window without a row.  Unused entries take no memory.
+#: Entries for keys in the window without a row. Unused entries take no memory.
 _WINDOW_ENTRIES = 1 << 22
 #: Keys that admission counts, per row of the table.
 _COUNTED_PER_ROW = 8

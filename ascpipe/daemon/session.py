@@ -146,7 +146,7 @@ class Session:
         return {}
 
     def _send_segments(self, trainer: Lifeline, fds: List[int], take_back: Callable[[], None]) -> None:
-        """Send segments to the trainer.  Call ``take_back`` if that fails."""
+        """Send segments to the trainer. Call ``take_back`` if that fails."""
         try:
             fdsocket.send(trainer.sock, {"verb": "segments"}, fds)
         except (errors.MessageError, OSError):

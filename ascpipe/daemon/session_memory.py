@@ -169,7 +169,7 @@ class SessionMemory:
         return told, [file.fd for _, file in files]
 
     def _make_row_files(self, table: messages.Table, tables: Sequence[messages.Table]) -> None:
-        """Create the row files of a table.  Of two ``tables`` with the same number, the later one counts.
+        """Create the row files of a table. Of two ``tables`` with the same number, the later one counts.
 
         Raises:
             RowFileError: a file cannot be created in a directory, or its disk has too little room.
@@ -206,7 +206,7 @@ class SessionMemory:
         self._bell(bell_index)["pid"] = pid
 
     def fail(self, error: AscpipeError, logs: str) -> None:
-        """Store that the session has failed, and ring all bells.  The first failure is kept.
+        """Store that the session has failed, and ring all bells. The first failure is kept.
 
         ``logs`` is the directory of the logs, appended to the text unless it is empty.
         """
@@ -221,7 +221,7 @@ class SessionMemory:
         self.ring_all()
 
     def clear_claims(self, generation: int) -> None:
-        """Release the unfinished frames of a key worker.  Call it only after the worker was reaped."""
+        """Release the unfinished frames of a key worker. Call it only after the worker was reaped."""
         for _, frames, place in self._claimed(generation):
             frames["claim"][place] = 0
         self.ring_all()  # the worker may have published something without ringing
@@ -255,7 +255,7 @@ class SessionMemory:
             bell.ring_plain(self.session.array, index)
 
     def close(self) -> None:
-        """Unmap and close all segments.  The kernel frees them when the last process has done so.  Idempotent."""
+        """Unmap and close all segments. The kernel frees them when the last process has done so. Idempotent."""
         for number in list(self._row_files):
             self._close_row_files(number)
         fds = [made.fd for made in self._segments]

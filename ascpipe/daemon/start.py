@@ -1,4 +1,4 @@
-"""Entry point of a daemon process.  It starts the template first, which loads while the daemon's modules load.
+"""Entry point of a daemon process. It starts the template first, which loads while the daemon's modules load.
 
     python -m ascpipe.daemon.start --name NAME [--private-to PID] [--ready-fd FD]
 

@@ -59,7 +59,7 @@ class Supervisor:
         environment: their environment.
         commands: commands that execute workers, by kind; ``--channel --index --generation --title`` are appended.
         processors: processors that workers are bound to.
-        template: forks the workers when it has loaded; restarted if it exits, killed by ``close``.  None: workers are
+        template: forks the workers when it has loaded; restarted if it exits, killed by ``close``. None: workers are
             executed.
     """
 
@@ -79,9 +79,9 @@ class Supervisor:
             self._load(template)
 
     def start(self, worker: Worker, generation: int) -> None:
-        """Start a worker in its own session and process group, with its own log.  It is killed when this process dies.
+        """Start a worker in its own session and process group, with its own log. It is killed when this process dies.
 
-        If the first template is loading, the worker starts after that, and ``read`` returns it.  Messages sent earlier
+        If the first template is loading, the worker starts after that, and ``read`` returns it. Messages sent earlier
         wait in its channel.
         """
         ours, theirs = socket.socketpair()
@@ -103,7 +103,7 @@ class Supervisor:
         return GONE if self._template is None else self._template.state
 
     def renew_template(self, now: float) -> bool:
-        """Restart the template if it has exited, at most every ``_RENEWAL_S``.  Return True if it was restarted."""
+        """Restart the template if it has exited, at most every ``_RENEWAL_S``. Return True if it was restarted."""
         if self._template is None or self._template.state != GONE or now < self._renewal_at:
             return False
         self._renewal_at = now + _RENEWAL_S
@@ -115,7 +115,7 @@ class Supervisor:
         return True
 
     def _load(self, template: Template) -> None:
-        """Let the template load the kernels.  If that fails, it ends and workers are executed."""
+        """Let the template load the kernels. If that fails, it ends and workers are executed."""
         syscalls.adopt_orphans()
         try:
             log = self._open_log("template-0")
@@ -157,14 +157,14 @@ class Supervisor:
         return child
 
     def _open_log(self, name: str) -> int:
-        """Open the log of a worker.  Return a copy of this process's stderr if that fails, as in a full directory."""
+        """Open the log of a worker. Return a copy of this process's stderr if that fails, as in a full directory."""
         try:
             return os.open(self._run.worker_log(name), _LOG_FLAGS, 0o600)
         except OSError:
             return os.dup(2)
 
     def attach(self, worker: Worker, body: Dict[str, Any], fds: Sequence[int]) -> None:
-        """Send the segments to a worker.  A worker that is dead or does not read is reported by ``reap``."""
+        """Send the segments to a worker. A worker that is dead or does not read is reported by ``reap``."""
         try:
             fdsocket.send(self._processes[worker].channel, body, fds)
         except MessageTimeoutError:  # its successor gets the message
@@ -195,7 +195,7 @@ class Supervisor:
         return [*said, *(self._template.fds() if self._template is not None else ())]
 
     def read(self) -> List[Worker]:
-        """Read the messages of the workers.  Return the workers whose process was started by this call."""
+        """Read the messages of the workers. Return the workers whose process was started by this call."""
         begun = []
         if self._template is not None:
             self._template.look()

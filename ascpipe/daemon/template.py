@@ -1,6 +1,6 @@
 """The supervisor's handle of the template, the process that workers are forked from (``ascpipe.workers.template``).
 
-Forking saves the time in which a worker loads its code.  The template is optional: without it, workers are executed.
+Forking saves the time in which a worker loads its code. The template is optional: without it, workers are executed.
 A daemon starts it before it loads its own modules (``ascpipe.daemon.start``), because a trainer that waits for the
 daemon also waits for the workers.
 """
@@ -84,7 +84,7 @@ class Template:
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Start another process; call ``load`` next.  Raises ``OSError``."""
+        """Start another process; call ``load`` next. Raises ``OSError``."""
         self._process, self._channel = self._begin()
         self.state = LOADING
         self.begun += 1
@@ -122,7 +122,7 @@ class Template:
     def fork(self, body: Dict[str, Any], fds: Tuple[int, int]) -> Optional[Adopted]:
         """Fork a worker, which becomes a child of this process.
 
-        Return None if the template has exited or does not reply.  In the second case it is killed.
+        Return None if the template has exited or does not reply. In the second case it is killed.
 
         Args:
             body: kind, index, generation, title, oom_score_adj, processor.
@@ -138,7 +138,7 @@ class Template:
         return worker
 
     def end(self) -> None:
-        """Kill and reap the template and incomplete forks.  Workers continue to run."""
+        """Kill and reap the template and incomplete forks. Workers continue to run."""
         if self.state != GONE:
             self.state = GONE
             kill(self._process)
@@ -160,7 +160,7 @@ class Template:
 
 @contextlib.contextmanager
 def running_template(environment: Mapping[str, str]) -> Iterator[Optional[Template]]:
-    """Yield a template that is killed at the end of the block; None if no process or file is available."""
+    """Yield a template that is killed at the end of the block, or None if no process or file is available."""
     def begin() -> _Begun:
         return _start(environment)
 
@@ -176,7 +176,7 @@ def running_template(environment: Mapping[str, str]) -> Iterator[Optional[Templa
 
 
 def _start(environment: Mapping[str, str]) -> _Begun:
-    """Start the process; it writes to our stderr until ``load``.  Raises ``OSError``."""
+    """Start the process; it writes to our stderr until ``load``. Raises ``OSError``."""
     ours, theirs = socket.socketpair()
     try:
         with theirs:

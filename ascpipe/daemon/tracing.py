@@ -1,6 +1,6 @@
 """Recording of spans for ``ascpipe timeline``.
 
-Workers are notified when recording starts and stops, so it costs nothing while it is off.  A trainer with several ranks
+Workers are notified when recording starts and stops, so it costs nothing while it is off. A trainer with several ranks
 always records its exchanges, in a file that it receives with its segments.
 """
 import contextlib
@@ -22,7 +22,7 @@ _EXCHANGES = 20_000  # spans of exchanges, unless the setting has another number
 
 
 class Tracing:
-    """Decides what is recorded.  Recording starts at once if the setting ``timeline_spans`` is not 0."""
+    """Decides what is recorded. Recording starts at once if the setting ``timeline_spans`` is not 0."""
 
     def __init__(self, run: RunDir, settings: Settings) -> None:
         self._run = run
@@ -47,7 +47,7 @@ class Tracing:
         self._until_ns = 0
 
     def stop(self) -> None:
-        """Stop recording.  Recorded spans are kept until the next start or the end of the daemon.
+        """Stop recording. Recorded spans are kept until the next start or the end of the daemon.
 
         Raises:
             WrongStateError: nothing is recorded.
@@ -60,7 +60,7 @@ class Tracing:
     def told(self) -> Dict[str, Any]:
         """Return the state of recording for ``status``.
 
-        ``spans`` is the number kept per worker, 0 = off.  ``since_ns`` and ``until_ns`` are the period of the last
+        ``spans`` is the number kept per worker, 0 = off. ``since_ns`` and ``until_ns`` are the period of the last
         recording, 0 = never, or not yet.
         """
         return {"spans": self._spans, "since_ns": self._since_ns, "until_ns": self._until_ns}

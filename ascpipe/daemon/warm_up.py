@@ -36,7 +36,7 @@ class Warm(NamedTuple):
 
 
 def warm_up(cache_dir: str) -> Warm:
-    """Compile missing or damaged kernels, and seal them.  ``cache_dir`` is the setting of this name.
+    """Compile missing or damaged kernels, and seal them. ``cache_dir`` is the setting of this name.
 
     Raises:
         RunDirError: other users could change the directory, or it is not writable.
@@ -63,7 +63,7 @@ def warm_up(cache_dir: str) -> Warm:
 
 
 def _link(folder: str, environment: Mapping[str, str]) -> str:
-    """Build the library.  Return the reason if that fails."""
+    """Build the library. Return the reason if that fails."""
     if not kernel_cache.may_link(environment):
         return "kernels with bounds checks, or without compilation, are requested"
     code, reason = _run((*_LINKING, folder, kernel_cache.level()), folder)
@@ -71,7 +71,7 @@ def _link(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def _compile_by_numba(folder: str) -> int:
-    """Compile numba's files.  Return the number of broken unsealed files that were removed first."""
+    """Compile numba's files. Return the number of broken unsealed files that were removed first."""
     removed = 0
     code, reason = _run(_LOADING, folder)
     if ended_by_broken_kernels(code):

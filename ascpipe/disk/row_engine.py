@@ -92,7 +92,7 @@ class Rows(NamedTuple):
         addresses: uint64[n]; source or destination of each row.
         alone: uint8[n]; for writes, 1 if no other row of the block is in use. None if no row is alone.
         requests: uint64[n]; address of the REQUEST that each row completes. None if there are none.
-        bell: address of the BELL that is rung when rows have completed; 0 if there is none.
+        bell: address of the BELL that is rung when rows have completed, or 0 if there is none.
     """
 
     slots: np.ndarray

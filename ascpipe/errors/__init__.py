@@ -77,7 +77,7 @@ failed, or ranks executed different steps), E320 (a table is full), E321 (out of
 duplicate or too late), E323 (a batch is too large), E324 (bags of ids do not match their weights), E421 (rows on disk
 cannot be read or written); see ``ascpipe/layout/codes.py``.
 
-Codes and attributes are stable; texts may change.  An error that was received as a message (``received``) has its
+Codes and attributes are stable; texts may change. An error that was received as a message (``received``) has its
 class, code and text, and ``None`` for the other attributes.
 """
 from typing import Dict, Iterator, Type

@@ -15,7 +15,7 @@ MODULE = "ascpipe_kernels"
 
 @functools.lru_cache(maxsize=None)
 def opened() -> Optional[Mapping[str, Callable[..., Any]]]:
-    """Return the functions of the library by ``name_of``; None if there is no library, or if it was removed.
+    """Return the functions of the library by ``name_of``, or None if there is no library, or if it was removed.
 
     Raises:
         ImportError: the library cannot be loaded.

@@ -30,7 +30,7 @@ _NO_HOME = -1
 
 @inner("int64(Planner)")
 def take_home(planner):
-    """Take a home row that has memory: the one freed last, or a new one; -1 if there is none."""
+    """Take a home row that has memory: the one freed last, or a new one, or -1 if there is none."""
     if planner["free_homes"] > 0:
         planner["free_homes"] -= 1
         return np.int64(free_homes_of(planner)[planner["free_homes"]])

@@ -17,7 +17,7 @@ def text(daemon: str, status: Optional[Status]) -> bytes:
 
     Args:
         daemon: name of the daemon.
-        status: its answer; None if it did not answer.
+        status: its answer, or None if it did not answer.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Answer(daemon, status))

@@ -62,7 +62,7 @@ class Scrapes:
             (fd, select.POLLIN if peer.answer is None else select.POLLOUT) for fd, peer in self._peers.items()]
 
     def wait_s(self) -> Optional[float]:
-        """Return the seconds until a connection times out; None if there is no connection."""
+        """Return the seconds until a connection times out, or None if there is no connection."""
         return None if not self._peers else max(
             0.0, min(peer.came for peer in self._peers.values()) + PATIENCE_S - self._clock())
 

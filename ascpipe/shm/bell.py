@@ -1,16 +1,16 @@
 """Bells: a thread sleeps until another process publishes something and wakes it.
 
-A bell belongs to one waiting thread, its owner.  A publisher rings the bell of each thread that may wait for the
-change, *after* publishing with a full fence (``exchange``, ``compare_exchange``).  The owner sets `waiting` with a full
-fence before its last check.  So either the publisher sees `waiting`, or the owner sees the change (label ``bell``).
+A bell belongs to one waiting thread, its owner. A publisher rings the bell of each thread that may wait for the
+change, *after* publishing with a full fence (``exchange``, ``compare_exchange``). The owner sets `waiting` with a full
+fence before its last check. So either the publisher sees `waiting`, or the owner sees the change (label ``bell``).
 The futex is a separate word, incremented before the wake: a ring between the last check and the sleep ends the sleep.
 
-An owner that is far enough ahead of the trainer *pauses*: it sleeps briefly to let work accumulate.  A process that
+An owner that is far enough ahead of the trainer *pauses*: it sleeps briefly to let work accumulate. A process that
 publishes work does not wake a pausing owner (``ring_unless_pausing``); a process that waits for it does (``ring``).
 
-Sleeping and waking take longer than many waits.  So the owner spins before it sleeps, for up to twice the time of the
-last wait, and not at all after a long wait.  Threads thus stay awake while batches arrive in quick succession, and
-sleep during a training step.  A spinning owner yields between checks, so that it does not slow down busy threads.
+Sleeping and waking take longer than many waits. So the owner spins before it sleeps, for up to twice the time of the
+last wait, and not at all after a long wait. Threads thus stay awake while batches arrive in quick succession, and
+sleep during a training step. A spinning owner yields between checks, so that it does not slow down busy threads.
 
 The C++ twin is ``tfops/src/core/bell.h``.
 """
@@ -71,7 +71,7 @@ class Bell:
         self._spin_ns = self._most_spin_ns = spin_us * 1000
 
     def ring(self) -> None:
-        """Wake the owner if it sleeps or pauses.  Publish the change first, with a full fence."""
+        """Wake the owner if it sleeps or pauses. Publish the change first, with a full fence."""
         if self._atomics.load_acquire_u32(self._words, _WAITING) != bells.AWAKE:  # SYNC bell: load
             self._wake()
 
@@ -94,7 +94,7 @@ class Bell:
              longest_slice_s: float = SLICE_S) -> bool:
         """Block until ``ready()`` or ``stop()`` returns True, or the time is over.
 
-        Both functions are called often and must be fast.  ``stop`` is called between sleeps.  The first sleep lasts
+        Both functions are called often and must be fast. ``stop`` is called between sleeps. The first sleep lasts
         ``SLICE_S``; each further one is twice as long, up to ``longest_slice_s``.
 
         Returns:

@@ -1,6 +1,6 @@
 """File in which a trainer with several ranks records its exchanges with other ranks.
 
-The daemon creates and removes the file; the trainer writes the spans (``tfops/src/peers/span_ring.cc``).  Times use the
+The daemon creates and removes the file; the trainer writes the spans (``tfops/src/peers/span_ring.cc``). Times use the
 clock of TensorFlow's traces: nanoseconds since 1970.
 """
 import os
@@ -23,7 +23,7 @@ class ExchangeSpan(NamedTuple):
         stream, ticket: stream of the batch, and its number in the iterator; 0 without a batch.
         bytes_sent, bytes_received: to and from other ranks.
         waited_us: part of the duration until the last rank joined, in microseconds.
-        last: that rank; None if unknown, as in the first exchange and while a rank is idle.
+        last: that rank, or None if unknown, as in the first exchange and while a rank is idle.
     """
 
     start_ns: int
@@ -72,7 +72,7 @@ def create(path: str, capacity: int, pid: int) -> Tuple[int, int]:
 
 
 def read(path: str) -> Optional[RecordedExchanges]:
-    """Read the exchanges while the trainer records them.  Return None if it has not started.
+    """Read the exchanges while the trainer records them. Return None if it has not started.
 
     Raises:
         FileNotFoundError

@@ -1,7 +1,7 @@
 """Parts of a segment that grow: the segment has its full size from the start, and memory is allocated in steps.
 
-A growing table thus needs no new mapping, address or descriptor.  The process that needs memory allocates a quarter of
-the present size, then stores the new size in the table's header.  If it dies in between, its successor repeats the
+A growing table thus needs no new mapping, address or descriptor. The process that needs memory allocates a quarter of
+the present size, then stores the new size in the table's header. If it dies in between, its successor repeats the
 allocation, which is idempotent.
 """
 import os
@@ -29,7 +29,7 @@ class GrowingPart:
     """A part of a segment that grows.
 
     Args:
-        fd: descriptor of the segment, kept by the caller; -1 if all of the segment has memory.
+        fd: descriptor of the segment, kept by the caller, or -1 if all of the segment has memory.
         offset: start of the part in bytes, a multiple of the page size.
         item_bytes: bytes per item.
         limit: maximum number of items.

@@ -51,7 +51,7 @@ def preflight(need_bytes: int, what: str, places: Places = Places()) -> bool:  #
     """Choose the kind of memory for segments of ``need_bytes`` in total.
 
     Returns:
-        True: memfds, because /dev/shm is too small.  False: POSIX shared memory.
+        True: memfds, because /dev/shm is too small. False: POSIX shared memory.
 
     Raises:
         OutOfSharedMemoryError: neither kind has that much memory.
@@ -135,7 +135,7 @@ def group_rooms(places: Places) -> List[Optional[Room]]:
 
 
 def oom_kills(places: Places = Places()) -> Optional[int]:  # noqa: B008  (immutable)
-    """Return how many processes of our control group were killed for lack of memory; None if that is unknown."""
+    """Return how many processes of our control group were killed for lack of memory, or None if that is unknown."""
     told = None
     for unified, directories in _groups(places):
         counters = "memory.events" if unified else "memory.oom_control"

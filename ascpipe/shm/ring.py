@@ -1,6 +1,6 @@
 """Numpy views of ring segments and table segments, for the workers.
 
-A ring is a byte arena with up to ``MAX_FRAMES`` frames, numbered without gaps.  The trainer's pump fills it; key and
+A ring is a byte arena with up to ``MAX_FRAMES`` frames, numbered without gaps. The trainer's pump fills it; key and
 table workers process the frames in place.
 """
 from typing import Any, List, NamedTuple, Sequence
@@ -139,7 +139,7 @@ class RingView:
         atomics.exchange_u32(self._words[column], number % structs.MAX_FRAMES, word)
 
     def replace_word(self, number: int, column: int, expected: int, word: int) -> bool:
-        """Replace the word of a frame for a table if it equals ``expected``.  Return True if it did."""
+        """Replace the word of a frame for a table if it equals ``expected``. Return True if it did."""
         return bool(atomics.compare_exchange_u32(self._words[column], number % structs.MAX_FRAMES, expected, word))
 
     def finished(self, column: int) -> int:
@@ -147,7 +147,7 @@ class RingView:
         return int(atomics.load_acquire_i64(self._finished, column))
 
     def store_finished(self, column: int, ticket: int) -> None:
-        """Store the last ticket that a table has finished.  Call this before storing the frame's word."""
+        """Store the last ticket that a table has finished. Call this before storing the frame's word."""
         atomics.store_release_i64(self._finished, column, ticket)
 
 
@@ -159,20 +159,20 @@ class TableInRing(NamedTuple):
 
 
 class TableView:
-    """A mapped table segment.  Arrays for rows on disk exist only if rows go to disk.
+    """A mapped table segment. Arrays for rows on disk exist only if rows go to disk.
 
     Args:
         memory: uint8[bytes of the segment], writable.
-        fd: descriptor of the segment; -1 if all of it has memory.
+        fd: descriptor of the segment, or -1 if all of it has memory.
         name: name of the table.
         directories: directories of its row files.
 
     Attributes:
         header: the TABLE fields, readable and writable by name.
         header_at: address of the header.
-        disk_table: the DISK_TABLE fields, readable and writable by name; None if no rows go to disk.
+        disk_table: the DISK_TABLE fields, readable and writable by name, or None if no rows go to disk.
         asks: int32[asks room].
-        requests: REQUEST[home capacity], of which ``header["homes_ready"]`` have memory; None if no rows go to disk.
+        requests: REQUEST[home capacity], of which ``header["homes_ready"]`` have memory, or None if no rows go to disk.
         reads: REQUEST[DISK_READERS, DISK_READS].
         read_rows: float32[DISK_READERS, DISK_READS, row floats].
         entries: ENTRY[capacity], of which ``header["entries_ready"]`` have memory.
@@ -235,11 +235,11 @@ class TableView:
         return int(atomics.load_acquire_i64(self._reads_asked, reader))
 
     def ready_entries(self, count: int) -> bool:
-        """Allocate memory for ``count`` entries.  Return False if out of memory."""
+        """Allocate memory for ``count`` entries. Return False if out of memory."""
         return self._ready(self._growing_entries, "entries_ready", count)
 
     def ready_homes(self, count: int) -> bool:
-        """Allocate memory for ``count`` home rows and their requests.  Return False if out of memory."""
+        """Allocate memory for ``count`` home rows and their requests. Return False if out of memory."""
         if self.disk_table is None:
             return self._ready(self._growing_homes, "homes_ready", count)
         before = int(self.header["homes_ready"])
@@ -249,7 +249,7 @@ class TableView:
         return ready >= count
 
     def ready_log(self, count: int) -> bool:
-        """Allocate memory for ``count`` images in the log.  Return False if out of memory."""
+        """Allocate memory for ``count`` images in the log. Return False if out of memory."""
         return self._ready(self._growing_log, "snapshot_log_ready", count)
 
     def _ready(self, part: GrowingPart, field: str, count: int) -> bool:

@@ -1,9 +1,9 @@
 """Create, validate and map segments of shared memory.
 
-The supervisor creates a segment, unlinks it at once, and passes its descriptor to the other processes.  The kernel
+The supervisor creates a segment, unlinks it at once, and passes its descriptor to the other processes. The kernel
 frees it when the last process that uses it exits.
 
-All pages are allocated at creation, except growing parts (``growing_part``).  So a lack of memory raises an error with
+All pages are allocated at creation, except growing parts (``growing_part``). So a lack of memory raises an error with
 numbers, in ``create`` or earlier in ``memory.preflight``, and never causes a SIGBUS later.
 """
 import contextlib
@@ -56,7 +56,7 @@ def create(size: int, what: str, *, use_memfd: bool, present: Optional[int] = No
 
 
 def fill(fd: int, offset: int, size: int, what: str) -> None:
-    """Allocate memory for a part of a segment.  Pages that already have memory keep their content.
+    """Allocate memory for a part of a segment. Pages that already have memory keep their content.
 
     Raises:
         OutOfSharedMemoryError
@@ -82,7 +82,7 @@ def _open_unlinked() -> int:
 
 
 def sweep(shm_dir: str = SHM_DIR) -> List[str]:
-    """Unlink segments of this user whose creator died before unlinking them.  Return their names.
+    """Unlink segments of this user whose creator died before unlinking them. Return their names.
 
     Unlinking a segment that is just being created is harmless, because its name is not used again.
     """
@@ -100,7 +100,7 @@ def sweep(shm_dir: str = SHM_DIR) -> List[str]:
 def map(fd: int, size: int) -> "np.ndarray[Any, Any]":  # noqa: A001  (read as segment.map)
     """Map a received segment as uint8[size]: shared, writable, not copied into forked children.
 
-    The memory is unmapped when the array and all its views are deleted.  The caller keeps ``fd``.
+    The memory is unmapped when the array and all its views are deleted. The caller keeps ``fd``.
 
     Raises:
         SegmentError: ``check`` refused the descriptor.

@@ -1,7 +1,7 @@
 """Ring of spans: the work of one worker, in a file that the worker maps and other processes read.
 
-A span is written before the count that includes it, so readers never see an incomplete span.  A reader skips spans that
-are overwritten during the read.  Times use the clock of TensorFlow's traces: nanoseconds since 1970.
+A span is written before the count that includes it, so readers never see an incomplete span. A reader skips spans that
+are overwritten during the read. Times use the clock of TensorFlow's traces: nanoseconds since 1970.
 """
 import io
 import mmap
@@ -38,7 +38,7 @@ class Span(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """The spans of the worker with this kind and number, oldest first.  ``pid`` is its last process."""
+    """The spans of the worker with this kind and number, oldest first. ``pid`` is its last process."""
 
     kind: str
     number: int
@@ -74,7 +74,7 @@ class SpanRing:
         self._header["magic"] = MAGIC
 
     def add(self, start_ns: int, duration_ns: int, stream: int, last: Sequence[int], batches: Sequence[int]) -> None:
-        """Append a span.  ``last`` and ``batches`` have one item per stage of the worker, as in ``Span.done``."""
+        """Append a span. ``last`` and ``batches`` have one item per stage of the worker, as in ``Span.done``."""
         count = int(self._header["count"])
         span = self._spans[count % len(self._spans)]
         span["start_ns"] = start_ns
@@ -113,7 +113,7 @@ def last_spans(path: str, header_type: np.dtype, span_type: np.dtype, **ours: in
     """
     with io.FileIO(path) as file:
         # The order of the three system calls matters: spans below the first count are complete, and spans overwritten
-        # according to the second count are skipped.  SYNC exchange-spans: load
+        # according to the second count are skipped. SYNC exchange-spans: load
         head = file.read(header_type.itemsize)
         data = file.readall()
         file.seek(header_type.fields["count"][1])

@@ -1,6 +1,6 @@
 """System calls that Python 3.7 lacks or wraps differently: futex, memfd, pidfd, prctl, mmap, madvise, renameat2.
 
-The numbers are for x86_64 and aarch64.  Arguments are plain integers; failures raise ``OSError``.  ctypes releases the
+The numbers are for x86_64 and aarch64. Arguments are plain integers; failures raise ``OSError``.  ctypes releases the
 interpreter lock during a call, so a sleeping futex does not block other threads.
 """
 import ctypes
@@ -114,7 +114,7 @@ def add_seals(fd: int) -> None:
 
 
 def seals_of(fd: int) -> int:
-    """Return the seals of a memory file; -1 if ``fd`` is another kind of file."""
+    """Return the seals of a memory file, or -1 if ``fd`` is another kind of file."""
     try:
         return fcntl.fcntl(fd, _F_GET_SEALS)
     except OSError as error:
@@ -152,7 +152,7 @@ def map_shared(fd: int, size: int) -> int:
 
 
 def unmap(address: int, size: int) -> None:
-    """Unmap memory (munmap).  The address must not be used afterwards."""
+    """Unmap memory (munmap). The address must not be used afterwards."""
     _checked(_libc.munmap(address, size), "munmap")
 
 

@@ -1,10 +1,10 @@
 """Read the state of a table's keys while its worker changes them, without disturbing the worker.
 
-The reader uses system calls and never maps the segment.  So reading a page without memory allocates none, and the
-reader cannot write.  Values are checked before use, because any process of the session may write in this memory.
+The reader uses system calls and never maps the segment. So reading a page without memory allocates none, and the
+reader cannot write. Values are checked before use, because any process of the session may write in this memory.
 
-While a frame is DONE, its record may be partly assigned to the entries.  While a cut is pending, entries may change.
-``_consistent`` detects both.  The location of a row outside the device is a single field.
+While a frame is DONE, its record may be partly assigned to the entries. While a cut is pending, entries may change.
+``_consistent`` detects both. The location of a row outside the device is a single field.
 """
 import functools
 import time
@@ -48,7 +48,7 @@ class KeyState(NamedTuple):
         occurrences: number in trained batches, times ``faae_coefficient``.
         timestamp: of the last trained batch with this key, 0 = none.
         last: ticket of that batch, 0 = the key came from a checkpoint.
-        slot, home, disk_slot: location of its row on the device, in host memory and on disk; None if it is not there.
+        slot, home, disk_slot: location of the row on the device, in host memory and on disk, or None.
         as_of: ticket of the table's last retired batch when the key was read.
     """
 

@@ -14,7 +14,7 @@ class Truth(NamedTuple):
         header_at: address of the same memory.
         entries: ENTRY[capacity].
         slot_entries: int32[device rows]; entry of each slot, -1 if empty.
-        disk_table, requests: the DISK_TABLE fields by name, REQUEST[home rows]; None if no row is stored on disk.
+        disk_table, requests: the DISK_TABLE fields by name, REQUEST[home rows], or None if no row is stored on disk.
         ready_entries, ready_homes: allocate memory for a number of entries or home rows; return False if out of memory.
     """
 
@@ -34,7 +34,7 @@ class Batch(NamedTuple):
     Attributes:
         number: number of the frame.
         sequence: sequence number of the ticket, for the usage score.
-        timestamp: timestamp of the batch; 0 if it has none.
+        timestamp: timestamp of the batch, or 0 if it has none.
         unique, occurrences: int64[n], int32[n]; distinct keys in order of first appearance, and their counts.
         record: output record for n keys.
     """

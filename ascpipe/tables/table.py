@@ -1,13 +1,13 @@
 """One table in its worker: truth, view, window, free slots and home rows.
 
-The *truth* is the table after the last retired batch, in shared memory that the caller owns.  All other state is
+The *truth* is the table after the last retired batch, in shared memory that the caller owns. All other state is
 private and derived: key index, window, free entries, slots and home rows, victim order, and the *view*, which is
-the table after the newest record.  ``rebuild`` derives it from truth, window and records.  Private arrays reserve
+the table after the newest record. ``rebuild`` derives it from truth, window and records. Private arrays reserve
 address space for the maximum size, and take memory as they are used.
 
 The steps of a batch are compiled (``ascpipe.kernels.batch_steps``) and access this state through the *planner* of the
-table, a struct of numbers and addresses.  This module owns the memory, provides what a step lacks (``provide``), and
-implements rare operations.  Records hold absolute values only, so assigning a record is idempotent.
+table, a struct of numbers and addresses. This module owns the memory, provides what a step lacks (``provide``), and
+implements rare operations. Records hold absolute values only, so assigning a record is idempotent.
 """
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
@@ -47,7 +47,7 @@ class Table:
     Attributes:
         planner: PLANNER; the private numbers and addresses for compiled steps.
         planner_at: address of the planner.
-        tier: state of home rows and rows on disk; None if no row is stored on disk.
+        tier: state of home rows and rows on disk, or None if no row is stored on disk.
     """
 
     def __init__(self, truth: Truth, spread: Spread) -> None:
@@ -234,7 +234,7 @@ class Table:
         return View(self._rows, self._memory["changes_at"], self._row_of)
 
     def _find(self, keys: np.ndarray) -> np.ndarray:
-        """Return int32[n], the entry number of each key; -1 if there is none."""
+        """Return int32[n], the entry number of each key, or -1 if there is none."""
         found = np.empty(len(keys), np.int32)
         find_keys(keys, len(keys), self._index.index, found)
         return found

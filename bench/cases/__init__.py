@@ -1,4 +1,4 @@
-"""One case a file; each has a ``CASE``.  A new one joins ``MODULES``.
+"""One case a file; each has a ``CASE``. A new one joins ``MODULES``.
 
 Importing a case loads neither TensorFlow nor numba: only preparing a variant does.
 """

@@ -1,6 +1,6 @@
 """One training step of nothing but bags of ids: looked up, combined and trained, ours and TensorFlow's; two threads.
 
-8,192 x 26 bags of 1 to 20 ids from one table of 2,000,000 rows of 16 floats, Adagrad.  The peer is
+8,192 x 26 bags of 1 to 20 ids from one table of 2,000,000 rows of 16 floats, Adagrad. The peer is
 `embedding_lookup_sparse` over a variable, of row numbers out of the same dataset.
 """
 import contextlib

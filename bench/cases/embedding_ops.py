@@ -1,8 +1,8 @@
 """The ops of a step between ids and rows: lookup, sum of the gradients per row, Adagrad; one thread.
 
 Ours: AscLookup, AscLookupGrad, AscApplyAdagrad, with the distinct rows and the restore index that the pipeline hands
-over.  TensorFlow's: gather and Adagrad of the same row numbers, which sums repeated ones (Unique, UnsortedSegmentSum)
-before SparseApplyAdagrad.  What finds the distinct rows is `dedup` and `pipeline`.
+over. TensorFlow's: gather and Adagrad of the same row numbers, which sums repeated ones (Unique, UnsortedSegmentSum)
+before SparseApplyAdagrad. What finds the distinct rows is `dedup` and `pipeline`.
 """
 import contextlib
 from typing import Any, Callable, Iterator, List

@@ -1,6 +1,6 @@
 """From the ids of a batch to the slot of each: AscSubmit to AscNextPlan, against TensorFlow's own way.
 
-TensorFlow's: tf.unique and a MutableDenseHashTable for each table, in the training graph.  Ours does more (it
+TensorFlow's: tf.unique and a MutableDenseHashTable for each table, in the training graph. Ours does more (it
 counts, looks ahead and leases) and most of it beside the graph; the processor time of the workers is not in these
 figures, only how long the graph waits: the case ``worker_cpu`` has it.
 """

@@ -1,6 +1,6 @@
 """One training step of several ranks, which Horovod's launcher begins: the model of ``train``, each side in turns.
 
-The global batch is the same for any number of ranks.  A variant with its rows as a dense gradient has turns of few
+The global batch is the same for any number of ranks. A variant with its rows as a dense gradient has turns of few
 steps: each of them sums gradients of the whole table over ranks.
 """
 import contextlib

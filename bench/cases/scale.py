@@ -1,7 +1,7 @@
 """How the time of a batch grows with the table: the planner alone, the worker's own steps, on memory of its own.
 
-``rows``: a table on the device alone, all keys known, 10^5 to 10^8 of them.  ``device``: a table of 10^7 keys at home,
-of which 10^4 to 10^7 fit on the device.  Every contender of a variant gets batches of as many distinct keys; one call
+``rows``: a table on the device alone, all keys known, 10^5 to 10^8 of them. ``device``: a table of 10^7 keys at home,
+of which 10^4 to 10^7 fit on the device. Every contender of a variant gets batches of as many distinct keys; one call
 touches, plans and retires some of them.
 """
 import contextlib

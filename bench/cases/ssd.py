@@ -1,7 +1,7 @@
 """One training step of a program as users write it whose tables are four times as large as their rows in memory.
 
-The same program with all rows in host memory is the peer.  ``1ms`` and ``20ms``: the disk is a file system in user
-space whose reads and writes take so long, and a step computes for 20 ms more, in which no processor is busy.  While a
+The same program with all rows in host memory is the peer. ``1ms`` and ``20ms``: the disk is a file system in user
+space whose reads and writes take so long, and a step computes for 20 ms more, in which no processor is busy. While a
 step runs, the disk can read and write as many blocks as it has threads, once for each time that one takes.
 """
 import contextlib

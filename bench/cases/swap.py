@@ -1,13 +1,13 @@
 """Rows that change places between device and host: AscNextPlan of a table whose device holds a tenth of its keys.
 
 Each batch has as many distinct keys as the device has rows, so nearly all rows of the batch before go home, with
-Adagrad's accumulators, and nearly all rows of this one come: the most that a step can ask for.  Against np.take and
-assignment of the same rows between arrays of the same shapes, which are told what to move.  Ours is a whole call of
+Adagrad's accumulators, and nearly all rows of this one come: the most that a step can ask for. Against np.take and
+assignment of the same rows between arrays of the same shapes, which are told what to move. Ours is a whole call of
 `session.run`, claim and copies of the plan included.
 
 What is measured is how long a training thread takes for it, not what the workers do at that time: each call gets its
 batches in the pause before it, which is long enough to plan them, as a model that trains gives, and there are no others
-that would be submitted and planned while it runs.  What that work takes is in `pipeline`, `worker_cpu` and `train`.
+that would be submitted and planned while it runs. What that work takes is in `pipeline`, `worker_cpu` and `train`.
 The other contender has the same pause, for caches and processors are cold after it.
 """
 import contextlib

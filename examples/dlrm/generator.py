@@ -3,7 +3,7 @@
     python -m examples.dlrm.generator rows.tsv --rows 60000 --seed 1
 
 Each field has its own number of distinct values, drawn with a bounded Zipf law; each value has a hidden weight, and
-the label is a coin whose odds are the sum of the weights of the row.  Same arguments, same file.
+the label is a coin whose odds are the sum of the weights of the row. Same arguments, same file.
 """
 import argparse
 import sys

@@ -16,7 +16,7 @@ MOST_STEPS = 600
 
 @dataclass(frozen=True)
 class Options:
-    """One run of the demo.  Steps, rows and batch sizes count; rates are per step."""
+    """One run of the demo. Steps, rows and batch sizes count; rates are per step."""
 
     data: Optional[str] = None  #: a Criteo file, or None: generate one
     generate_rows: int = 60000

@@ -1,7 +1,7 @@
 """tf.data over a Criteo file: text lines to batches of tensors, without Python per row.
 
 A batch is a dict: ``label`` float32[B], ``dense`` float32[B, 13] and one int64[B] of keys per field, ``C1`` to
-``C26``.  A key carries its field in the upper bits, so that the fields may share one table.
+``C26``. A key carries its field in the upper bits, so that the fields may share one table.
 """
 from typing import Dict
 

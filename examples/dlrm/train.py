@@ -5,7 +5,7 @@
     ascpipe run --ranks 2 examples/dlrm/train.py ...
 
 Prints progress lines and, last, ``demo: ok steps=N auc=X loss=Y examples_per_s=E ids_per_s=I``; of several ranks the
-first one does, and says ``ranks=2``.  Exit codes: 0 done, 1 the data or the run failed (the reason is on stderr),
+first one does, and says ``ranks=2``. Exit codes: 0 done, 1 the data or the run failed (the reason is on stderr),
 2 usage, 130 interrupted.
 """
 import os
