@@ -84,7 +84,7 @@ class Checkpoint:
 
         Args:
             targets: preferred memory for the parts of rows, contiguous float32[n, width]. The reader may use
-            other memory, and may read one block ahead of the block that it yields.
+                other memory, and may read one block ahead of the block that it yields.
         """
         for _, *parts in self.arrays(table, lambda spec: row_pieces(spec)[:-2], rank, ranks,
                                      targets=lambda start, n: [None, *targets(start, n)]):
@@ -120,7 +120,7 @@ class Checkpoint:
         return self._whole(table, table_folders.pool_pieces)
 
     def close(self) -> None:
-        """Close the descriptors. Idempotent."""
+        """Close the descriptors. The function is idempotent."""
         if not self._closed:
             self._closed = True
             self._tree.close()

@@ -62,7 +62,7 @@ class Chain(Checkpoint):
         return self._members[-1].pool(table)
 
     def close(self) -> None:
-        """Close the descriptors. Idempotent."""
+        """Close the descriptors. The function is idempotent."""
         for member in self._members:
             member.close()
 

@@ -98,7 +98,7 @@ class Block(NamedTuple):
         rows: float32[n, row_floats]: embedding, then the optimizer slots in the order of the spec.
         counts: int64[n], 0 or more.
         timestamps: int64[n], time of last use of each key, in the unit of the data, or 0 if the key never had
-        a timestamp.
+            a timestamp.
     """
 
     keys: np.ndarray
@@ -113,7 +113,7 @@ class PartedBlock(NamedTuple):
     Attributes:
         keys, counts, timestamps: the arrays of ``Block``.
         parts: float32[n, ...] each. The parts, concatenated along axis 1, are the rows. The embedding and
-        each optimizer slot are never split between parts.
+            each optimizer slot are never split between parts.
     """
 
     keys: np.ndarray
@@ -211,7 +211,7 @@ class Position(NamedTuple):
         run_id: id of the daemon's session, unique among all runs; 1 to 128 characters.
         tables: positions by table name.
         trained_batches: by stream name, the number of batches trained since the tables were initialized,
-        including earlier runs. The number is the argument of ``dataset.skip(n)`` when training resumes.
+            including earlier runs. The number is the argument of ``dataset.skip(n)`` when training resumes.
     """
 
     run_id: str

@@ -20,7 +20,7 @@ def make_durable(sparse_fd: int, stem: str, *, needed: bool) -> Dict[str, SavedF
 
     Raises:
         OSError: a system call failed, the part is ``needed`` and missing (ENOENT), or a file is not
-        TensorFlow's (EINVAL).
+            TensorFlow's (EINVAL).
     """
     with disk.closing(disk.open_directory(DENSE, sparse_fd)) as fd:
         names = disk.names(fd)
@@ -71,8 +71,8 @@ def withdraw(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int, *, 
 
     Args:
         copies: also remove files with the same content, which exist if the file system has no hard links. Use
-        this option only while the checkpoint has its final name, since another checkpoint may have equal
-        files.
+            this option only while the checkpoint has its final name, since another checkpoint may have equal
+            files.
     """
     try:
         fd = disk.open_directory(DENSE, sparse_fd)

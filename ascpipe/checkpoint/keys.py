@@ -11,8 +11,9 @@ def places(keys: np.ndarray, sought: np.ndarray) -> Tuple[np.ndarray, np.ndarray
         keys: int64[n], sorted and unique.
         sought: int64[m].
 
-    Returns: int64[m], the position of each sought key, and bool[m], whether the key was found. The position
-    of a key that was not found is meaningless.
+    Returns:
+        int64[m], the position of each sought key, and bool[m], whether the key was found. The position of a key
+        that was not found is meaningless.
     """
     if not len(keys):
         return np.zeros(len(sought), np.int64), np.zeros(len(sought), bool)

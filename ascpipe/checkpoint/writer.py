@@ -121,7 +121,7 @@ class CheckpointWriter(TablesWriter):
         Args:
             tables: specs of all tables, with their numbers of rows and candidates.
             parent: parent if the checkpoint is a delta, which has only the changes since its parent. A delta
-            never replaces a checkpoint.
+                never replaces a checkpoint.
 
         Raises:
             ValueError: a spec is invalid.

@@ -51,7 +51,7 @@ def unpack(data: bytes, most_values: int = MAX_VALUES) -> Dict[str, Any]:
 
     Raises:
         MessageError: ``data`` is not one valid map within the limits. Duplicate keys, keys that are not text,
-        invalid UTF-8, non-finite numbers and other msgpack types are invalid.
+            invalid UTF-8, non-finite numbers and other msgpack types are invalid.
     """
     if len(data) > MESSAGE_BYTES:
         raise MessageError("it has {} bytes; at most {} are accepted".format(len(data), MESSAGE_BYTES))

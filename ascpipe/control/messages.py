@@ -44,7 +44,7 @@ class Bye:
 
     Attributes:
         token: token of the trainer's ``Register``. Each request that changes the session needs the token.
-        Other processes do not have it.
+            Other processes do not have it.
     """
 
     token: bytes = field(repr=False, metadata=_TOKEN)
@@ -199,7 +199,7 @@ def extended(start: Start, stream: Stream) -> Start:
 
     Raises:
         MessageError: the number is in use, a table does not exist or is trained by another stream, or there
-        are too many streams.
+            are too many streams.
     """
     where = "stream {}".format(stream.stream)
     if any(stream.stream == other.stream for other in start.streams):
@@ -219,7 +219,7 @@ def with_table(start: Start, table: Table) -> Start:
 
     Raises:
         MessageError: the number leaves a gap, or the table with this number is trained or has another name,
-        dim or number of device rows.
+            dim or number of device rows.
     """
     where = "table {}".format(table.table)
     _check_rows(table)

@@ -7,7 +7,7 @@ class ProcStat(NamedTuple):
 
     Attributes:
         state: R running, S sleeping, D waiting for I/O, T stopped by a signal, t stopped by a debugger, Z
-        zombie, X dead.
+            zombie, X dead.
         ticks: processor time used, in ticks of usually 10 ms.
     """
 

@@ -72,7 +72,7 @@ class Server:
 
         Args:
             trainer: PID of the process that may send more than ``codec.MAX_VALUES_SHORT`` values. The PID is
-            0 if the process is in another PID namespace.
+                0 if the process is in another PID namespace.
         """
         end = self._clock() + TURN_S
         self._accept()
