@@ -92,7 +92,7 @@ class Checkpoint:
 
     def candidates(self, table: str, rank: int = 0, ranks: int = 1,
                    block_rows: Optional[int] = None) -> Iterator[KeyBlock]:
-        """Iterate over keys that are counted and have no row. The order is the order of the files."""
+        """Iterate over keys that are counted and have no row. Blocks are yielded in file order."""
         for keys, counts, timestamps in self.arrays(table, candidate_pieces, rank, ranks, block_rows):
             yield KeyBlock(keys, counts, timestamps)
 

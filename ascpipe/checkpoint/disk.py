@@ -187,7 +187,7 @@ def is_there(directory_fd: int, name: str) -> bool:
 
 
 def is_directory(directory_fd: int, name: str) -> bool:
-    """Return whether a name is a directory. A link to a directory does not count."""
+    """Return whether a name is a directory. Return false for a link to a directory."""
     return stat.S_ISDIR(os.stat(name, dir_fd=directory_fd, follow_symlinks=False).st_mode)
 
 
@@ -215,7 +215,7 @@ def limit_mode(fd: int) -> None:
 
 
 def free_bytes(directory_fd: int) -> int:
-    """Return the bytes available to us on the file system."""
+    """Return the number of bytes that this user may allocate on the file system."""
     found = os.fstatvfs(directory_fd)
     return found.f_bavail * found.f_frsize
 

@@ -15,7 +15,7 @@ from ascpipe.checkpoint.tree import why
 
 
 class SliceWriter(TablesWriter):
-    """Writes the tables of one rank into the directory of rank 0. ``CheckpointWriter.commit`` of rank 0
+    """Writer of the tables of one rank into the directory of rank 0. ``CheckpointWriter.commit`` of rank 0
     publishes all slices.
 
     ::

@@ -1,4 +1,4 @@
-"""Selects the daemon of a command."""
+"""Selection of the daemon of a command."""
 import contextlib
 import os
 from typing import Optional

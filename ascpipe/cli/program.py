@@ -1,4 +1,5 @@
-"""Program that runs another program like ``python PROGRAM ARGS...``, with a folder of stand-ins last on its path.
+"""Program that runs another program like ``python PROGRAM ARGS...``. The last entry of ``sys.path`` is a
+folder of stand-ins.
 
 ::
 
@@ -48,7 +49,7 @@ class _AfterTensorFlow(importlib.abc.MetaPathFinder):
 
     def find_spec(self, fullname: str, path: Optional[Sequence[Union[bytes, str]]],
                   target: Optional[types.ModuleType] = None) -> Optional[importlib.machinery.ModuleSpec]:
-        """Wrap the loader that Python finds for TensorFlow, once."""
+        """Wrap the loader that Python finds for TensorFlow. The hook removes itself before."""
         if fullname != "tensorflow":
             return None
         sys.meta_path.remove(self)

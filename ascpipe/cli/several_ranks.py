@@ -1,4 +1,4 @@
-"""Starts several ranks of a program with Horovod's launcher, and reports the causes of failures.
+"""Start of several ranks of a program with Horovod's launcher, and report of the causes of failures.
 
 Horovod starts and connects the processes. This module adds:
 

@@ -50,8 +50,7 @@ class Child(subprocess.Popen):
 
 
 class Stops:
-    """Timer of the time for which a signal has stopped process ``pid``. A process that does not exist is
-    never stopped.
+    """Duration for which a signal has stopped process ``pid``. The duration is 0 if the process does not exist.
     """
 
     def __init__(self, pid: int) -> None:

@@ -14,10 +14,10 @@ Lines = Sequence[Mapping[str, Any]]
 
 
 class DiskSilence:
-    """Timer of the time for which the disks of a session have completed no call while a step waits for rows.
+    """Timer that runs while a step waits for rows and the disks of a session complete no call.
 
     Attributes:
-        seconds: duration so far.
+        seconds: current duration.
     """
 
     def __init__(self) -> None:
@@ -47,8 +47,8 @@ class DiskSilence:
         return ", ".join("{} in {}".format(disk["under_way"], disk["directory"]) for disk in disks if disk["under_way"])
 
     def verdict(self, disks: Lines, patience_s: float) -> Optional[DiskSilentError]:
-        """Return the error that ends the session if the disks were silent for ``patience_s``, or None. 0
-        disables the check.
+        """Return the error that ends the session if the disks were silent for ``patience_s``, or None. The
+        result is always None if ``patience_s`` is 0.
         """
         if not patience_s or self.seconds < patience_s:
             return None

@@ -43,7 +43,7 @@ class Seen(NamedTuple):
 
 
 class Hangs:
-    """Timer of the time for which processes have hung."""
+    """Durations for which processes have hung."""
 
     def __init__(self) -> None:
         self._since: Dict[Hashable, Tuple[int, int, float]] = {}  # pid, ticks, time of their first observation

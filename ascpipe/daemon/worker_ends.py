@@ -15,7 +15,7 @@ _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Warning
 
 
 class WorkerEnds:
-    """Determines the causes of worker exits. ``cache_dir`` is the directory of compiled kernels."""
+    """Search for the causes of worker exits. ``cache_dir`` is the directory of compiled kernels."""
 
     def __init__(self, run: RunDir, cache_dir: str) -> None:
         self._run = run

@@ -29,7 +29,8 @@ _NONE = np.uint64(0)
 
 @entry("void(Planner, int64, int32[::1])")
 def take_into_window(planner, number, held):
-    """Add a frame to the window. The entries of its keys were found before. The window then holds these entries.
+    """Add a frame to the window. The caller has found the entries of the frame's keys. The window then holds
+    these entries.
 
     Args:
         planner: planner of the table, with scratch memory for the frame.
@@ -64,7 +65,9 @@ def hold_extra_entries(planner, number, numbers):
 
 @entry("void(Planner, int64)")
 def mark_not_to_plan(planner, number):
-    """Mark that a frame no longer needs a plan, so that later plans may evict its rows. The function is idempotent."""
+    """Mark that a frame no longer needs a plan, so that later plans may evict the rows of the frame. The
+    function is idempotent.
+    """
     bit = frame_bit(number)
     if planner["unplanned"] & bit != _NONE:
         planner["unplanned"] &= ~bit

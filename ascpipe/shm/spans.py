@@ -1,4 +1,4 @@
-"""Ring of spans, which describe the work of one worker, in a file. The worker maps the file, and other
+"""File with a ring of spans. The spans describe the work of one worker. The worker maps the file, and other
 processes read it.
 
 A span is written before the count that includes it, so readers never read an incomplete span. A reader skips spans that
