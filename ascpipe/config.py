@@ -173,8 +173,7 @@ def _require_known(environment: Mapping[str, str]) -> None:
 
 
 def processors(text: str) -> List[int]:
-    """Parse CPU numbers such as "2,4-7". An empty text returns an empty list. Raise ``ValueError`` for
-    invalid texts.
+    """Parse CPU numbers such as "2,4-7". An empty text returns an empty list. Raise ``ValueError`` for invalid texts.
     """
     if not text:
         return []

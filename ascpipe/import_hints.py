@@ -63,8 +63,8 @@ def fill(module: ModuleType, homes: Mapping[str, str]) -> None:
 def point_to_run() -> None:
     """Add a hint about ``ascpipe run`` to failed imports of stand-ins.
 
-    The hint is for programs that were started without ``ascpipe run``. Installed packages have precedence.
-    The function is idempotent.
+    The hint is for programs that were started without ``ascpipe run``. Installed packages have precedence. The function
+    is idempotent.
     """
     if _LAST_FINDER not in sys.meta_path:
         sys.meta_path.append(_LAST_FINDER)

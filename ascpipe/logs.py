@@ -17,8 +17,7 @@ def counted(number: int, what: str) -> str:
 
 
 class _OneLine(logging.Formatter):
-    """Formatter that escapes control characters. Each record is one line, and lines of a traceback start with
-    a space.
+    """Formatter that escapes control characters. Each record is one line, and lines of a traceback start with a space.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (name of the base class)

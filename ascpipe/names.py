@@ -48,8 +48,8 @@ class RunDir:
         self.exchange_spans = os.path.join(self.path, "exchanges.spans")
 
     def worker_log(self, worker: str) -> str:
-        """Return the log path of a worker such as ``"key-0"``. The log contains the stderr of the worker
-        since its start.
+        """Return the log path of a worker such as ``"key-0"``. The log contains the stderr of the worker since its
+        start.
         """
         return os.path.join(self.path, worker + ".log")
 

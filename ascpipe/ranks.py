@@ -134,8 +134,8 @@ def check_horovod() -> None:
 
 
 def check_own_name() -> None:
-    """Check the name of this machine, because Horovod listens on the address of this name if there are
-    several machines.
+    """Check the name of this machine, because Horovod listens on the address of this name if there are several
+    machines.
 
     Raises:
         RanksError: the name has no address, or its address is a loopback address.

@@ -93,9 +93,8 @@ def batches_of(keys: np.ndarray, batch_rows: int) -> Trace:
 
 
 def compare(trace: Trace, device_rows: int, window: int, home_rows: int = 0, fetch_ahead: int = 1) -> Dict[str, Any]:
-    """Return the misses of the planner and of the other policies. With ``home_rows`` the result includes the
-    misses of the
-    second level.
+    """Return the misses of the planner and of the other policies. With ``home_rows`` the result includes the misses of
+    the second level.
 
     Raises:
         BadTraceError: a batch does not fit into the device rows or the home rows, or the window does not fit into the
@@ -137,9 +136,8 @@ def compare_home(batches: cache_policies.Batches, steps: Sequence[cache_home.Ste
                  fetch_ahead: int) -> Dict[str, Any]:
     """Return the misses of home rows. The arguments are those of ``cache_home.replay``.
 
-    The result has the misses of the rule, of the rule with the whole trace as its window, and of the other
-    policies. With
-    the whole trace, the rule is optimal among policies with this ``fetch_ahead``.
+    The result has the misses of the rule, of the rule with the whole trace as its window, and of the other policies.
+    With the whole trace, the rule is optimal among policies with this ``fetch_ahead``.
     """
     ours = cache_home.replay(batches, steps, home_rows, window, fetch_ahead)
     levels = {"": ours, "_min_ahead": cache_home.replay(batches, steps, home_rows, len(batches), fetch_ahead)}

@@ -94,9 +94,8 @@ def replay(batches: Batches, steps: Sequence[Step], home_rows: int, window: int,
 class _Home:
     """Home rows.
 
-    A row is held once for each near batch that uses the row, and once while the row is on the device. Other
-    rows can move
-    to the disk.
+    A row is held once for each near batch that uses the row, and once while the row is on the device. Other rows can
+    move to the disk.
     """
 
     def __init__(self, batches: Batches, rows: int, window: int) -> None:

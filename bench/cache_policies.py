@@ -61,9 +61,8 @@ def lfu_worth() -> Worth:
 
 
 def score_after_use(score: Optional[float], now: int) -> float:
-    """Return the logarithm (base 2) of the sum of all uses. Each use is weighted relative to batch 0, and the
-    result is a
-    multiple of 1/64.
+    """Return the logarithm (base 2) of the weighted sum of all uses, as a multiple of 1/64. Weights are
+    relative to batch 0.
     """
     return now if score is None else now + HALF_LIFE * math.log2(1 + 2 ** ((score - now) / HALF_LIFE))
 
@@ -74,9 +73,8 @@ def belady_worth(batches: Batches) -> Worth:
 
 
 def next_uses(batches: Batches) -> List[List[int]]:
-    """Return, for each key of each batch, the number of the next batch that uses the key. Without a next use
-    the number is
-    the number of batches.
+    """Return, for each key of each batch, the number of the next batch that uses the key. Without a next use the number
+    is the number of batches.
     """
     seen: Dict[int, int] = {}
     answer: List[List[int]] = []
@@ -89,7 +87,7 @@ def next_uses(batches: Batches) -> List[List[int]]:
 def replay(batches: Batches, device_rows: int, worth: Worth) -> Misses:
     """Replay a trace. Each batch is a sequence of at most ``device_rows`` distinct keys."""
     on_device: Dict[int, float] = {}
-    leaving: List[Tuple[float, int]] = []  # heap of (worth, key); an entry is outdated if ``on_device`` has another value
+    leaving: List[Tuple[float, int]] = []  # heap of (worth, key); an entry is outdated if ``on_device`` differs
     used = set()
     misses = 0
     for now, keys in enumerate(batches):

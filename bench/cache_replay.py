@@ -118,14 +118,12 @@ def plans(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys:
 
 
 def memory_of_a_key() -> Dict[str, float]:
-    """Return the bytes per key, without the floats of its row, and the bytes per slot of the device. The
-    numbers are computed
-    from the arrays of a table.
+    """Return the bytes per key, without the floats of its row, and the bytes per slot of the device. The numbers are
+    computed from the arrays of a table.
 
     The bytes of a key comprise its entry, its row number in the view, and the index at its largest size per key, just
-    after it began to grow. With home rows, the bytes of a slot comprise its entries in the truth and in the
-    view, its bit
-    in the free slots, and the victim order.
+    after it began to grow. With home rows, the bytes of a slot comprise its entries in the truth and in the view, its
+    bit in the free slots, and the victim order.
     """
     index = KeyIndex(spread_of(workloads.HASH_SEED), 2 * GROWN_AT)
     index.clear(GROWN_AT)

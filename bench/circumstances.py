@@ -26,9 +26,8 @@ def now() -> Dict[str, Any]:
 
 
 def machine() -> Dict[str, Any]:
-    """Return the processor, the number of cores of this process, the memory in bytes, the kernel, and the
-    load average of the
-    last minute.
+    """Return the processor, the number of cores of this process, the memory in bytes, the kernel, and the load average
+    of the last minute.
     """
     pages = os.sysconf("SC_PHYS_PAGES")
     page = os.sysconf("SC_PAGE_SIZE")
@@ -46,9 +45,8 @@ def _processor() -> str:
 
 
 def commit() -> str:
-    """Return the commit of the tree. A ``+`` is appended if files differ from the commit. The result is
-    "unknown" outside a
-    repository.
+    """Return the commit of the tree. A ``+`` is appended if files differ from the commit. The result is "unknown"
+    outside a repository.
     """
     folder = os.path.dirname(os.path.abspath(__file__))
     try:
@@ -73,13 +71,11 @@ def versions() -> Dict[str, str]:
 
 
 def steady_malloc() -> bool:
-    """Configure malloc to keep large blocks, so that the number of page faults does not vary. Returns whether
-    glibc accepted
-    the settings.
+    """Configure malloc to keep large blocks, so that the number of page faults does not vary. Returns whether glibc
+    accepted the settings.
 
-    Outputs of 10 MB are near the mmap threshold. Without these settings, page faults cost up to 12 ms per
-    training step on
-    every side, depending on the history of the heap.
+    Outputs of 10 MB are near the mmap threshold. Without these settings, page faults cost up to 12 ms per training step
+    on every side, depending on the history of the heap.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:

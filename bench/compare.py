@@ -23,8 +23,8 @@ class Change(NamedTuple):
 
     @property
     def slowdown(self) -> float:
-        """Return the ratio to which the limit applies: the median of ``against``, or ``ours`` if the runs
-        have no common peer.
+        """Return the ratio to which the limit applies: the median of ``against``, or ``ours`` if the runs have no
+        common peer.
         """
         return statistics.median(self.against.values()) if self.against else self.ours
 

@@ -50,9 +50,8 @@ def asked(ranks: int, rows_of_a_rank: int) -> Asked:
 
 
 def sent_bytes(of: Asked, ranks: int, dim: int) -> Tuple[float, float, float]:
-    """Return the bytes that a rank sends in a step in three cases: without copies, with sums of hot rows from
-    their owners,
-    and with gradients of hot rows to all ranks.
+    """Return the bytes that a rank sends in a step in three cases: without copies, with sums of hot rows from their
+    owners, and with gradients of hot rows to all ranks.
     """
     others = (ranks - 1) / ranks  # the rank itself owns the remaining keys
     now = of.distinct * others * (8 * dim + KEY_BYTES)

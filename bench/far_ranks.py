@@ -104,9 +104,8 @@ def _machine(name: str) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _relay(one: int, other: int, delay_s: float, byte_s: float) -> Iterator[None]:
-    """Carry packets between two descriptors in order. Each packet is delayed by ``delay_s``, and each byte
-    occupies the wire
-    for ``byte_s`` seconds.
+    """Carry packets between two descriptors in order. Each packet is delayed by ``delay_s``, and each byte occupies the
+    wire for ``byte_s`` seconds.
     """
     stopped, stop = os.pipe()
     thread = threading.Thread(target=_carry, args=({one: other, other: one}, delay_s, byte_s, stopped), daemon=True)

@@ -28,9 +28,8 @@ class Heat(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Cells of one dim and tier. ``heats`` has a row for each number of tables and a column for each number
-    of rows. A cell
-    that was not measured is None.
+    """Cells of one dim and tier. ``heats`` has a row for each number of tables and a column for each number of rows. A
+    cell that was not measured is None.
     """
 
     dim: int

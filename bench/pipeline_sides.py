@@ -1,6 +1,5 @@
-"""Both sides of the case ``pipeline``: conversion of the ids of 26 features to slots, with one table for all
-features or
-one table for each feature.
+"""Both sides of the case ``pipeline``: conversion of the ids of 26 features to slots, with one table for all features
+or one table for each feature.
 """
 import contextlib
 from typing import Any, Callable, Dict, Iterator

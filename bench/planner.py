@@ -69,8 +69,8 @@ class Batches:
         self._turns["planner_at"] = self._table.planner_at
 
     def touch(self, number: int, unique: np.ndarray, occurrences: np.ndarray) -> None:
-        """Touch a batch: int64[n] distinct keys and int32[n] occurrences. Raises ``RuntimeError`` if there
-        are too few entries.
+        """Touch a batch: int64[n] distinct keys and int32[n] occurrences. Raises ``RuntimeError`` if there are too few
+        entries.
         """
         part = self._part(number, len(unique))
         part.array("unique", len(unique))[:] = unique
@@ -78,8 +78,8 @@ class Batches:
         self._take(touch_frames, TOUCH, number)
 
     def dedup(self, numbers: Sequence[int], batches: Sequence[np.ndarray]) -> Callable[[], object]:
-        """Return a function that deduplicates batches of int64[n] each, like a key worker. The ring has
-        copies of the batches.
+        """Return a function that deduplicates batches of int64[n] each, like a key worker. The ring has copies of the
+        batches.
         """
         for number, ids in zip(numbers, batches):
             self._part(number, len(ids)).array("ids", len(ids))[:] = ids
@@ -154,8 +154,8 @@ class Planner:
         self._next = 0
 
     def step(self, batches: List[np.ndarray]) -> Callable[[], object]:
-        """Return a function that, for each of ``batches``, touches one more batch, plans one batch and
-        retires one batch.
+        """Return a function that, for each of ``batches``, touches one more batch, plans one batch and retires one
+        batch.
         """
         arrays: List[Tuple[np.ndarray, np.ndarray]] = [(unique, np.ones(len(unique), np.int32)) for unique in batches]
 

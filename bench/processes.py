@@ -14,9 +14,8 @@ _SCHED = 2  # CPUCLOCK_SCHED of the kernel: time of all threads of a process, in
 
 
 def cpu_clock(pids: Sequence[int]) -> Clock:
-    """Return a clock of the processor seconds of some processes together. Exited threads are included. Each
-    process must be
-    alive.
+    """Return a clock of the processor seconds of some processes together. Exited threads are included. Each process
+    must be alive.
 
     Raises:
         ValueError: a process id is 0, because the process has not started. Id 0 would select the clock of this process.
@@ -32,9 +31,8 @@ def cpu_clock(pids: Sequence[int]) -> Clock:
 
 
 def of_pipeline() -> Dict[str, Sequence[int]]:
-    """Return the process ids of the running pipeline by kind, after all processes have started: "daemon",
-    "key", "table".
-    "metrics" is included if metrics are enabled.
+    """Return the process ids of the running pipeline by kind, after all processes have started: "daemon", "key",
+    "table". "metrics" is included if metrics are enabled.
     """
     from ascpipe.tf.running.process import Process
 

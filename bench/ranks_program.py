@@ -4,9 +4,8 @@ The program trains the model of ``bench/train_sides.py``. Each rank trains its p
 step and sends an answer to the local port. It then reads numbers of steps from the port, one per line, trains them,
 and sends an answer for each line.
 
-An answer is a JSON line with the ``pid`` and these totals since the start: ``processor_s`` of this rank's
-processes, and
-of their TCP ``connections`` the ``sent_bytes`` and the number of ``packets`` with data.
+An answer is a JSON line with the ``pid`` and these totals since the start: ``processor_s`` of this rank's processes,
+and of their TCP ``connections`` the ``sent_bytes`` and the number of ``packets`` with data.
 """
 import contextlib
 import json
@@ -179,7 +178,7 @@ def _traffic(spared: int) -> Dict[str, int]:
     """
     traffic = {"connections": 0, "sent_bytes": 0, "packets": 0}
     for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # the descriptor of the folder is closed, and other descriptors are not sockets
+        with contextlib.suppress(OSError):  # the descriptor of the folder is closed; some are not sockets
             if int(name) != spared and os.readlink("/proc/self/fd/" + name).startswith("socket:"):
                 with socket.socket(fileno=os.dup(int(name))) as connection:
                     if connection.family in (socket.AF_INET, socket.AF_INET6):

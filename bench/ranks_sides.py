@@ -52,9 +52,8 @@ class Launched(NamedTuple):
 class Ranks(Program):
     """Ranks of one side, and their launcher.
 
-    The ranks are stopped between turns. Otherwise Horovod's threads would poll a thousand times a second, and
-    use processor
-    time during the turns of other sides.
+    The ranks are stopped between turns. Otherwise Horovod's threads would poll a thousand times a second, and use
+    processor time during the turns of other sides.
 
     Attributes:
         processor_s: processor seconds of all ranks' processes since their start.

@@ -91,8 +91,8 @@ def progress_in(line: str) -> Optional[Tuple[int, int]]:
 
 
 def fraction(task: Task, ran_s: float, parts: Optional[Tuple[int, int]]) -> float:
-    """Return the completed fraction of a running task. If the task reports no parts, estimate it from its
-    time, at most 0.95.
+    """Return the completed fraction of a running task. If the task reports no parts, estimate it from its time, at most
+    0.95.
     """
     if parts is not None:
         return parts[0] / parts[1]

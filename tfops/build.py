@@ -1,10 +1,9 @@
 """Compile the TensorFlow ops and the row engine: ``python -m ascpipe.tfops.build``.
 
-The build writes ``libascpipe_ops.so``, ``build_info.json``, and ``libascpipe_disk.so``, which does not need
-TensorFlow. Sources are compiled in units (units.py). Each object has a record with the digests of its command
-and its input files. A unit is recompiled if a digest differs. File times are ignored and paths are relative,
-so a copied or moved tree is up to date. If the user's cache has a build with the same digests, the files of
-that build are copied (kept_builds.py).
+The build writes ``libascpipe_ops.so``, ``build_info.json``, and ``libascpipe_disk.so``, which does not need TensorFlow.
+Sources are compiled in units (units.py). Each object has a record with the digests of its command and its input files.
+A unit is recompiled if a digest differs. File times are ignored and paths are relative, so a copied or moved tree is up
+to date. If the user's cache has a build with the same digests, the files of that build are copied (kept_builds.py).
 """
 import argparse
 import concurrent.futures

@@ -1,9 +1,9 @@
 """Cache of builds of the ops, so that a second tree with the same sources does not compile them.
 
-A folder ``ops-<digest>`` has the libraries, the objects and their records. The digest covers sources,
-generated headers, commands, and the versions of the compiler and of TensorFlow. The files are executed, so
-only this user and root may have write access to them and to their parent folders. ``seal.json`` has the
-SHA-256 of each file. A folder with a wrong checksum is removed and not used.
+A folder ``ops-<digest>`` has the libraries, the objects and their records. The digest covers sources, generated
+headers, commands, and the versions of the compiler and of TensorFlow. The files are executed, so only this user and
+root may have write access to them and to their parent folders. ``seal.json`` has the SHA-256 of each file. A folder
+with a wrong checksum is removed and not used.
 """
 import hashlib
 import json

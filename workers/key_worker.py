@@ -71,8 +71,8 @@ class KeyStage:
     def pause_s(self) -> Optional[float]:
         """Return the seconds that the worker may pause, or None if this ring does not train.
 
-        In a local ring, deduplicated frames are counted as ready. In other rings, untrained frames are
-        counted. ``look_ahead`` of these frames are ignored, because plans need them.
+        In a local ring, deduplicated frames are counted as ready. In other rings, untrained frames are counted.
+        ``look_ahead`` of these frames are ignored, because plans need them.
         """
         return self._pace.pause_s(self._count_ahead(self._memory) - self._look_ahead)
 

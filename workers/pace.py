@@ -49,8 +49,8 @@ class Pace:
         self._trained = int(self._header[self._counter])
 
     def pause_s(self, ahead: int) -> Optional[float]:
-        """Return the seconds to pause while ``ahead`` batches are ready, or None if no batch was consumed
-        since the last call.
+        """Return the seconds to pause while ``ahead`` batches are ready, or None if no batch was consumed since the
+        last call.
         """
         trained = int(self._header[self._counter])
         taken = trained - self._trained

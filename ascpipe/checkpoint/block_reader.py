@@ -53,8 +53,8 @@ class Checkpoint:
     def blocks(self, table: str, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None) -> Iterator[Block]:
         """Iterate over the keys of ``rank`` that have a row: ``|key| % ranks == rank``.
 
-        Counts and timestamps of an unverified checkpoint are 0; a loader sets the count of a key with a row
-        to the access threshold. Blocks are yielded in file order. The caller owns the arrays.
+        Counts and timestamps of an unverified checkpoint are 0; a loader sets the count of a key with a row to the
+        access threshold. Blocks are yielded in file order. The caller owns the arrays.
 
         Args:
             block_rows: maximum number of keys per block; None means about 4 MiB. A block is never empty.

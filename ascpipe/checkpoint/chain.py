@@ -42,8 +42,8 @@ class Chain(Checkpoint):
 
     def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
                targets: Optional[Targets] = None) -> Iterator[List[np.ndarray]]:
-        """Iterate over blocks of keys, as in ``Checkpoint``. ``targets`` are ignored, since row counts are
-        not known in advance.
+        """Iterate over blocks of keys, as in ``Checkpoint``. ``targets`` are ignored, since row counts are not known in
+        advance.
         """
         for number, member in enumerate(self._members):
             for arrays in member.arrays(table, pieces_of, rank, ranks, block_rows):

@@ -128,8 +128,8 @@ class PartedBlock(NamedTuple):
 
 
 def columns(parts: Sequence[np.ndarray], column: int, width: int) -> np.ndarray:
-    """Return float32[n, width], columns of the joined parts. Raise ``ValueError`` unless one part has all
-    these columns.
+    """Return float32[n, width], columns of the joined parts. Raise ``ValueError`` unless one part has all these
+    columns.
     """
     for part in parts:
         if column >= 0 and column + width <= part.shape[1]:

@@ -272,8 +272,8 @@ def try_unlink(directory_fd: int, name: str) -> bool:
 
 
 def remove_tree(directory_fd: int, name: str, last: str = "") -> None:
-    """Remove a directory tree without following links. The name ``last`` in the directory is removed after
-    all other names.
+    """Remove a directory tree without following links. The name ``last`` in the directory is removed after all other
+    names.
     """
     with closing(open_directory(name, directory_fd)) as fd:
         for child in sorted(names(fd), key=lambda child: child == last):

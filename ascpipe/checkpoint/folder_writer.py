@@ -97,8 +97,8 @@ class TableFolders:
         return _write(self._rows, [block.keys, *rows, block.counts, block.timestamps])
 
     def write_candidates(self, block: KeyBlock) -> int:
-        """Write keys without rows. Return the number of bytes. Raise ``ValueError`` if the block does not
-        match the spec.
+        """Write keys without rows. Return the number of bytes. Raise ``ValueError`` if the block does not match the
+        spec.
         """
         _check_keys(self._spec, block)
         self._candidate_count += len(block.keys)

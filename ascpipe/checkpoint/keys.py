@@ -30,10 +30,10 @@ _FACTORS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F)  # odd m
 def repeated(keys: np.ndarray) -> Optional[int]:
     """Return a key that occurs more than once, or None if all keys are unique.
 
-    The result is exact. The search is several times as fast as sorting unless many hashes collide. Each key
-    writes its number to the slot of its hash. A key that finds another number in its slot is either a
-    duplicate or is retried in the next round. At most one of several equal keys keeps the slot, so equal keys
-    are found in this round or are retried together.
+    The result is exact. The search is several times as fast as sorting unless many hashes collide. Each key writes its
+    number to the slot of its hash. A key that finds another number in its slot is either a duplicate or is retried in
+    the next round. At most one of several equal keys keeps the slot, so equal keys are found in this round or are
+    retried together.
 
     Args:
         keys: int64[n], contiguous; may be reordered.
@@ -82,8 +82,8 @@ def _contended(keys: np.ndarray, factor: int) -> Tuple[Optional[int], np.ndarray
 
 
 def _hashed(keys: np.ndarray, factor: int, shift: int) -> Iterator[Tuple[int, np.ndarray, np.ndarray]]:
-    """Yield for each chunk of keys: the number of the first key, the hashes (upper bits of a product), and
-    the key numbers.
+    """Yield for each chunk of keys: the number of the first key, the hashes (upper bits of a product), and the key
+    numbers.
 
     The generator reuses the arrays for the next chunk, so that they stay in the CPU cache.
     """

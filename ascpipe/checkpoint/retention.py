@@ -73,8 +73,8 @@ def is_delta(prefix: str) -> bool:
 
 
 def _records(directory: str, *, sizes: bool = True) -> Dict[str, Optional[Records]]:
-    """Return the records of each checkpoint by stem. The value is None if the records or, with ``sizes``,
-    file sizes are wrong.
+    """Return the records of each checkpoint by stem. The value is None if the records or, with ``sizes``, file sizes
+    are wrong.
     """
     try:
         directory_fd = open_place(Place(directory, checked_directory(directory), ""))

@@ -88,8 +88,8 @@ class CheckpointWriter(TablesWriter):
         return self._stage().name
 
     def has_dense_of(self, prefix: str) -> bool:
-        """Return whether the dense part equals the dense part of checkpoint ``prefix`` byte by byte. The
-        graph is ignored.
+        """Return whether the dense part equals the dense part of checkpoint ``prefix`` byte by byte. The graph is
+        ignored.
         """
         try:
             with contextlib.closing(open_tree(prefix)) as tree:

@@ -101,8 +101,7 @@ def verdicts(prefix: str) -> Iterator[Verdict]:
 
 
 class _Verifier:
-    """Verifier of the checkpoints of a directory. It reads each checkpoint once, even if several deltas
-    depend on it.
+    """Verifier of the checkpoints of a directory. It reads each checkpoint once, even if several deltas depend on it.
     """
 
     def __init__(self, found: List[Looked]) -> None:

@@ -1,5 +1,5 @@
-"""Program that runs another program like ``python PROGRAM ARGS...``. The last entry of ``sys.path`` is a
-folder of stand-ins.
+"""Program that runs another program like ``python PROGRAM ARGS...``. The last entry of ``sys.path`` is a folder of
+stand-ins.
 
 ::
 

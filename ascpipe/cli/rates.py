@@ -73,10 +73,9 @@ def waiting(looks: Sequence[Status]) -> float:
 def bottleneck(looks: Sequence[Status]) -> str:
     """Return the bottleneck: ``input``, ``key worker``, ``table worker``, ``disk``, ``peer`` or ``step``.
 
-    If the step waits at least 10 % of the time while more batches are in flight, the bottleneck is the
-    process or disk for which it waits most. Otherwise, the bottleneck is ``input`` if usually no batch is in
-    flight and no process has work. Otherwise, the bottleneck is ``step``. The result is a dash if there is no
-    session.
+    If the step waits at least 10 % of the time while more batches are in flight, the bottleneck is the process or disk
+    for which it waits most. Otherwise, the bottleneck is ``input`` if usually no batch is in flight and no process has
+    work. Otherwise, the bottleneck is ``step``. The result is a dash if there is no session.
 
     Args:
         looks: answers of one daemon, oldest first. More answers result in a finer resolution.

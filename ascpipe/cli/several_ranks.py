@@ -2,11 +2,7 @@
 
 Horovod starts and connects the processes. This module adds:
 
-- checks,
-- signal handling,
-- the exit code of the program,
-- the causes that ranks have recorded,
-- restarts.
+- checks, - signal handling, - the exit code of the program, - the causes that ranks have recorded, - restarts.
 """
 import contextlib
 import ctypes

@@ -1,5 +1,4 @@
-"""Verb ``ascpipe status``, which prints the state of a daemon as tables or JSON. It imports only modules of
-the query.
+"""Verb ``ascpipe status``, which prints the state of a daemon as tables or JSON. It imports only modules of the query.
 """
 import json
 import time

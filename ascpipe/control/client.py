@@ -104,8 +104,8 @@ def _body_of(answer: bytes, request_id: int) -> Dict[str, Any]:
 
 
 def check_run_directory(run: RunDir) -> None:
-    """Raise NotRunningError if the run directory is missing. Raise RunDirError if other users can access it
-    or its parent.
+    """Raise NotRunningError if the run directory is missing. Raise RunDirError if other users can access it or its
+    parent.
     """
     try:
         for path in (os.path.dirname(run.path), run.path):

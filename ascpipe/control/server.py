@@ -3,9 +3,8 @@
 Requests wait in the kernel, charged to the senders, until the daemon reads them (ADR 46). The memory and work that all
 peers can cause together are bounded:
 
-- There are few connections.
-- Messages are read one at a time, and messages of dead peers are not read.
-- Only the trainer may send more than ``codec.MAX_VALUES_SHORT`` values.
+- There are few connections. - Messages are read one at a time, and messages of dead peers are not read. - Only the
+trainer may send more than ``codec.MAX_VALUES_SHORT`` values.
 
 An invalid request is counted and answered with an error. It raises no exception.
 """
@@ -86,8 +85,7 @@ class Server:
                     yield peer, request
 
     def reply(self, peer: Peer, request_id: int, body: Mapping[str, object], fds: Sequence[int] = ()) -> None:
-        """Send a reply with descriptors. The descriptors stay open in this process. It is no error if the
-        peer is gone.
+        """Send a reply with descriptors. The descriptors stay open in this process. It is no error if the peer is gone.
         """
         self._send(peer, messages.reply_bytes(request_id, body), fds)
 
@@ -118,8 +116,7 @@ class Server:
                 self._drop(peer)
 
     def _make_room(self) -> bool:
-        """Drop the oldest connection without a request, and return True. Return False if each connection has
-        a request.
+        """Drop the oldest connection without a request, and return True. Return False if each connection has a request.
         """
         for peer in self._peers:
             if _events(peer) != select.POLLIN:

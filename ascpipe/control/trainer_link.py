@@ -156,8 +156,8 @@ class TrainerLink:
         return answer
 
     def close(self) -> None:
-        """End the session and release all resources. A private daemon has exited when the method returns. It
-        is idempotent.
+        """End the session and release all resources. A private daemon has exited when the method returns. It is
+        idempotent.
 
         In a forked child, the method only closes the child's copies, because the parent owns the session.
         """

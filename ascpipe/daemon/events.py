@@ -28,8 +28,8 @@ class StreamAdded:
 
 @dataclass(frozen=True)
 class TableAdded:
-    """The segment of a table was created. The workers have not mapped it. ``has_disk`` is whether the table
-    has rows on disk.
+    """The segment of a table was created. The workers have not mapped it. ``has_disk`` is whether the table has rows on
+    disk.
     """
 
     table: int
@@ -108,8 +108,8 @@ class AttachWorkers:
 
 @dataclass(frozen=True)
 class SendStream:
-    """Send the ring of a stream to all running workers. Workers that start later receive the ring when they
-    are attached.
+    """Send the ring of a stream to all running workers. Workers that start later receive the ring when they are
+    attached.
     """
 
     stream: int
@@ -126,8 +126,7 @@ class SendTable:
 
 @dataclass(frozen=True)
 class ClearClaim:
-    """Release the claims of the dead worker of this generation, and ring the bells that the worker may not
-    have rung.
+    """Release the claims of the dead worker of this generation, and ring the bells that the worker may not have rung.
     """
 
     generation: int

@@ -121,9 +121,7 @@ def sweep_dead_runs(own_name: str) -> List[str]:
 
     A file is removed only if all of these conditions are true:
 
-    - A daemon has created the file.
-    - This process holds the lock.
-    - Other users cannot access the directory.
+    - A daemon has created the file. - This process holds the lock. - Other users cannot access the directory.
     """
     swept = []
     for run in dead_runs():
@@ -170,8 +168,7 @@ def remove_dead_runs(*, dry_run: bool) -> List[str]:
 
 
 def dead_runs() -> List[RunDir]:
-    """Return the run directories in which dead daemons left more than logs. The parent of run directories
-    must exist.
+    """Return the run directories in which dead daemons left more than logs. The parent of run directories must exist.
     """
     return [run for run in map(RunDir, sorted(os.listdir(names.base_dir()))) if _is_dead(run)]
 
@@ -193,8 +190,8 @@ def _remove_files(run: RunDir, *, keep_log: bool) -> None:
 
 
 def _is_dead(run: RunDir) -> bool:
-    """Return True if no process holds the lock of this run directory. A directory of a named daemon must have
-    a lock file.
+    """Return True if no process holds the lock of this run directory. A directory of a named daemon must have a lock
+    file.
     """
     try:
         names.check_private_dir(run.path)

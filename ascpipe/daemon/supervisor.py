@@ -82,9 +82,8 @@ class Supervisor:
         """Start a worker in a new session and process group, with a new log. The kernel kills it when this
         process dies.
 
-        While the first template is loading, the worker does not start. It starts when the template has
-        loaded, and ``read`` returns it. Messages that are sent before the start wait in the channel of the
-        worker.
+        While the first template is loading, the worker does not start. It starts when the template has loaded, and
+        ``read`` returns it. Messages that are sent before the start wait in the channel of the worker.
         """
         ours, theirs = socket.socketpair()
         process = self._processes[worker] = _Process(worker, generation, ours, theirs)

@@ -1,5 +1,5 @@
-"""Atomic loads, stores, exchange, compare-exchange and add. All other code uses these functions to order
-memory accesses.
+"""Atomic loads, stores, exchange, compare-exchange and add. All other code uses these functions to order memory
+accesses.
 
 Functions whose names end in ``_u32`` and ``_i64`` have the arguments ``(array, index, ...)``. They are for Python code
 and for kernels with array arguments. Such an array is an aligned uint32[:] or int64[:] in shared memory, contiguous or
@@ -54,8 +54,8 @@ def _field_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any
 
 @intrinsic
 def load_acquire(typing_context, record, field, index):
-    """Return the value of a field. All data that was written before the release store of this value is
-    visible afterwards.
+    """Return the value of a field. All data that was written before the release store of this value is visible
+    afterwards.
     """
     word = _word_of(record, field)
     if word is None:

@@ -151,8 +151,8 @@ def lacks_of(planner, fresh, loads):
 
 @inner("int64(Planner, int64, int64, Record)")
 def complete(planner, number, fresh, record):
-    """Assign slots and home rows to the keys of a drafted record that fits. Free slots are used before slots
-    of victims.
+    """Assign slots and home rows to the keys of a drafted record that fits. Free slots are used before slots of
+    victims.
 
     Args:
         planner: planner of the table. The table lacks no resource.

@@ -31,8 +31,8 @@ def _digest(path: str) -> str:
 
 
 class _Locator(caching._CacheLocator):
-    """Locator of the cache entries of a function. It uses the digest of the source, so copies of the tree
-    share entries.
+    """Locator of the cache entries of a function. It uses the digest of the source, so copies of the tree share
+    entries.
 
     numba's locators use the path and the time stamp of the source.
     """

@@ -45,8 +45,8 @@ def empty_request(tier, home):
 
 @inner("int64(Tier)")
 def room_for_asks(tier):
-    """Return how many more requests can be sent. Half of the ring is reserved for a restarted worker that
-    sends them again.
+    """Return how many more requests can be sent. Half of the ring is reserved for a restarted worker that sends them
+    again.
     """
     table = disk_table_of(tier)
     return table["asks_room"] // 2 - (table["asked"] - load_acquire(table, "taken", 0))  # SYNC taken: load

@@ -46,12 +46,11 @@ def _scrambled(word: int) -> int:
 def hash_key(key: int, spread: Spread) -> np.uint64:
     """Hash a key to 32 bits. Callers use the upper bits.
 
-    For any two different keys, the upper k bits of the hashes are equal for at most one spread in 2^k.
-    ``summed`` is a form of Thorup's pair multiply-shift (High Speed Hashing for Integers and Strings, 2015);
-    its upper half is used. If a seed were only xored into the key before constant multipliers, there would be
-    no such bound, and an attacker could choose ids that collide for all seeds. The last line is a bijection,
-    so the bound still holds. Without the last line, keys at equal distances would have hashes at equal
-    distances.
+    For any two different keys, the upper k bits of the hashes are equal for at most one spread in 2^k. ``summed`` is a
+    form of Thorup's pair multiply-shift (High Speed Hashing for Integers and Strings, 2015); its upper half is used. If
+    a seed were only xored into the key before constant multipliers, there would be no such bound, and an attacker could
+    choose ids that collide for all seeds. The last line is a bijection, so the bound still holds. Without the last
+    line, keys at equal distances would have hashes at equal distances.
     """
     word = np.uint64(key)
     summed = add_wrapping(multiply_wrapping(add_wrapping(word, spread[0]), add_wrapping(word >> _HALF, spread[1])),

@@ -90,8 +90,7 @@ def free_home(planner, tier, home):
 
 @inner("boolean(Tier)")
 def may_take_free(tier):
-    """Check whether free rows and slots may be used. After a restart or a cut, all earlier readers must
-    finish first.
+    """Check whether free rows and slots may be used. After a restart or a cut, all earlier readers must finish first.
     """
     if tier["grace_epoch"] != 0 and oldest_reader(disk_table_of(tier)) > tier["grace_epoch"]:
         tier["grace_epoch"] = 0

@@ -30,8 +30,8 @@ _NO_HOME = -1
 
 @inner("int64(Planner)")
 def take_home(planner):
-    """Take a home row that has memory. It is the row that was freed last, or else a new row. Return -1 if
-    there is none.
+    """Take a home row that has memory. It is the row that was freed last, or else a new row. Return -1 if there is
+    none.
     """
     if planner["free_homes"] > 0:
         planner["free_homes"] -= 1

@@ -53,7 +53,7 @@ def asks_room(home_capacity: int) -> int:
 
 
 def log_capacity(entry_capacity: int) -> int:
-    """Return the maximum number of images in the log of a table. It limits the entries that may change during
-    a snapshot.
+    """Return the maximum number of images in the log of a table. It limits the entries that may change during a
+    snapshot.
     """
     return min(entry_capacity, max(_LEAST_IMAGES, entry_capacity // 16))

@@ -1,7 +1,7 @@
 """Definitions of all metrics: name, kind, unit, labels, text, and the computation from an answer to ``status``.
 
-``ascpipe status --json`` prints the same answer, and docs/reference/metrics.md documents the metrics.
-Counters of a session start at 0 in each session. Counters of a daemon increase until it exits.
+``ascpipe status --json`` prints the same answer, and docs/reference/metrics.md documents the metrics. Counters of a
+session start at 0 in each session. Counters of a daemon increase until it exits.
 """
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Tuple
 

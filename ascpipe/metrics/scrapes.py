@@ -3,8 +3,8 @@
 One thread serves all peers and never blocks, so slow peers do not delay other peers. Memory and work are
 bounded. A connection has one request and one answer.
 
-On a loopback address, the Host header of a request must name this machine. Otherwise, a page in a browser
-could read the metrics through a domain name that resolves to 127.0.0.1 (DNS rebinding).
+On a loopback address, the Host header of a request must name this machine. Otherwise, a page in a browser could read
+the metrics through a domain name that resolves to 127.0.0.1 (DNS rebinding).
 """
 import ipaddress
 import re

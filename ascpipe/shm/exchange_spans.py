@@ -1,7 +1,7 @@
 """File in which a trainer with several ranks records its exchanges with other ranks.
 
-The daemon creates and removes the file. The trainer writes the spans (``tfops/src/peers/span_ring.cc``).
-Times are nanoseconds since 1970, like the times of TensorFlow's traces.
+The daemon creates and removes the file. The trainer writes the spans (``tfops/src/peers/span_ring.cc``). Times are
+nanoseconds since 1970, like the times of TensorFlow's traces.
 """
 import os
 from typing import List, NamedTuple, Optional, Tuple

@@ -2,10 +2,8 @@
 
 There are four limits:
 
-- the size of /dev/shm (64 MiB in a Docker container)
-- the memory limits of our control groups
-- the available memory of the machine
-- the address space of this process (``ulimit -v``)
+- the size of /dev/shm (64 MiB in a Docker container) - the memory limits of our control groups - the available memory
+of the machine - the address space of this process (``ulimit -v``)
 
 All limits are checked before the first allocation, because the kernel kills a process that exceeds a control
 group's limit.

@@ -100,8 +100,8 @@ def read(path: str) -> Recorded:
 
 
 def last_spans(path: str, header_type: np.dtype, span_type: np.dtype, **ours: int) -> Tuple[Any, List[Any]]:
-    """Return the header and the last complete spans of a file while another process writes it. The oldest
-    span is first.
+    """Return the header and the last complete spans of a file while another process writes it. The oldest span is
+    first.
 
     Args:
         path: file with a header and ``capacity`` spans. Span n is at index n % capacity.

@@ -144,8 +144,8 @@ def adopt_orphans() -> None:
 def map_shared(fd: int, size: int) -> int:
     """Map ``size`` bytes of a file, and return the address. The mapping is shared and writable.
 
-    Python's ``mmap`` is not used, because it keeps a duplicate of the descriptor. A forked child would keep
-    the memory alive.
+    Python's ``mmap`` is not used, because it keeps a duplicate of the descriptor. A forked child would keep the memory
+    alive.
     """
     address = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
     _checked(-1 if address == _MAP_FAILED else 0, "mmap")

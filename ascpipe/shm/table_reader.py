@@ -113,8 +113,8 @@ class RingReader:
         return _record(self._read, self._table, structs.RING_TABLE)["words"]
 
     def parts(self, first: int, last: int) -> Iterator[PartKeys]:
-        """Yield the part of each frame whose word is in [``first``, ``last``]. Frames that are freed during
-        the read are skipped.
+        """Yield the part of each frame whose word is in [``first``, ``last``]. Frames that are freed during the read
+        are skipped.
         """
         header = _record(self._read, 0, structs.RING)
         head = int(header["head"])

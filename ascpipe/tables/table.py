@@ -245,8 +245,8 @@ class Table:
 
     def resolve(self, unique: np.ndarray, out_slots: np.ndarray, out_disk_slots: np.ndarray,
                 out_generations: np.ndarray) -> None:
-        """Write the location of the row of each key in the truth: a slot, the code of a home row, SLOT_NONE
-        or SLOT_DISK.
+        """Write the location of the row of each key in the truth: a slot, the code of a home row, SLOT_NONE or
+        SLOT_DISK.
 
         Args:
             unique: int64[n]; distinct keys.
@@ -285,8 +285,8 @@ class Table:
     def evict(self, age: int) -> int:
         """Evict all keys that were not used for ``age``. Return their number. No record may be pending.
 
-        Frames stay touched. While a frame holds the entry of an evicted key, the entry is NAMED. The method
-        is idempotent.
+        Frames stay touched. While a frame holds the entry of an evicted key, the entry is NAMED. The method is
+        idempotent.
         """
         truth = self._truth
         dropped = int(evict_entries(int(self._header["entries_used"]), int(self._header["time"]), age, self._view(),
